@@ -1,0 +1,33 @@
+// What the program asked, as one plain value handed down the chain. Made by the shim on the caller's stack; lives as
+// long as the call. No ownership, no heap.
+#pragma once
+
+#include <cuda.h>
+
+#include <cstdint>
+
+namespace gpumem::driver {
+
+enum class memory_kind : std::uint8_t { device, managed, host };
+
+// An allocation.
+struct request {
+  std::uint64_t bytes = 0;                         // as asked, never rounded
+  memory_kind kind = memory_kind::device;
+  bool stream_ordered = false;                     // cudaMallocAsync family: `stream` holds
+  std::uint16_t hook = 0;                          // index into the shim's symbols.def
+  unsigned flags = 0;                              // of cuMemAllocManaged / cuMemHostAlloc
+  CUcontext context = nullptr;                     // current, or the stream's
+  CUstream stream = nullptr;                       // CU_STREAM_LEGACY / CU_STREAM_PER_THREAD, never 0, when ordered
+};
+
+// A free.
+struct release {
+  CUdeviceptr address = 0;
+  bool stream_ordered = false;                     // cudaFreeAsync: `stream` holds
+  std::uint16_t hook = 0;
+  CUcontext context = nullptr;                     // current at the call, may be null
+  CUstream stream = nullptr;
+};
+
+}  // namespace gpumem::driver

@@ -1,0 +1,70 @@
+// request -> chain, pointer -> owner: everything the shim asks of core. One router a process, never destroyed.
+// Called from every hook on every thread. `pass` means: not ours, call the real function and hand its answer on.
+// Nothing here throws; a driver error keeps its code.
+#pragma once
+
+#include <cuda.h>
+
+#include <cstdint>
+#include <memory>
+
+#include "core/driver/request.hpp"
+
+namespace gpumem::resource {
+class chain;
+}
+
+namespace gpumem::route {
+
+// Either an answer for the program, or "the real function must answer".
+struct outcome {
+  bool served = false;
+  CUresult code = CUDA_SUCCESS;
+};
+inline constexpr outcome pass{};
+
+// The block that holds an address.
+struct range {
+  CUdeviceptr base = 0;
+  std::uint64_t bytes = 0;                         // as the program asked
+};
+
+// Makes the chain of one route for one context; null means "passthrough". Called once a (context, kind), on a slow path,
+// with that context current. Handed in by config/builder.
+using chain_factory = std::unique_ptr<resource::chain> (*)(driver::memory_kind kind, CUcontext context, int device);
+
+// Call once, before the first request.
+void start(chain_factory factory, bool synchronize_on_free) noexcept;
+
+outcome allocate(driver::request const& request, CUdeviceptr* result) noexcept;
+outcome release(driver::release const& release) noexcept;
+
+// True if `address` is the base of a live block of ours.
+bool owns(CUdeviceptr address) noexcept;
+// The live block that contains `address` (interior too); false if it is not ours.
+bool find(CUdeviceptr address, range& result) noexcept;
+
+// Memory that the pools of the current context's device hold and could give: cudaMemGetInfo adds it to `free`.
+std::uint64_t idle_bytes(CUcontext context) noexcept;
+// Gives every empty segment back to the driver; call when a call that we only observe ran out of memory, then repeat it.
+// Returns the bytes given back.
+std::uint64_t give_back(CUcontext context) noexcept;
+
+// --- what the shim observes -----------------------------------------------------------------------------------------
+// Before the real begin-capture call, and after the call that ended the capture (or the failed begin).
+void capture_begins(CUcontext context, CUstream stream) noexcept;
+void capture_ended(CUcontext context, CUstream stream) noexcept;
+
+// A synchronisation by the program itself: take the mark before the real cuCtxSynchronize, complete it after success.
+std::uint64_t synchronize_begins(CUcontext context) noexcept;
+void synchronize_done(CUcontext context, std::uint64_t mark) noexcept;
+
+void stream_created(CUcontext context, CUstream stream) noexcept;         // after success
+void stream_destroyed(CUcontext context, CUstream stream) noexcept;       // before the real call
+void context_gone(CUcontext context) noexcept;     // before destroy, reset or the last release; forgets all its blocks
+void pool_chosen(int device) noexcept;             // the program set a memory pool of its own: async calls go to the driver
+
+// --- process life ---------------------------------------------------------------------------------------------------
+void forked_child() noexcept;                      // forget everything; CUDA is dead here until the child starts its own
+
+}  // namespace gpumem::route
