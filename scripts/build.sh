@@ -1,0 +1,37 @@
+#!/usr/bin/env bash
+# Configures and builds: build.sh [release|debug|asan|tsan] [target...]. Each preset has its own folder
+# (build, build-debug, build-asan, build-tsan), so that switching costs nothing. Called by test.sh, demo.sh and gpu.sh.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+preset="release"
+case "${1:-}" in
+  release|debug|asan|tsan) preset="$1"; shift ;;
+  -h|--help) sed -n '2,3s/^# //p' "$0"; exit 0 ;;
+esac
+
+folder="build-$preset"
+options=()
+case "$preset" in
+  release) folder="build"; options+=(-DCMAKE_BUILD_TYPE=RelWithDebInfo) ;;
+  debug) options+=(-DCMAKE_BUILD_TYPE=Debug) ;;
+  asan) options+=(-DCMAKE_BUILD_TYPE=Debug "-DGPUMEM_SANITIZE=address,undefined") ;;
+  tsan) options+=(-DCMAKE_BUILD_TYPE=RelWithDebInfo "-DGPUMEM_SANITIZE=thread") ;;
+esac
+if command -v ccache >/dev/null 2>&1; then
+  options+=(-DCMAKE_C_COMPILER_LAUNCHER=ccache -DCMAKE_CXX_COMPILER_LAUNCHER=ccache)
+fi
+if ! command -v ninja >/dev/null 2>&1; then
+  echo "build: error: no ninja; run scripts/setup.sh first" >&2
+  exit 1
+fi
+
+cmake -S . -B "$folder" -G Ninja "${options[@]}" >"/tmp/gpumem-configure.$$" 2>&1 || {
+  cat "/tmp/gpumem-configure.$$" >&2
+  rm -f "/tmp/gpumem-configure.$$"
+  exit 1
+}
+rm -f "/tmp/gpumem-configure.$$"
+targets=()
+if [ "$#" -gt 0 ]; then targets=(--target "$@"); fi
+cmake --build "$folder" -j "${GPUMEM_JOBS:-$(nproc)}" "${targets[@]}"

@@ -1,0 +1,114 @@
+#!/usr/bin/env bash
+# Checks the order of the layers: a file includes only its own folder and lower ones (core/README.md). Also: one user
+# of spdlog (core/base/log), one of toml++ (config/toml_reader), and nothing of the product includes tests.
+# layers.sh [ROOT] checks a tree; layers.sh --self-test plants each violation in a small tree and demands that it is found.
+set -euo pipefail
+
+check_tree() {
+  python3 - "$1" <<'PYTHON'
+import os, re, sys
+
+# Low to high. Folders of one rank do not see each other.
+RANK = {
+    "core/base": 0, "core/driver": 1, "core/stats": 2, "core/stream_order": 3, "core/space": 3,
+    "core/resource": 4, "core/upstream": 4, "core/route": 5, "core/report": 6, "config": 7,
+    "shim": 8, "shim/cli": 8,
+}
+ONLY_USER = {
+    "spdlog": re.compile(r"core/base/log[^/]*$"),
+    "toml++": re.compile(r"config/toml_reader[^/]*$"),
+}
+SOURCE = (".hpp", ".h", ".cpp", ".c", ".def", ".S", ".in")
+INCLUDE = re.compile(r'^\s*#\s*include\s+(["<])([^">]+)[">]')
+
+
+def layer_of(path):
+    matches = [l for l in RANK if path.startswith(l + "/")]
+    return max(matches, key=len) if matches else None
+
+
+def faults_in(root):
+    files = 0
+    for top in ("core", "config", "shim"):
+        for folder, _, names in os.walk(os.path.join(root, top)):
+            for name in sorted(names):
+                if not name.endswith(SOURCE):
+                    continue
+                full = os.path.join(folder, name)
+                path = os.path.relpath(full, root)
+                own = layer_of(path)
+                files += 1
+                if own is None:
+                    yield path, 1, "is in no layer: put it in one of " + ", ".join(RANK)
+                    continue
+                for number, line in enumerate(open(full, encoding="utf-8", errors="replace"), 1):
+                    found = INCLUDE.match(line)
+                    if not found:
+                        continue
+                    target = found.group(2)
+                    for library, allowed in ONLY_USER.items():
+                        if target.startswith(library + "/") and not allowed.search(path):
+                            yield path, number, f"includes {target}: only {allowed.pattern.rstrip('[^/]*$')}.* may"
+                    if target.startswith("tests/") or target.startswith("../"):
+                        yield path, number, f"includes {target}: write it from the root, and never a test's file"
+                        continue
+                    other = layer_of(target)
+                    if other and other != own and RANK[other] >= RANK[own]:
+                        yield path, number, f"{own} includes {target}: {other} is not below it"
+    if files == 0:
+        yield root, 1, "no source file of core, config or shim found: nothing was checked"
+
+
+faults = list(faults_in(sys.argv[1]))
+for path, number, text in faults:
+    print(f"{path}:{number}: layer error: {text}")
+sys.exit(1 if faults else 0)
+PYTHON
+}
+
+self_test() {
+  local tree line path
+  tree="$(mktemp -d)"
+  trap 'rm -rf "$tree"' RETURN
+  local planted=(
+    'core/base/bytes.hpp|#include "core/stats/counters.hpp"'
+    'core/space/segment.hpp|#include "core/stream_order/epoch.hpp"'
+    'core/upstream/cuda.cpp|#include "core/resource/pool.hpp"'
+    'core/route/router.cpp|#include "config/plan.hpp"'
+    'core/report/text.cpp|#include "shim/process.hpp"'
+    'config/plan.cpp|#include "shim/process.hpp"'
+    'shim/hooks.cpp|#include "shim/cli/run.hpp"'
+    'core/stats/page.cpp|#include <spdlog/spdlog.h>'
+    'config/validate.cpp|#include <toml++/toml.h>'
+    'shim/hooks.cpp|#include "tests/simulated_cuda/simulated.h"'
+    'core/elsewhere/file.cpp|#include <vector>'
+  )
+  for line in "${planted[@]}"; do
+    rm -rf "${tree:?}"/*
+    path="$tree/${line%%|*}"
+    mkdir -p "$(dirname "$path")"
+    echo "${line#*|}" >"$path"
+    if check_tree "$tree" >/dev/null; then
+      echo "layers: self-test: not caught: $line" >&2
+      return 1
+    fi
+  done
+  rm -rf "${tree:?}"/*
+  mkdir -p "$tree/core/base" "$tree/shim" "$tree/config"
+  echo '#include <spdlog/spdlog.h>' >"$tree/core/base/log.cpp"
+  echo '#include <toml++/toml.h>' >"$tree/config/toml_reader.cpp"
+  echo '#include "core/base/bytes.hpp"' >"$tree/shim/process.cpp"
+  if ! check_tree "$tree"; then
+    echo "layers: self-test: a good tree was refused" >&2
+    return 1
+  fi
+  echo "layers: self-test: ${#planted[@]} planted violations caught, a good tree passes"
+}
+
+if [ "${1:-}" = "--self-test" ]; then
+  self_test
+else
+  root="${1:-$(cd "$(dirname "$0")/.." && pwd)}"
+  check_tree "$root"
+  echo "layers: the order of includes holds"
+fi

@@ -1,0 +1,71 @@
+#!/usr/bin/env bash
+# Installs what the build and the tests need, on Debian 12 or Ubuntu 24.04, with the system's package manager.
+# Called by test.sh and demo.sh, or by hand. Looks first: where everything is there it changes nothing and needs
+# no network. Never installs CUDA itself: only its headers are needed, and they are looked for.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+# package | what it is for | a probe that finds it also where it was not installed by the package manager
+needs=(
+  "cmake|configures the build|command -v cmake"
+  "ninja-build|runs the build|command -v ninja"
+  "g++|compiles C++20|command -v g++"
+  "python3|runs the integration tests|command -v python3"
+  "git|version of the build|command -v git"
+  "libtomlplusplus-dev|reads the configuration|test -e /usr/include/toml++/toml.h"
+  "libspdlog-dev|log lines|test -e /usr/include/spdlog/spdlog.h"
+  "libfmt-dev|formatting in log lines|test -e /usr/include/fmt/format.h"
+  "nlohmann-json3-dev|the JSON report|test -e /usr/include/nlohmann/json.hpp"
+  "libcli11-dev|arguments of the gpumem program|test -e /usr/include/CLI/CLI.hpp"
+  "libgtest-dev|unit tests|test -e /usr/include/gtest/gtest.h"
+  "libbenchmark-dev|micro benchmarks|test -e /usr/include/benchmark/benchmark.h"
+  "strace|shows that a process without CUDA opens nothing|command -v strace"
+)
+
+missing=()
+for need in "${needs[@]}"; do
+  IFS='|' read -r package purpose probe <<<"$need"
+  if eval "$probe" >/dev/null 2>&1; then continue; fi
+  if dpkg-query -W -f='${Status}' "$package" 2>/dev/null | grep -q 'ok installed'; then continue; fi
+  missing+=("$package")
+  echo "setup: missing $package ($purpose)"
+done
+
+if [ "${#missing[@]}" -gt 0 ]; then
+  if ! command -v apt-get >/dev/null 2>&1; then
+    echo "setup: error: no apt-get here; install the packages named above with this system's package manager" >&2
+    exit 1
+  fi
+  install="apt-get install -y --no-install-recommends ${missing[*]}"
+  if [ "$(id -u)" -ne 0 ]; then
+    echo "setup: error: not root; run: sudo apt-get update && sudo $install" >&2
+    exit 1
+  fi
+  echo "setup: $install"
+  export DEBIAN_FRONTEND=noninteractive
+  apt-get update -qq
+  $install
+fi
+
+# The same places, in the same order, as CMakeLists.txt and one more: beside nvcc.
+find_cuda() {
+  local nvcc_home=""
+  if command -v nvcc >/dev/null 2>&1; then
+    nvcc_home="$(dirname "$(dirname "$(readlink -f "$(command -v nvcc)")")")"
+  fi
+  local home
+  for home in "${CUDA_HOME:-}" "${CUDA_PATH:-}" /usr/local/cuda /opt/cuda "$nvcc_home" /usr; do
+    if [ -n "$home" ] && [ -e "$home/include/cuda.h" ] && [ -e "$home/include/cuda_runtime_api.h" ]; then
+      echo "$home"
+      return 0
+    fi
+  done
+  return 1
+}
+if ! cuda="$(find_cuda)"; then
+  echo "setup: error: no cuda.h in \$CUDA_HOME, \$CUDA_PATH, /usr/local/cuda, /opt/cuda, nvcc's folder or /usr/include" >&2
+  echo "setup: gpumem needs the headers of a CUDA toolkit (11.3 or newer; no GPU, no driver):" >&2
+  echo "setup: install cuda-cudart-dev and cuda-driver-dev of NVIDIA's repository, or set CUDA_HOME to a toolkit" >&2
+  exit 1
+fi
+echo "setup: everything is there; CUDA headers in $cuda/include"
