@@ -1,0 +1,67 @@
+// See line_writer.hpp. Only write(2) and poll(2) are called here, so it also serves in a forked child.
+#include "core/base/line_writer.hpp"
+
+#include <poll.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+
+namespace gpumem::base {
+
+bool write_all(int descriptor, std::string_view text) noexcept {
+  int const saved = errno;
+  int waits_left = 10;
+  bool good = true;
+  while (!text.empty()) {
+    ssize_t const written = ::write(descriptor, text.data(), text.size());
+    if (written > 0) {
+      text.remove_prefix(static_cast<std::size_t>(written));
+    } else if (written < 0 && errno == EINTR) {
+      continue;
+    } else if (written < 0 && errno == EAGAIN && waits_left-- > 0) {
+      pollfd ready{descriptor, POLLOUT, 0};
+      ::poll(&ready, 1, 100);
+    } else {
+      good = false;
+      break;
+    }
+  }
+  errno = saved;
+  return good;
+}
+
+line_writer& line_writer::operator<<(std::string_view text) noexcept {
+  while (!text.empty()) {
+    if (used_ == sizeof buffer_) flush();
+    std::size_t const room = sizeof buffer_ - used_;
+    std::size_t const part = text.size() < room ? text.size() : room;
+    std::memcpy(buffer_ + used_, text.data(), part);
+    used_ += part;
+    text.remove_prefix(part);
+  }
+  return *this;
+}
+
+line_writer& line_writer::operator<<(std::uint64_t number) noexcept {
+  char digits[20];
+  std::size_t first = sizeof digits;
+  do {
+    digits[--first] = static_cast<char>('0' + number % 10);
+    number /= 10;
+  } while (number != 0);
+  return *this << std::string_view(digits + first, sizeof digits - first);
+}
+
+line_writer& line_writer::operator<<(std::int64_t number) noexcept {
+  if (number >= 0) return *this << static_cast<std::uint64_t>(number);
+  return *this << '-' << (~static_cast<std::uint64_t>(number) + 1);
+}
+
+bool line_writer::flush() noexcept {
+  good_ = write_all(descriptor_, std::string_view(buffer_, used_)) && good_;
+  used_ = 0;
+  return good_;
+}
+
+}  // namespace gpumem::base

@@ -1,0 +1,75 @@
+// See log.hpp. The only user of spdlog: its registry, files and threads are left alone (they would be torn down at exit);
+// one logger of our own is made at first use and never destroyed.
+#include "core/base/log.hpp"
+
+#include <spdlog/details/null_mutex.h>
+#include <spdlog/logger.h>
+#include <spdlog/sinks/base_sink.h>
+
+#include <atomic>
+#include <memory>
+#include <string>
+
+#include "core/base/line_writer.hpp"
+
+namespace gpumem::base {
+namespace {
+
+std::atomic<int> descriptor{2};
+std::atomic<int> chosen_level{static_cast<int>(log_level::warn)};
+
+// No mutex: each line is one write(2), and a lock could be held by a thread that a fork leaves behind.
+class descriptor_sink final : public spdlog::sinks::base_sink<spdlog::details::null_mutex> {
+ protected:
+  void sink_it_(spdlog::details::log_msg const& message) override {
+    std::string line = "gpumem: ";
+    if (message.level == spdlog::level::warn) line += "warning: ";
+    if (message.level >= spdlog::level::err) line += "error: ";
+    line.append(message.payload.data(), message.payload.size());
+    line += '\n';
+    write_all(descriptor.load(std::memory_order_relaxed), line);
+  }
+  void flush_() override {}
+};
+
+spdlog::logger& logger() {
+  static spdlog::logger* const only = [] {
+    auto* made = new spdlog::logger("gpumem", std::make_shared<descriptor_sink>());
+    made->set_level(spdlog::level::trace);         // chosen_level decides, before the logger is made at all
+    return made;
+  }();
+  return *only;
+}
+
+}  // namespace
+
+void start_log(int target, log_level level) noexcept {
+  descriptor.store(target, std::memory_order_relaxed);
+  chosen_level.store(static_cast<int>(level), std::memory_order_relaxed);
+}
+
+bool parse_log_level(std::string_view name, log_level& level) noexcept {
+  constexpr std::string_view names[] = {"trace", "debug", "info", "warn", "error", "off"};
+  for (std::size_t i = 0; i < std::size(names); ++i) {
+    if (name == names[i]) {
+      level = static_cast<log_level>(i);
+      return true;
+    }
+  }
+  return false;
+}
+
+int log_descriptor() noexcept { return descriptor.load(std::memory_order_relaxed); }
+
+void log_line(log_level level, std::string_view text) noexcept {
+  if (static_cast<int>(level) < chosen_level.load(std::memory_order_relaxed) || level == log_level::off) return;
+  try {
+    constexpr spdlog::level::level_enum levels[] = {spdlog::level::trace, spdlog::level::debug, spdlog::level::info,
+                                                    spdlog::level::warn, spdlog::level::err};
+    logger().log(levels[static_cast<int>(level)], spdlog::string_view_t(text.data(), text.size()));
+  } catch (...) {
+    write_all(log_descriptor(), "gpumem: a message was lost: out of host memory\n");
+  }
+}
+
+}  // namespace gpumem::base

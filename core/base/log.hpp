@@ -1,0 +1,20 @@
+// Messages of gpumem to the person who runs the program: one line each, "gpumem: warning: what, limit, remedy".
+// Called from slow paths on any thread. Never from a hot path, from dlsym, or while a lock of core is held: it formats
+// and writes. Goes to a duplicate of stderr that the shim took at the first CUDA call, as programs close stderr early.
+#pragma once
+
+#include <string_view>
+
+namespace gpumem::base {
+
+enum class log_level { trace, debug, info, warn, error, off };
+
+// Before it: warnings and errors to descriptor 2.
+void start_log(int descriptor, log_level level) noexcept;
+// "warn" -> log_level::warn; false for an unknown name.
+bool parse_log_level(std::string_view name, log_level& level) noexcept;
+int log_descriptor() noexcept;
+
+void log_line(log_level level, std::string_view text) noexcept;
+
+}  // namespace gpumem::base
