@@ -1,0 +1,107 @@
+// What every test program shares: a require() that ends the program on an unexpected code, a checksum, and the tally of
+// what this program itself asked of the driver, printed as its last line. Used by tests/programs and tests/gpu, from any
+// thread. Counts only what reaches the driver: cudaMalloc(0) and cudaFree(nullptr) end in the runtime.
+// Nothing here may know of gpumem: these are the unmodified programs.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <atomic>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <vector>
+
+namespace programs {
+
+inline void require_at(long code, long wanted, const char* what, const char* file, int line) {
+  if (code == wanted) return;
+  std::fflush(stdout);
+  std::fprintf(stderr, "%s:%d: %s gave %ld, wanted %ld\n", file, line, what, code, wanted);
+  std::_Exit(3);
+}
+#define REQUIRE(call) ::programs::require_at(static_cast<long>(call), 0, #call, __FILE__, __LINE__)
+#define REQUIRE_CODE(call, code) \
+  ::programs::require_at(static_cast<long>(call), static_cast<long>(code), #call, __FILE__, __LINE__)
+
+// FNV-1a: order matters, so swapped or stale blocks change it.
+class checksum {
+ public:
+  void add(const void* data, std::size_t bytes) {
+    const auto* at = static_cast<const unsigned char*>(data);
+    for (std::size_t i = 0; i < bytes; ++i) value_ = (value_ ^ at[i]) * 1099511628211ULL;
+  }
+  void add(std::uint64_t number) { add(&number, sizeof number); }
+  std::uint64_t value() const { return value_; }
+
+ private:
+  std::uint64_t value_ = 14695981039346656037ULL;
+};
+
+// A small generator with the same numbers everywhere; std's distributions differ between libraries.
+class sequence {
+ public:
+  explicit sequence(std::uint64_t seed) : state_(seed * 2654435761ULL + 1) {}
+  std::uint64_t next(std::uint64_t below) {
+    state_ ^= state_ << 13;
+    state_ ^= state_ >> 7;
+    state_ ^= state_ << 17;
+    return state_ % below;
+  }
+
+ private:
+  std::uint64_t state_;
+};
+
+// Driver calls made on behalf of this program, by the driver's names.
+struct tally {
+  std::atomic<std::uint64_t> allocations{0}, frees{0}, async_allocations{0}, async_frees{0}, bytes{0};
+
+  void print() const {
+    std::printf("counts:");
+    line("cuMemAlloc", allocations);
+    line("cuMemFree", frees);
+    line("cuMemAllocAsync", async_allocations);
+    line("cuMemFreeAsync", async_frees);
+    std::printf(" bytes=%llu\n", static_cast<unsigned long long>(bytes.load()));
+    std::fflush(stdout);
+  }
+
+ private:
+  static void line(const char* name, const std::atomic<std::uint64_t>& count) {
+    if (count != 0) std::printf(" %s=%llu", name, static_cast<unsigned long long>(count.load()));
+  }
+};
+inline tally counts;
+
+inline cudaError_t counted_malloc(void** block, std::size_t bytes) {
+  if (bytes != 0) {
+    ++counts.allocations;
+    counts.bytes += bytes;
+  }
+  return cudaMalloc(block, bytes);
+}
+inline cudaError_t counted_free(void* block) {
+  if (block != nullptr) ++counts.frees;
+  return cudaFree(block);
+}
+inline cudaError_t counted_malloc_async(void** block, std::size_t bytes, cudaStream_t stream) {
+  ++counts.async_allocations;
+  counts.bytes += bytes;
+  return cudaMallocAsync(block, bytes, stream);
+}
+inline cudaError_t counted_free_async(void* block, cudaStream_t stream) {
+  ++counts.async_frees;
+  return cudaFreeAsync(block, stream);
+}
+
+// The block's content must be one byte value all over; adds it to the sum.
+inline void verify_fill(const void* block, std::size_t bytes, unsigned char value, checksum& sum) {
+  std::vector<unsigned char> host(bytes);
+  REQUIRE(cudaMemcpy(host.data(), block, bytes, cudaMemcpyDeviceToHost));
+  for (unsigned char byte : host) REQUIRE_CODE(byte, value);
+  sum.add(bytes);
+  sum.add(value);
+}
+
+}  // namespace programs
