@@ -68,7 +68,9 @@ inline std::uint64_t get(std::uint64_t& counter) noexcept {
 }
 
 inline std::size_t bucket_of(std::uint64_t bytes) noexcept {
-  return bytes <= 1 ? 0 : static_cast<std::size_t>(64 - __builtin_clzll(bytes - 1));
+  if (bytes <= 1) return 0;
+  auto const bucket = static_cast<std::size_t>(64 - __builtin_clzll(bytes - 1));
+  return bucket < size_buckets ? bucket : size_buckets - 1;   // a program may ask for more than 2^63 bytes
 }
 
 // This thread's shard; null until its first use. Attaching may make system calls, once a thread.

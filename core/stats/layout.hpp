@@ -83,9 +83,8 @@ struct page_header {
   std::uint32_t version;
   std::uint32_t header_bytes;
   std::uint64_t file_bytes;
-  std::uint64_t shard_offset;
-  std::uint64_t shard_stride;
-  std::uint64_t timeline_offset;
+  std::uint64_t hook_offset, node_offset, device_offset, gauge_offset, failure_offset, timeline_offset;
+  std::uint64_t shard_offset, shard_stride;
   std::uint32_t hook_slots, device_slots, node_slots, bucket_slots, shard_slots, failure_slots, sample_slots;
   std::uint32_t hook_fields, device_fields, node_fields, gauge_fields;
   field_name hook_names[max_fields];

@@ -36,9 +36,14 @@ void lay_out(page& page) noexcept {
   head.version = layout_version;
   head.header_bytes = sizeof(page_header);
   head.file_bytes = sizeof(stats::page);
+  head.hook_offset = offsetof(fixed_part, hooks);
+  head.node_offset = offsetof(fixed_part, nodes);
+  head.device_offset = offsetof(fixed_part, devices);
+  head.gauge_offset = offsetof(fixed_part, gauges);
+  head.failure_offset = offsetof(fixed_part, failures);
+  head.timeline_offset = offsetof(stats::page, timelines);
   head.shard_offset = offsetof(stats::page, shards);
   head.shard_stride = sizeof(shard_slot);
-  head.timeline_offset = offsetof(stats::page, timelines);
   head.hook_slots = max_hooks, head.device_slots = max_devices, head.node_slots = max_nodes;
   head.bucket_slots = size_buckets, head.shard_slots = max_shards;
   head.failure_slots = max_failures, head.sample_slots = timeline_samples;

@@ -1,0 +1,264 @@
+// See snapshot.hpp. Every size and offset of a page is checked before use; counters are found by their names, so that a
+// page written by another version with more or fewer of them is still read right.
+#include "core/stats/snapshot.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <memory>
+#include <string_view>
+
+#include "core/stats/page_source.hpp"
+#include "core/stats/state_page.hpp"
+
+namespace gpumem::stats {
+namespace {
+
+constexpr std::string_view hook_fields[] = {
+#define GPUMEM_HOOK_FIELD(name, unit, meaning) #name,
+#include "core/stats/fields.def"
+#undef GPUMEM_HOOK_FIELD
+};
+constexpr std::string_view device_fields[] = {
+#define GPUMEM_DEVICE_FIELD(name, unit, meaning) #name,
+#include "core/stats/fields.def"
+#undef GPUMEM_DEVICE_FIELD
+};
+constexpr std::string_view node_fields[] = {
+#define GPUMEM_NODE_FIELD(name, unit, meaning) #name,
+#include "core/stats/fields.def"
+#undef GPUMEM_NODE_FIELD
+};
+constexpr std::string_view gauge_fields[] = {
+#define GPUMEM_DEVICE_GAUGE(name, unit, meaning) #name,
+#include "core/stats/fields.def"
+#undef GPUMEM_DEVICE_GAUGE
+};
+
+struct damaged {
+  std::string what;
+};
+
+template <std::size_t size>
+std::string text_of(char const (&text)[size]) {
+  return std::string(text, ::strnlen(text, size));
+}
+
+template <std::size_t size>
+std::vector<std::string> items_of(char const (&text)[size], std::uint32_t bytes) {
+  std::vector<std::string> items;
+  std::string_view rest(text, std::min<std::size_t>(bytes, size));
+  while (!rest.empty()) {
+    std::size_t const end = std::min(rest.find('\0'), rest.size());
+    items.emplace_back(rest.substr(0, end));
+    rest.remove_prefix(std::min(end + 1, rest.size()));
+  }
+  return items;
+}
+
+// One list of counters as the page has it: the position of each of its words in our own struct, or none.
+class field_map {
+ public:
+  template <std::size_t known>
+  field_map(field_name const (&names)[max_fields], std::uint32_t count, std::string_view const (&ours)[known]) {
+    if (count > max_fields) throw damaged{"it names " + std::to_string(count) + " counters in one list"};
+    for (std::uint32_t i = 0; i < count; ++i) {
+      std::string const name = text_of(names[i].text);
+      auto const found = std::find(std::begin(ours), std::end(ours), name);
+      places_.push_back(found == std::end(ours) ? none : static_cast<std::size_t>(found - std::begin(ours)));
+    }
+  }
+  std::size_t words() const noexcept { return places_.size(); }
+
+  template <typename counters>
+  void add_to(counters& target, std::uint64_t const* from) const noexcept {
+    auto* const words = reinterpret_cast<std::uint64_t*>(&target);
+    for (std::size_t i = 0; i < places_.size(); ++i) {
+      if (places_[i] != none) words[places_[i]] += from[i];
+    }
+  }
+
+ private:
+  static constexpr std::size_t none = ~std::size_t{0};
+  std::vector<std::size_t> places_;
+};
+
+class parser {
+ public:
+  explicit parser(page_source& source) : source_(source), head_(std::make_unique<page_header>()) {}
+
+  snapshot parse() {
+    read_header();
+    copy_identity();
+    field_map const hooks(head_->hook_names, head_->hook_fields, hook_fields);
+    field_map const devices(head_->device_names, head_->device_fields, device_fields);
+    field_map const nodes(head_->node_names, head_->node_fields, node_fields);
+    field_map const gauges(head_->gauge_names, head_->gauge_fields, gauge_fields);
+    hooks_.resize(head_->hook_slots);
+    devices_.resize(head_->device_slots);
+    nodes_.resize(head_->node_slots);
+    add_shards(hooks, devices, nodes);
+    take_devices(gauges);
+    take_hooks();
+    take_nodes();
+    take_failures();
+    return std::move(result_);
+  }
+
+ private:
+  template <typename entry>
+  entry read(std::uint64_t offset) {
+    entry value{};
+    if (!source_.read(offset, &value, sizeof value)) throw damaged{"it is truncated"};
+    return value;
+  }
+
+  void read_header() {
+    if (!source_.read(0, head_.get(), sizeof *head_)) throw damaged{"it is too short for a state page"};
+    if (head_->magic != page_magic) throw damaged{"it is no state page of gpumem, or not complete yet"};
+    if (head_->version != layout_version || head_->header_bytes != sizeof(page_header)) {
+      throw damaged{"its layout is version " + std::to_string(head_->version) + ", written by gpumem " +
+                    text_of(head_->tool_version) + "; this program reads version " + std::to_string(layout_version)};
+    }
+    constexpr std::uint32_t most = 4096;
+    for (std::uint32_t slots : {head_->hook_slots, head_->device_slots, head_->node_slots, head_->bucket_slots,
+                                head_->shard_slots, head_->failure_slots, head_->sample_slots}) {
+      if (slots == 0 || slots > most) throw damaged{"its header is damaged"};
+    }
+    if (head_->shards_used > head_->shard_slots || head_->hook_count > head_->hook_slots ||
+        head_->node_count > head_->node_slots || head_->shard_stride > 1u << 20 ||
+        head_->shard_offset > 1u << 30) {
+      throw damaged{"its header is damaged"};
+    }
+  }
+
+  void copy_identity() {
+    page_header const& head = *head_;
+    snapshot& to = result_;
+    to.tool_version = text_of(head.tool_version), to.host = text_of(head.host), to.run_id = text_of(head.run_id);
+    to.exe = text_of(head.exe), to.cwd = text_of(head.cwd), to.cudart = text_of(head.cudart);
+    to.config_path = text_of(head.config_path), to.config_sha256 = text_of(head.config_sha256);
+    to.config_text = text_of(head.config_text);
+    to.config_text_dropped = head.config_text_dropped, to.config_warnings = head.config_warnings;
+    to.argv = items_of(head.argv, head.argv_bytes);
+    to.environment = items_of(head.environment, head.environment_bytes);
+    to.pid = head.pid, to.ppid = head.ppid, to.uid = head.uid, to.exec_no = head.exec_no;
+    to.start_ticks = head.start_ticks, to.pid_namespace = head.pid_namespace;
+    to.opened_wall_ns = head.opened_wall_ns, to.opened_mono_ns = head.opened_mono_ns;
+    to.driver_version = head.driver_version;
+    to.shards_used = head.shards_used, to.shards_in_memory = head.shards_in_memory;
+    to.shards_shared = head.shards_used == head.shard_slots;
+    to.closed = head.closing != 0;
+    to.end = head.end;
+    if (to.end.kind > end_kind::exec) to.end.kind = end_kind::none;
+    to.failures_total = head.failures_total;
+  }
+
+  void add_shards(field_map const& hooks, field_map const& devices, field_map const& nodes) {
+    std::size_t const words = 1 + hooks_.size() * hooks.words() + devices_.size() * devices.words() +
+                              nodes_.size() * nodes.words() + head_->bucket_slots * 2;
+    if (words * 8 > head_->shard_stride) throw damaged{"its header is damaged"};
+    std::vector<std::uint64_t> shard_words(words);
+    for (std::uint32_t i = 0; i < head_->shards_used; ++i) {
+      if (!source_.read(head_->shard_offset + i * head_->shard_stride, shard_words.data(), words * 8)) {
+        throw damaged{"it is truncated"};
+      }
+      std::uint64_t const* at = shard_words.data() + 1;
+      for (auto& hook : hooks_) hooks.add_to(hook, at), at += hooks.words();
+      for (auto& device : devices_) devices.add_to(device, at), at += devices.words();
+      for (auto& node : nodes_) nodes.add_to(node, at), at += nodes.words();
+      for (std::uint32_t b = 0; b < head_->bucket_slots; ++b, at += 2) {
+        size_bucket& bucket = result_.sizes[std::min<std::size_t>(b, size_buckets - 1)];
+        bucket.count += at[0];
+        bucket.bytes += at[1];
+      }
+    }
+  }
+
+  void take_devices(field_map const& gauges) {
+    std::vector<std::uint64_t> words(gauges.words());
+    for (std::size_t i = 0; i < devices_.size(); ++i) {
+      auto const entry = read<device_entry>(head_->device_offset + i * sizeof(device_entry));
+      if (entry.present == 0 && devices_[i].allocated_blocks == 0 && devices_[i].out_of_memory == 0) continue;
+      device_totals device;
+      device.ordinal = static_cast<int>(i);
+      device.name = text_of(entry.name);
+      device.uuid = text_of(entry.uuid);
+      device.counters = devices_[i];
+      if (!source_.read(head_->gauge_offset + i * words.size() * 8, words.data(), words.size() * 8)) {
+        throw damaged{"it is truncated"};
+      }
+      gauges.add_to(device.gauges, words.data());
+      device.now = ledger_now(device.counters, device.gauges);
+      device.peak = ledger_at_peak(device.gauges);
+      device.timeline_period_ns = entry.timeline_period_ns;
+      std::uint64_t const samples = std::min<std::uint64_t>(entry.timeline_count, head_->sample_slots);
+      std::uint64_t const line = head_->timeline_offset + i * sizeof(device_timeline);
+      for (std::uint64_t s = 0; entry.present != 0 && s < samples; ++s) {
+        device.timeline.push_back(read<timeline_sample>(line + s * sizeof(timeline_sample)));
+      }
+      result_.devices.push_back(std::move(device));
+    }
+  }
+
+  void take_hooks() {
+    for (std::uint32_t i = 0; i < head_->hook_count; ++i) {
+      if (hooks_[i].calls == 0) continue;
+      auto const entry = read<hook_entry>(head_->hook_offset + i * sizeof(hook_entry));
+      result_.hooks.push_back({text_of(entry.symbol), text_of(entry.route), hooks_[i]});
+    }
+  }
+
+  void take_nodes() {
+    for (std::uint32_t i = 0; i < head_->node_count; ++i) {
+      auto const entry = read<node_entry>(head_->node_offset + i * sizeof(node_entry));
+      result_.nodes.push_back({text_of(entry.name), text_of(entry.type), text_of(entry.route), text_of(entry.options),
+                               std::min(entry.depth, 16u), entry.device, nodes_[i]});
+    }
+  }
+
+  void take_failures() {
+    std::uint64_t const kept = std::min<std::uint64_t>(result_.failures_total, head_->failure_slots);
+    for (std::uint64_t i = 0; i < kept; ++i) {
+      auto const entry = read<failure_entry>(head_->failure_offset + i * sizeof(failure_entry));
+      if (entry.ready != 1) continue;
+      failure_note note{entry.t_ns, entry.bytes, entry.stream, entry.in_use, entry.cached, entry.largest_free,
+                        entry.thread, entry.code, entry.device, {}, text_of(entry.reason)};
+      if (entry.hook < head_->hook_count) {
+        note.symbol = text_of(read<hook_entry>(head_->hook_offset + entry.hook * sizeof(hook_entry)).symbol);
+      }
+      result_.failures.push_back(std::move(note));
+    }
+  }
+
+  page_source& source_;
+  std::unique_ptr<page_header> head_;              // 30 KiB: not for a small thread's stack at exit
+  snapshot result_;
+  std::vector<hook_counters> hooks_;
+  std::vector<device_counters> devices_;
+  std::vector<node_counters> nodes_;
+};
+
+}  // namespace
+
+snapshot_result take_snapshot() {
+  page* const now = current_page();
+  if (now == nullptr) return {{}, "this process has no state page"};
+  mapped_source source(*now);
+  try {
+    return {parser(source).parse(), {}};
+  } catch (damaged const& reason) {
+    return {{}, "the state page in memory: " + reason.what};
+  }
+}
+
+snapshot_result read_snapshot(std::string const& path) {
+  file_source source(path);
+  if (!source.error().empty()) return {{}, source.error()};
+  try {
+    return {parser(source).parse(), {}};
+  } catch (damaged const& reason) {
+    return {{}, path + ": " + reason.what};
+  }
+}
+
+}  // namespace gpumem::stats
