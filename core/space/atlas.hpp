@@ -1,0 +1,17 @@
+// The three tables of one process that tell where blocks are: blocks by handle, blocks by address, segments.
+// One instance, made at the first CUDA call and never destroyed; a forked child makes its own.
+#pragma once
+
+#include "core/space/block_map.hpp"
+#include "core/space/block_table.hpp"
+#include "core/space/segment.hpp"
+
+namespace gpumem::space {
+
+struct atlas {
+  block_table blocks;
+  block_map map{blocks};
+  segment_table segments;
+};
+
+}  // namespace gpumem::space

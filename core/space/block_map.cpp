@@ -1,0 +1,99 @@
+// See block_map.hpp.
+#include "core/space/block_map.hpp"
+
+#include <mutex>
+#include <new>
+
+namespace gpumem::space {
+
+handle block_map::find(std::uint64_t address) const noexcept {
+  std::uint64_t const mixed = mix(address);
+  shard& s = shards_[shard_of(mixed)];
+  for (;;) {
+    std::uint64_t const rebuilds = s.rebuilds.load(std::memory_order_acquire);
+    table const* t = s.present.load(std::memory_order_acquire);
+    handle found = none;
+    for (std::uint64_t i = first(mixed), probes = 0; t != nullptr && probes <= t->mask; ++i, ++probes) {
+      handle const h = t->at(i).load(std::memory_order_acquire);
+      if (h == none) break;
+      if (h != tombstone && blocks_[h].address.load(std::memory_order_relaxed) == address) {
+        found = h;
+        break;
+      }
+    }
+    std::atomic_thread_fence(std::memory_order_acquire);
+    if (s.rebuilds.load(std::memory_order_relaxed) == rebuilds) return found;
+  }
+}
+
+bool block_map::insert(handle h) noexcept {
+  std::uint64_t const mixed = mix(blocks_[h].begin());
+  shard& s = shards_[shard_of(mixed)];
+  std::lock_guard lock(s.lock);
+  table const* t = s.present.load(std::memory_order_relaxed);
+  if (t == nullptr || (s.used + 1) * 4 > (t->mask + 1) * 3) {
+    if (!rebuild(s)) return false;
+    t = s.present.load(std::memory_order_relaxed);
+  }
+  for (std::uint64_t i = first(mixed);; ++i) {
+    handle const there = t->at(i).load(std::memory_order_relaxed);
+    if (there != none && there != tombstone) continue;
+    t->at(i).store(h, std::memory_order_release);
+    if (there == none) ++s.used;
+    ++s.live;
+    return true;
+  }
+}
+
+void block_map::erase(handle h) noexcept {
+  std::uint64_t const mixed = mix(blocks_[h].begin());
+  shard& s = shards_[shard_of(mixed)];
+  std::lock_guard lock(s.lock);
+  table const* t = s.present.load(std::memory_order_relaxed);
+  for (std::uint64_t i = first(mixed); t != nullptr; ++i) {
+    handle const there = t->at(i).load(std::memory_order_relaxed);
+    if (there == none) return;
+    if (there != h) continue;
+    // A tombstone before an empty entry keeps no probe going, so it can be an empty entry itself.
+    bool const last = t->at(i + 1).load(std::memory_order_relaxed) == none;
+    t->at(i).store(last ? none : tombstone, std::memory_order_release);
+    if (last) --s.used;
+    --s.live;
+    return;
+  }
+}
+
+// Sweeps tombstones, and doubles the table when it is more than half full of live entries. Under the shard's lock.
+bool block_map::rebuild(shard& s) noexcept {
+  table* const old = s.present.load(std::memory_order_relaxed);
+  std::uint64_t const old_size = old == nullptr ? 0 : old->mask + 1;
+  std::uint64_t const size = old_size == 0 ? 16 : (s.live * 2 > old_size ? old_size * 2 : old_size);
+  table* fresh = size == old_size ? s.spare : nullptr;
+  if (fresh == nullptr) {
+    fresh = new (std::nothrow) table;
+    if (fresh == nullptr) return false;
+    fresh->mask = size - 1;
+    fresh->entries = new (std::nothrow) std::atomic<handle>[size];
+    if (fresh->entries == nullptr) {
+      delete fresh;
+      return false;
+    }
+  }
+  for (std::uint64_t i = 0; i < size; ++i) fresh->at(i).store(none, std::memory_order_relaxed);
+  for (std::uint64_t k = 0; k < old_size; ++k) {
+    handle const h = old->at(k).load(std::memory_order_relaxed);
+    if (h == none || h == tombstone) continue;
+    std::uint64_t i = first(mix(blocks_[h].begin()));
+    while (fresh->at(i).load(std::memory_order_relaxed) != none) ++i;
+    fresh->at(i).store(h, std::memory_order_relaxed);
+  }
+  s.present.store(fresh, std::memory_order_release);
+  s.rebuilds.fetch_add(1, std::memory_order_release);
+  s.used = s.live;
+  // The old table stays readable for readers that were overtaken: kept as the spare, or left behind when outgrown
+  // (all outgrown tables together are smaller than the present one).
+  s.spare = size == old_size ? old : nullptr;
+  return true;
+}
+
+}  // namespace gpumem::space

@@ -1,0 +1,190 @@
+// See region.hpp.
+#include "core/space/region.hpp"
+
+#include <algorithm>
+#include <new>
+
+namespace gpumem::space {
+
+bool region::add_segment(std::uint64_t base, std::uint64_t bytes, std::uint64_t token,
+                         bool whole_units_only) noexcept try {
+  segments_.reserve(segments_.size() + 1);
+  if (index(done, true) == nullptr || index(pending, true) == nullptr) return false;
+  std::uint64_t const units = whole_units_only ? bytes / unit : units_of(bytes);
+  if (units == 0 || units > ~std::uint32_t{0}) return false;
+  handle const h = blocks().acquire();
+  if (h == none) return false;
+  segment* s = atlas_.segments.add(base, bytes, owner_);
+  if (s == nullptr) {
+    blocks().release(h);
+    return false;
+  }
+  s->token = token;
+  s->first = h;
+  block& b = blocks()[h];
+  b.address.store(base, std::memory_order_relaxed);
+  b.units = static_cast<std::uint32_t>(units);
+  b.segment = s->index;
+  segments_.push_back(s);
+  reserved_bytes_ += bytes;
+  attach(h, done);
+  return true;
+} catch (std::bad_alloc const&) {
+  return false;
+}
+
+handle region::take(domain from, std::uint32_t units, bool thorough, bool hidden) noexcept {
+  free_index* idle = index(from, false);
+  if (idle == nullptr) return none;
+  handle const h = idle->find(blocks(), units, thorough);
+  if (h == none) return none;
+  block& b = blocks()[h];
+  if (hidden == (b.mapped != 0)) {
+    // The map knows exactly the blocks that the program may hold.
+    if (hidden) {
+      atlas_.map.erase(h);
+    } else if (!atlas_.map.insert(h)) {
+      return none;
+    }
+    b.mapped = hidden ? 0 : 1;
+  }
+  handle rest = none;
+  if (b.units > units) {
+    rest = blocks().acquire();
+    if (rest == none) return none;
+  }
+  detach(h);
+  if (rest != none) {
+    block& r = blocks()[rest];
+    r.address.store(b.begin() + units * unit, std::memory_order_relaxed);
+    r.units = b.units - units;
+    r.segment = b.segment;
+    r.freed = b.freed;
+    r.before = h;
+    r.after = b.after;
+    if (b.after != none) blocks()[b.after].before = rest;
+    b.after = rest;
+    b.units = units;
+    attach(rest, from);
+  }
+  b.slack = 0;
+  b.now.store(state::live, std::memory_order_release);
+  return h;
+}
+
+void region::put(handle h, domain to) noexcept {
+  if (index(to, true) == nullptr) to = pending;   // no memory for a stream's own index: everyone waits instead
+  auto& table = blocks();
+  auto const joins = [&](handle n) {
+    return n != none && table[n].now.load(std::memory_order_relaxed) == state::idle && table[n].where == to;
+  };
+  // A merged block is as young as its youngest part; stamps wrap, so they compare by difference.
+  stamp freed = table[h].freed;
+  auto const younger = [&](handle n) {
+    if (static_cast<std::int32_t>(table[n].freed - freed) > 0) freed = table[n].freed;
+  };
+  if (handle const right = table[h].after; joins(right)) {
+    younger(right);
+    detach(right);
+    h = absorb(h, right);
+  }
+  if (handle const left = table[h].before; joins(left)) {
+    younger(left);
+    detach(left);
+    h = absorb(left, h);
+  }
+  table[h].freed = freed;
+  attach(h, to);
+}
+
+handle region::absorb(handle left, handle right) noexcept {
+  block& l = blocks()[left];
+  block& r = blocks()[right];
+  l.units += r.units;
+  l.after = r.after;
+  if (r.after != none) blocks()[r.after].before = left;
+  if (r.mapped != 0) atlas_.map.erase(right);
+  blocks().release(right);
+  return left;
+}
+
+void region::attach(handle h, domain to) noexcept {
+  block& b = blocks()[h];
+  b.where = to;
+  b.now.store(state::idle, std::memory_order_relaxed);
+  b.later = b.earlier = none;
+  indices_[to]->insert(blocks(), h);
+  idle_bytes_ += b.bytes();
+  if (to == done) return;
+  pending_bytes_ += b.bytes();
+  b.earlier = newest_;
+  if (newest_ != none) blocks()[newest_].later = h;
+  newest_ = h;
+  if (oldest_ == none) oldest_ = h;
+}
+
+void region::detach(handle h) noexcept {
+  block& b = blocks()[h];
+  indices_[b.where]->erase(blocks(), h);
+  idle_bytes_ -= b.bytes();
+  if (b.where == done) return;
+  pending_bytes_ -= b.bytes();
+  (b.earlier != none ? blocks()[b.earlier].later : oldest_) = b.later;
+  (b.later != none ? blocks()[b.later].earlier : newest_) = b.earlier;
+  b.later = b.earlier = none;
+}
+
+void region::orphan(domain from) noexcept {
+  free_index* idle = index(from, false);
+  if (idle == nullptr) return;
+  while (!idle->empty()) {
+    handle const h = idle->any();
+    detach(h);
+    put(h, pending);
+  }
+  indices_[from].reset();
+}
+
+free_index* region::index(domain d, bool make) noexcept {
+  if (d < indices_.size() && indices_[d] != nullptr) return indices_[d].get();
+  if (!make) return nullptr;
+  try {
+    if (d >= indices_.size()) indices_.resize(d + 1u);
+    indices_[d] = std::make_unique<free_index>();
+  } catch (std::bad_alloc const&) {
+    return nullptr;
+  }
+  return indices_[d].get();
+}
+
+std::uint64_t region::largest_idle() noexcept {
+  std::uint32_t units = 0;
+  for (auto const& idle : indices_) {
+    if (idle != nullptr) units = std::max(units, idle->largest(blocks()));
+  }
+  return units * unit;
+}
+
+segment* region::empty_segment(int keep) noexcept {
+  for (segment* s : segments_) {
+    block& b = blocks()[s->first];
+    bool const whole = b.after == none && b.now.load(std::memory_order_relaxed) == state::idle && b.where == done;
+    if (whole && !s->pinned && keep-- <= 0) return s;
+  }
+  return nullptr;
+}
+
+void region::remove_segment(segment* s) noexcept {
+  for (handle h = s->first; h != none;) {
+    handle const after = blocks()[h].after;
+    if (blocks()[h].now.load(std::memory_order_relaxed) == state::idle) detach(h);
+    if (blocks()[h].mapped != 0) atlas_.map.erase(h);
+    blocks().release(h);
+    h = after;
+  }
+  reserved_bytes_ -= s->bytes;
+  segments_.erase(std::find(segments_.begin(), segments_.end(), s));
+  atlas_.segments.remove(s);
+}
+
+}  // namespace gpumem::space

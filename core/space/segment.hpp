@@ -1,0 +1,55 @@
+// A segment: one allocation from upstream that holds blocks. The table names all segments of the process by index and
+// finds the one that contains an address, for the rare questions about interior or unknown pointers.
+// A segment's blocks belong to its owner and are touched under the owner's lock only.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <map>
+#include <mutex>
+#include <shared_mutex>
+
+#include "core/space/block_table.hpp"
+
+namespace gpumem::space {
+
+// The resource that made a segment; core/resource derives from it.
+class segment_owner {
+ protected:
+  ~segment_owner() = default;
+};
+
+struct segment {
+  std::uint64_t base = 0;
+  std::uint64_t bytes = 0;
+  std::uint64_t token = 0;                   // what the source wants back with it
+  segment_owner* owner = nullptr;
+  handle first = none;                       // its block of lowest address
+  std::uint32_t index = 0;
+  bool pinned = false;                       // exported by IPC: never given back, its blocks never reused
+};
+
+class segment_table {
+ public:
+  // Null when the table is full or no memory is left.
+  segment* add(std::uint64_t base, std::uint64_t bytes, segment_owner* owner) noexcept;
+  void remove(segment* s) noexcept;
+
+  segment& operator[](std::uint32_t index) noexcept {
+    return *chunks_[index / chunk_size].load(std::memory_order_acquire)[index % chunk_size];
+  }
+  // The segment that contains `address`, or null. A pool below another pool has segments inside segments: the
+  // innermost, added last, is the one that is found.
+  segment* containing(std::uint64_t address) noexcept;
+
+ private:
+  static constexpr std::uint32_t chunk_size = 1024;
+  std::array<std::atomic<segment**>, 4096> chunks_{};
+  std::uint32_t used_ = 1;
+  std::uint32_t free_ = 0;                   // recycled indices, linked through `first`
+  std::multimap<std::uint64_t, segment*> by_address_;
+  std::shared_mutex mutex_;
+};
+
+}  // namespace gpumem::space

@@ -1,0 +1,29 @@
+// A lock for a few dozen instructions, held by one thread nearly always: one exchange to take, one store to give back.
+// Waiters yield after a short spin, so that a descheduled holder does not burn a core. Never hold it across a call that
+// can block, and never across a driver call.
+#pragma once
+
+#include <sched.h>
+
+#include <atomic>
+
+namespace gpumem::space {
+
+class spin_lock {
+ public:
+  void lock() noexcept {
+    while (held_.exchange(true, std::memory_order_acquire)) wait();
+  }
+  bool try_lock() noexcept { return !held_.exchange(true, std::memory_order_acquire); }
+  void unlock() noexcept { held_.store(false, std::memory_order_release); }
+
+ private:
+  void wait() noexcept {
+    for (int spins = 0; held_.load(std::memory_order_relaxed); ++spins) {
+      if (spins > 64) sched_yield();
+    }
+  }
+  std::atomic<bool> held_{false};
+};
+
+}  // namespace gpumem::space

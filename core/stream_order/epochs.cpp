@@ -1,0 +1,158 @@
+// See epochs.hpp.
+#include "core/stream_order/epochs.hpp"
+
+#include <time.h>
+
+#include <algorithm>
+
+#include "core/stats/counters.hpp"
+#include "core/stats/state_page.hpp"
+#include "core/stream_order/relaxed_mode.hpp"
+
+namespace gpumem::stream_order {
+
+bool epochs::collect(bool close_open) noexcept {
+  std::lock_guard lock(mutex_);
+  stamp const before = done_.load(std::memory_order_relaxed);
+  relaxed_mode relaxed;
+  poll();
+  if (close_open) {
+    close();
+    poll();
+  }
+  return done_.load(std::memory_order_relaxed) != before;
+}
+
+// Oldest first: events of one context complete in the order of their records, near enough; the first that is not done
+// ends the look, so that a collection costs one query in the usual case.
+void epochs::poll() noexcept {
+  while (!closed_.empty()) {
+    CUresult const code = driver::real.cuEventQuery(closed_.front().event);
+    if (code == CUDA_ERROR_NOT_READY) return;
+    if (code != CUDA_SUCCESS) {
+      broken_.store(true, std::memory_order_release);
+      return;
+    }
+    complete(closed_.front().last);
+    spare_.push_back(closed_.front().event);
+    closed_.pop_front();
+  }
+}
+
+void epochs::close() noexcept {
+  if (capturing() || broken() || driver::real.cuCtxRecordEvent == nullptr || closed_.size() >= most_open) return;
+  CUevent event = nullptr;
+  if (!spare_.empty()) {
+    event = spare_.back();
+    spare_.pop_back();
+  } else {
+    current_context here(context_);
+    if (driver::real.cuEventCreate(&event, CU_EVENT_DISABLE_TIMING) != CUDA_SUCCESS) return;
+  }
+  // The number moves on before the record: a free that still reads the old one is covered by this event.
+  stamp const last = open_.fetch_add(1, std::memory_order_acq_rel);
+  if (driver::real.cuCtxRecordEvent(context_, event) != CUDA_SUCCESS) {
+    spare_.push_back(event);     // nothing was recorded: these frees are covered by the next event
+    return;
+  }
+  closed_.push_back({last, event});
+  stats::add(stats::local().devices[stats::device_slot(device_)].epochs_closed, 1);
+}
+
+void epochs::complete(stamp s) noexcept {
+  if (!is_done(s)) done_.store(s, std::memory_order_release);
+}
+
+bool epochs::wait(stamp s) noexcept {
+  for (unsigned rounds = 0; !is_done(s); ++rounds) {
+    bool covered = false;
+    {
+      std::lock_guard lock(mutex_);
+      relaxed_mode relaxed;
+      poll();
+      if (is_done(s)) return true;
+      if (broken()) return false;
+      auto const covers = [&](closed_epoch const& e) { return static_cast<std::int32_t>(e.last - s) >= 0; };
+      covered = std::any_of(closed_.begin(), closed_.end(), covers);
+      if (!covered) {
+        close();
+        covered = std::any_of(closed_.begin(), closed_.end(), covers);
+      }
+      if (!covered && closed_.size() >= most_open) covered = true;   // room comes when the oldest is done
+    }
+    if (!covered) return synchronize_context() && is_done(s);
+    // Short waits are the rule (a kernel or two): spin first, then sleep a little longer each time.
+    if (rounds < 64) continue;
+    timespec const pause{0, std::min<long>(1000 * (rounds - 63), 100'000)};
+    nanosleep(&pause, nullptr);
+  }
+  return true;
+}
+
+// For drivers without cuCtxRecordEvent (before 12.5). During a capture it would fail and invalidate the capture.
+bool epochs::synchronize_context() noexcept {
+  if (capturing() || broken()) return false;
+  stamp const mark = synchronize_begins();
+  CUresult code;
+  {
+    current_context here(context_);
+    code = driver::real.cuCtxSynchronize();
+  }
+  if (code != CUDA_SUCCESS) return false;
+  synchronize_done(mark);
+  return true;
+}
+
+bool epochs::wait_on_device(CUstream stream, stamp s) noexcept {
+  if (is_done(s)) return true;
+  std::lock_guard lock(mutex_);
+  if (capturing() || broken()) return false;
+  auto const covers = [&](closed_epoch const& e) { return static_cast<std::int32_t>(e.last - s) >= 0; };
+  auto found = std::find_if(closed_.begin(), closed_.end(), covers);
+  if (found == closed_.end()) {
+    close();
+    found = std::find_if(closed_.begin(), closed_.end(), covers);
+    if (found == closed_.end()) return false;
+  }
+  return driver::real.cuStreamWaitEvent(stream, found->event, CU_EVENT_WAIT_DEFAULT) == CUDA_SUCCESS;
+}
+
+stamp epochs::synchronize_begins() noexcept { return open_.fetch_add(1, std::memory_order_acq_rel); }
+
+void epochs::synchronize_done(stamp mark) noexcept {
+  std::lock_guard lock(mutex_);
+  complete(mark);
+  while (!closed_.empty() && is_done(closed_.front().last)) {
+    spare_.push_back(closed_.front().event);
+    closed_.pop_front();
+  }
+  stats::add(stats::local().devices[stats::device_slot(device_)].epochs_synchronized, 1);
+}
+
+void epochs::capture_begins(CUstream origin) noexcept {
+  std::lock_guard lock(mutex_);
+  origins_.push_back(origin);
+  captures_.fetch_add(1, std::memory_order_acq_rel);
+  active_captures.fetch_add(1, std::memory_order_acq_rel);
+}
+
+void epochs::capture_ended(CUstream origin) noexcept {
+  std::lock_guard lock(mutex_);
+  auto const found = std::find(origins_.begin(), origins_.end(), origin);
+  if (found == origins_.end()) return;
+  origins_.erase(found);
+  captures_.fetch_sub(1, std::memory_order_acq_rel);
+  active_captures.fetch_sub(1, std::memory_order_acq_rel);
+}
+
+void epochs::abandon() noexcept {
+  std::lock_guard lock(mutex_);
+  active_captures.fetch_sub(static_cast<int>(origins_.size()), std::memory_order_acq_rel);
+  captures_.store(0, std::memory_order_release);
+  origins_.clear();
+  closed_.clear();               // the events die with their context
+  spare_.clear();
+  broken_.store(true, std::memory_order_release);
+}
+
+}  // namespace gpumem::stream_order

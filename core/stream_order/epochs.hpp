@@ -1,0 +1,85 @@
+// When the memory of one context may serve again. A free carries the number of the open epoch; closing an epoch records
+// one context event (cuCtxRecordEvent) that covers everything submitted before, on all streams, so one event settles
+// the frees of all threads since the last one. A free is done once an event of its epoch or a later one is done, or once
+// the program itself has synchronised the context after it.
+//
+// Why a plain load of the open epoch is enough: a free that reads number n ran before the increment that closes n, so
+// the driver calls it follows took the driver's locks before the event's record takes them.
+//
+// open() and is_done() are wait-free, for hot paths; the rest takes this object's mutex, never held across a call that
+// blocks. While any stream of the context captures no event is recorded (it would invalidate the capture): the mutex
+// makes "no capture" and "record" one step against capture_begins.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <deque>
+#include <mutex>
+#include <vector>
+
+#include "core/driver/table.hpp"
+
+namespace gpumem::stream_order {
+
+using stamp = std::uint32_t;   // wraps; compare by difference
+
+class epochs {
+ public:
+  epochs(CUcontext context, int device) noexcept : context_(context), device_(device) {}
+  epochs(epochs const&) = delete;
+
+  stamp open() const noexcept { return open_.load(std::memory_order_acquire); }
+  bool is_done(stamp s) const noexcept {
+    return static_cast<std::int32_t>(done_.load(std::memory_order_acquire) - s) >= 0;
+  }
+
+  // Asks the driver which epochs are done; closes the open one first if `close`. True if any became done.
+  bool collect(bool close) noexcept;
+  // Blocks the calling host thread until `s` is done. False when that cannot be had now (a capture runs and the epoch
+  // was never closed, or the context is dead); the caller must then take other memory.
+  bool wait(stamp s) noexcept;
+  // Makes later work of `stream` wait for `s` on the device. False when that cannot be had now.
+  bool wait_on_device(CUstream stream, stamp s) noexcept;
+
+  // The program's own synchronisation of this context: mark before the call, complete after its success.
+  stamp synchronize_begins() noexcept;
+  void synchronize_done(stamp mark) noexcept;
+
+  void capture_begins(CUstream origin) noexcept;
+  // Also for a failed begin, and for a stream that is destroyed while it captures.
+  void capture_ended(CUstream origin) noexcept;
+  bool capturing() const noexcept { return captures_.load(std::memory_order_acquire) > 0; }
+
+  // A sticky error was seen: the context is lost, every call must go to the driver, which tells the program.
+  bool broken() const noexcept { return broken_.load(std::memory_order_acquire); }
+  // The context is about to go: forget its captures.
+  void abandon() noexcept;
+
+  CUcontext context() const noexcept { return context_; }
+  int device() const noexcept { return device_; }
+
+ private:
+  struct closed_epoch {
+    stamp last;                  // covers every free with this stamp or an earlier one
+    CUevent event;
+  };
+  static constexpr std::size_t most_open = 64;
+
+  void poll() noexcept;          // under mutex_
+  void close() noexcept;         // under mutex_
+  void complete(stamp s) noexcept;
+  bool synchronize_context() noexcept;
+
+  CUcontext context_;
+  int device_;
+  alignas(64) std::atomic<stamp> open_{1};
+  std::atomic<stamp> done_{0};
+  std::atomic<int> captures_{0};
+  std::atomic<bool> broken_{false};
+  alignas(64) std::mutex mutex_;
+  std::deque<closed_epoch> closed_;          // oldest first
+  std::vector<CUevent> spare_;
+  std::vector<CUstream> origins_;            // streams that began a capture
+};
+
+}  // namespace gpumem::stream_order

@@ -1,0 +1,50 @@
+// Lets this thread make a driver call while a stream capture runs anywhere in the process: exchanges the thread's
+// capture mode to RELAXED and back. Without it cuMemAlloc, cuMemFree or cuEventQuery in a global-mode capture fail with
+// 900 and invalidate the capture (measured; so do PyTorch and Paddle). Free of cost while nothing captures.
+#pragma once
+
+#include <atomic>
+
+#include "core/driver/table.hpp"
+
+namespace gpumem::stream_order {
+
+// Captures running in this process, in any context; kept by epochs.
+inline std::atomic<int> active_captures{0};
+
+class relaxed_mode {
+ public:
+  relaxed_mode() noexcept : exchanged_(active_captures.load(std::memory_order_acquire) > 0) {
+    if (exchanged_) driver::real.cuThreadExchangeStreamCaptureMode(&mode_);
+  }
+  ~relaxed_mode() {
+    if (exchanged_) driver::real.cuThreadExchangeStreamCaptureMode(&mode_);
+  }
+  relaxed_mode(relaxed_mode const&) = delete;
+  relaxed_mode& operator=(relaxed_mode const&) = delete;
+
+ private:
+  CUstreamCaptureMode mode_ = CU_STREAM_CAPTURE_MODE_RELAXED;
+  bool exchanged_;
+};
+
+// Makes `context` current for the life of the guard; for calls that act on the current context.
+class current_context {
+ public:
+  explicit current_context(CUcontext context) noexcept {
+    CUcontext now = nullptr;
+    if (driver::real.cuCtxGetCurrent(&now) == CUDA_SUCCESS && now == context) return;
+    pushed_ = driver::real.cuCtxPushCurrent_v2(context) == CUDA_SUCCESS;
+  }
+  ~current_context() {
+    CUcontext popped = nullptr;
+    if (pushed_) driver::real.cuCtxPopCurrent_v2(&popped);
+  }
+  current_context(current_context const&) = delete;
+  current_context& operator=(current_context const&) = delete;
+
+ private:
+  bool pushed_ = false;
+};
+
+}  // namespace gpumem::stream_order

@@ -1,0 +1,40 @@
+// See streams.hpp.
+#include "core/stream_order/streams.hpp"
+
+#include <new>
+
+namespace gpumem::stream_order {
+
+slot streams::slot_of(std::uint64_t id) noexcept try {
+  std::lock_guard lock(mutex_);
+  if (auto const found = by_id_.find(id); found != by_id_.end()) return found->second;
+  if (spare_.empty() && used_ >= most_slots) return no_slot;
+  spare_.reserve(spare_.size() + 1);
+  slot const s = spare_.empty() ? used_ : spare_.back();
+  by_id_.emplace(id, s);
+  if (spare_.empty()) {
+    ++used_;
+  } else {
+    spare_.pop_back();
+  }
+  return s;
+} catch (std::bad_alloc const&) {
+  return no_slot;
+}
+
+slot streams::forget(std::uint64_t id) noexcept {
+  std::lock_guard lock(mutex_);
+  auto const found = by_id_.find(id);
+  if (found == by_id_.end()) return no_slot;
+  slot const s = found->second;
+  by_id_.erase(found);
+  return s;
+}
+
+void streams::recycle(slot s) noexcept try {
+  std::lock_guard lock(mutex_);
+  if (s != no_slot) spare_.push_back(s);
+} catch (std::bad_alloc const&) {
+}
+
+}  // namespace gpumem::stream_order

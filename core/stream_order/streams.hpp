@@ -1,0 +1,32 @@
+// The streams of one context by identity: the driver's stream id, which is never used twice, not the handle, which is.
+// Gives each stream that orders memory a small slot number; slot 0 means "no stream": such memory waits for its epoch.
+// slot_of and forget take a lock; callers remember the slot (route/stream_memo) as long as no stream comes or goes.
+#pragma once
+
+#include <cstdint>
+#include <mutex>
+#include <unordered_map>
+#include <vector>
+
+namespace gpumem::stream_order {
+
+using slot = std::uint16_t;
+inline constexpr slot no_slot = 0;
+inline constexpr slot most_slots = 2048;
+
+class streams {
+ public:
+  // `no_slot` when all slots are taken.
+  slot slot_of(std::uint64_t id) noexcept;
+  // The slot the stream had. Give it back with `recycle` once no memory is tied to it.
+  slot forget(std::uint64_t id) noexcept;
+  void recycle(slot s) noexcept;
+
+ private:
+  std::mutex mutex_;
+  std::unordered_map<std::uint64_t, slot> by_id_;
+  std::vector<slot> spare_;
+  slot used_ = 1;
+};
+
+}  // namespace gpumem::stream_order
