@@ -28,9 +28,7 @@ void zero_and_null() {
   show("cuMemFree(0)", cuMemFree(0));
   void* ordered = nullptr;
   show("cudaMallocAsync(0)", cudaMallocAsync(&ordered, 0, nullptr));
-  if (ordered != nullptr) show("cudaFreeAsync of it", cudaFreeAsync(ordered, nullptr));
   show("cuMemAllocAsync(0)", cuMemAllocAsync(&address, 0, nullptr));
-  if (address != 0 && address != 0x5555) show("cuMemFreeAsync of it", cuMemFreeAsync(address, nullptr));
 }
 
 void wrong_addresses() {
@@ -55,7 +53,6 @@ void wrong_addresses() {
 void too_big() {
   void* block = reinterpret_cast<void*>(0x5555);
   show("cudaMalloc(2^60)", cudaMalloc(&block, std::size_t{1} << 60));
-  std::printf("  output %s\n", block == reinterpret_cast<void*>(0x5555) ? "untouched" : "changed");
   show("cudaMalloc(2^64 - 1)", cudaMalloc(&block, ~std::size_t{0}));
   CUdeviceptr address = 0x5555;
   show("cuMemAlloc(2^60)", cuMemAlloc(&address, std::size_t{1} << 60));
@@ -89,7 +86,7 @@ void information() {
   show("cuMemGetAddressRange(interior)",
        cuMemGetAddressRange(&base, &bytes, reinterpret_cast<CUdeviceptr>(block) + 5000));
   std::printf("  the block: %d, its size: %d\n", base == reinterpret_cast<CUdeviceptr>(block), bytes == 10000);
-  show("cuMemGetAddressRange(null, null)", cuMemGetAddressRange(nullptr, nullptr, reinterpret_cast<CUdeviceptr>(block)));
+  show("cuMemGetAddressRange(base only)", cuMemGetAddressRange(&base, nullptr, reinterpret_cast<CUdeviceptr>(block)));
   REQUIRE(cudaFree(block));
 }
 

@@ -1,7 +1,7 @@
 // Every way a process ends, by argument: return, exit, _exit, quick_exit, abort, exec (into this program with
 // "return"), kill (SIGKILL), segv, thread (exit called by another thread while main works), static (a static destructor
-// frees device memory), closed (stderr is closed before the end, as coreutils do). Does 10 allocations first and prints
-// its counts before it ends. Run plain, preloaded and under `gpumem run` by the integration and GPU tests.
+// frees device memory), closed (stderr is closed before the end, as coreutils do), hang (waits to be killed). Does 10
+// allocations first and prints its counts before it ends. Run plain, preloaded and under `gpumem run` by the integration and GPU tests.
 #include <fcntl.h>
 #include <signal.h>
 #include <unistd.h>
@@ -46,6 +46,9 @@ int main(int argc, char** argv) {
   if (std::strcmp(way, "abort") == 0) std::abort();
   if (std::strcmp(way, "segv") == 0) raise(SIGSEGV);
   if (std::strcmp(way, "kill") == 0) raise(SIGKILL);
+  if (std::strcmp(way, "hang") == 0) {
+    for (;;) pause();
+  }
   if (std::strcmp(way, "exec") == 0) {
     execl(argv[0], argv[0], "return", static_cast<char*>(nullptr));
     return 126;

@@ -1,0 +1,138 @@
+"""No ending loses a counter: under `gpumem run` a killed process's report is full and says that it was killed.
+
+endings.py BUILD [test...]; see harness.main. The program (tests/programs/exits.cpp) prints its counts before it ends.
+"""
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
+import harness
+
+
+def program(build, way):
+    return [build.program("exits.shared"), way]
+
+
+def ends(build, way, code, kind, clean, signal_number=None):
+    """Runs it under `gpumem run -q`: the program's own code comes through, the report knows how it ended."""
+    run = build.run(program(build, way), tool=["-q"])
+    harness.equal(run.code, code, f"exit code of `gpumem run` around {way}: {run.stderr}")
+    plain = build.run(program(build, way))
+    harness.equal(run.stdout, plain.stdout, f"stdout of {way}")
+    harness.equal(harness.count_faults(run), [], f"counts after {way}")
+    harness.equal(len(run.reports), 1, f"JSON reports after {way}")
+    harness.equal(len(run.texts), 1, f"text reports after {way}")
+    end = run.reports[0]["end"]
+    harness.equal((end["kind"], end["clean"]), (kind, clean), f"end of {way}")
+    if signal_number is not None:
+        harness.equal(end["signal"], signal_number, f"signal of {way}")
+        assert "killed by SIG" in run.texts[0], f"the text report does not say that it was killed:\n{run.texts[0]}"
+    harness.equal(run.state, [], f"state pages left after {way}")
+
+
+def test_return(build):
+    ends(build, "return", 0, "exit", True)
+
+
+def test_exit(build):
+    ends(build, "exit", 7, "exit", True)
+
+
+def test_underscore_exit(build):
+    ends(build, "_exit", 8, "exit", True)
+
+
+def test_quick_exit(build):
+    ends(build, "quick_exit", 9, "exit", True)
+
+
+def test_abort(build):
+    ends(build, "abort", 128 + signal.SIGABRT, "signal", False, int(signal.SIGABRT))
+
+
+def test_segmentation_fault(build):
+    ends(build, "segv", 128 + signal.SIGSEGV, "signal", False, int(signal.SIGSEGV))
+
+
+def test_kill(build):
+    ends(build, "kill", 128 + signal.SIGKILL, "signal", False, int(signal.SIGKILL))
+
+
+def test_exec_reports_both_images(build):
+    run = build.run(program(build, "exec"), tool=["-q"])
+    harness.equal(run.code, 0, f"exit code: {run.stderr}")
+    harness.equal(harness.count_faults(run), [], "counts")
+    harness.equal(len(run.reports), 2, "reports: one for each image of the same process id")
+
+
+def hang_and_kill(build, folder, command, env):
+    """Starts the hanging program, waits for its counts, kills it from outside; (counts, code of `command`)."""
+    out = pathlib.Path(folder) / "out"
+    with open(out, "wb") as stdout:
+        process = subprocess.Popen([*command, *program(build, "hang")], stdout=stdout, env=build.environment(env))
+        deadline = time.monotonic() + 60
+        while "counts:" not in out.read_text() and time.monotonic() < deadline and process.poll() is None:
+            time.sleep(0.02)
+        victim = process.pid
+        children = pathlib.Path(f"/proc/{process.pid}/task/{process.pid}/children")
+        if command and process.poll() is None:
+            victim = int(children.read_text().split()[0])
+        assert "counts:" in out.read_text(), "the program did not get to its counts"
+        os.kill(victim, signal.SIGKILL)
+        code = process.wait(60)
+    return harness.own_counts(out.read_text())[0], code
+
+
+def test_kill_from_outside_under_run(build):
+    with tempfile.TemporaryDirectory() as folder:
+        os.mkdir(f"{folder}/state", 0o700)
+        env = {"GPUMEM_STATE_DIR": f"{folder}/state", "GPUMEM_REPORT": f"{folder}/report.txt",
+               "GPUMEM_JSON": f"{folder}/report.json"}
+        counts, code = hang_and_kill(build, folder, [str(build.tool), "run", "-q", "--"], env)
+        harness.equal(code, 128 + 9, "exit code of `gpumem run`")
+        report = harness.read_json(pathlib.Path(folder, "report.json").read_text())
+        harness.equal(harness.report_counts(report), counts, "counts after kill -9")
+        harness.equal((report["end"]["kind"], report["end"]["signal"], report["end"]["clean"]), ("signal", 9, False), "end")
+        assert "SIGKILL" in pathlib.Path(folder, "report.txt").read_text(), "the text report does not name SIGKILL"
+
+
+def test_kill_under_plain_preload_is_reported_later(build):
+    with tempfile.TemporaryDirectory() as folder:
+        os.mkdir(f"{folder}/state", 0o700)
+        env = {"GPUMEM_STATE_DIR": f"{folder}/state", "LD_PRELOAD": str(build.library)}
+        counts, code = hang_and_kill(build, folder, [], env)
+        harness.equal(code, -9, "exit code of the program")
+        run = build.run([str(build.tool), "report", "--last", "--json"], env={"GPUMEM_STATE_DIR": f"{folder}/state"})
+        harness.equal(run.code, 0, f"`gpumem report --last --json`: {run.stderr}")
+        harness.equal(harness.report_counts(harness.read_json(run.stdout)), counts, "counts after kill -9")
+
+
+def test_text_report_on_stderr_when_the_program_closed_it(build):
+    run = build.run(program(build, "closed"), env={"LD_PRELOAD": str(build.library)})
+    harness.equal(run.code, 12, "exit code")
+    assert "=== end" in run.stderr or "gpumem" in run.stderr, f"no report on stderr: {run.stderr!r}"
+
+
+def test_a_failed_report_changes_nothing(build):
+    plain = build.run(program(build, "exit"))
+    run = build.run(program(build, "exit"), env={"LD_PRELOAD": str(build.library), "GPUMEM_REPORT": "/nowhere/at/all.txt"})
+    harness.equal((run.code, run.stdout), (plain.code, plain.stdout), "code and stdout")
+    lines = [line for line in run.stderr.splitlines() if line]
+    harness.equal(len(lines), 1, f"lines on stderr, {lines}")
+    assert "/nowhere/at/all.txt" in lines[0], f"the line does not name the file: {lines[0]}"
+
+
+def test_report_files_are_never_overwritten(build):
+    with tempfile.TemporaryDirectory() as folder:
+        env = {"LD_PRELOAD": str(build.library), "GPUMEM_REPORT": f"{folder}/same.txt"}
+        for _ in range(3):
+            harness.equal(build.run(program(build, "return"), env=env).code, 0, "exit code")
+        harness.equal(sorted(os.listdir(folder)), ["same.txt", "same.txt.1", "same.txt.2"], "files")
+
+
+harness.main(globals())

@@ -1,0 +1,97 @@
+"""A process that never calls CUDA must not notice the library: nothing printed, nothing opened but the library itself.
+
+silent.py BUILD [test...]; see harness.main. strace gives the list of touched paths; where it may not trace, skipped.
+"""
+import pathlib
+import re
+import sys
+import tempfile
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
+import harness
+
+PYTHON = str(pathlib.Path(sys.executable).resolve())
+COMMANDS = {
+    "true": ["/bin/true"],
+    "ls": ["/bin/ls", "/"],
+    "bash": ["/bin/bash", "-c", "true; /bin/true; echo done"],
+    "python": [PYTHON, "-c", "pass"],
+}
+# What the dynamic loader opens for the library: itself and the C library's own parts.
+LOADER = re.compile(r"/(libgpumem\.so|lib(c|m|dl|pthread|rt)\.so\.\d+|ld\.so\.(cache|preload)|ld-linux[^/]*)$|/glibc-hwcaps|/$")
+
+
+def unchanged(build, which):
+    command = COMMANDS[which]
+    plain = build.run(command)
+    # GPUMEM_REPORT is left alone: with a file named, a silent process must not make it either.
+    loaded = build.run(command, preload=True)
+    harness.equal(harness.differences(plain, loaded), [], f"{which} is not unchanged")
+    harness.equal((loaded.reports, loaded.texts, loaded.state), ([], [], []), f"{which} left files")
+    bare = build.run(command, env={"LD_PRELOAD": str(build.library)})
+    harness.equal(harness.differences(plain, bare), [], f"{which} with no GPUMEM variable is not unchanged")
+
+
+def touched(build, command, preload):
+    """Paths of every file system call, as a set, and the processes' writes."""
+    strace = harness.require_tool("strace")
+    with tempfile.TemporaryDirectory() as folder:
+        log = pathlib.Path(folder) / "log"
+        options = ["-f", "-qq", "-e", "trace=%file,socket,connect,memfd_create", "-e", "signal=none", "-o", str(log)]
+        if preload:
+            options += ["-E", f"LD_PRELOAD={build.library}"]
+        run = build.run([strace, *options, *command])
+        if not log.exists() or "Operation not permitted" in run.stderr:
+            raise harness.Skipped(f"strace may not trace here: {run.stderr.strip()}")
+        harness.equal(run.code, 0, "traced program")
+        paths = set()
+        for line in log.read_text(errors="replace").splitlines():
+            call = re.sub(r"^\d+ +", "", line)
+            quoted = re.search(r'"((?:[^"\\]|\\.)*)"', call)
+            paths.add(quoted.group(1) if quoted else call.split("(")[0])
+        assert paths, "strace saw nothing"
+        return paths
+
+
+def nothing_opened(build, which):
+    assert build.library.exists(), f"{build.library} is not built"
+    plain = touched(build, COMMANDS[which], preload=False)
+    loaded = touched(build, COMMANDS[which], preload=True)
+    assert any(path.endswith("/libgpumem.so") for path in loaded), "the library was not loaded: nothing was tested"
+    extra = sorted(path for path in loaded - plain if not LOADER.search(path))
+    harness.equal(extra, [], f"{which} touched under preload")
+
+
+def test_true(build):
+    unchanged(build, "true")
+
+
+def test_ls(build):
+    unchanged(build, "ls")
+
+
+def test_bash(build):
+    unchanged(build, "bash")
+
+
+def test_python(build):
+    unchanged(build, "python")
+
+
+def test_true_opens_nothing(build):
+    nothing_opened(build, "true")
+
+
+def test_ls_opens_nothing(build):
+    nothing_opened(build, "ls")
+
+
+def test_bash_opens_nothing(build):
+    nothing_opened(build, "bash")
+
+
+def test_python_opens_nothing(build):
+    nothing_opened(build, "python")
+
+
+harness.main(globals())

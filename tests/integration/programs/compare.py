@@ -1,0 +1,56 @@
+"""Runs one program of tests/programs plain and preloaded on the simulated CUDA and demands that nobody could tell.
+
+compare.py BUILD PROGRAM [--config FILE] [--expected FILE] [--no-counts] [argument...]
+Equal stdout, stderr and exit code; the report's counts equal the program's own; the ledger adds up; no state page is
+left behind. The simulator's checker turns any unordered reuse into exit code 99, which plain runs never give.
+"""
+import argparse
+import pathlib
+import sys
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
+import harness
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("build")
+    parser.add_argument("program")
+    parser.add_argument("--config")
+    parser.add_argument("--expected", help="file that the plain run's stdout must equal: the real driver's answers")
+    parser.add_argument("--no-counts", action="store_true", help="the program prints no counts")
+    parser.add_argument("arguments", nargs=argparse.REMAINDER)
+    options = parser.parse_args()
+
+    build = harness.Build(options.build)
+    command = [build.program(options.program), *options.arguments]
+    env = {"GPUMEM_CONFIG": str(pathlib.Path(options.config).resolve())} if options.config else {}
+    plain = build.run(command)
+    preloaded = build.run(command, preload=True, env=env)
+
+    faults = harness.differences(plain, preloaded)
+    if options.expected:
+        wanted = pathlib.Path(options.expected).read_text()
+        faults += harness.first_difference("plain stdout against the real driver's", wanted, plain.stdout)
+    if plain.code != 0 and not options.arguments:
+        faults.append(f"the plain run already fails, with {plain.code}: {plain.stderr[-2000:]}")
+    if not options.no_counts:
+        if not harness.own_counts(preloaded.stdout):
+            faults.append("the program printed no counts: nothing was compared")
+        faults += harness.count_faults(preloaded)
+    if not preloaded.reports:
+        faults.append("no JSON report was written")
+    for report in preloaded.reports:
+        faults += harness.ledger_faults(report)
+    if any(not name.startswith(".") for name in preloaded.state):
+        faults.append(f"state pages left behind after a clean end: {preloaded.state}")
+
+    if faults:
+        print(f"{' '.join(command)} ({options.config or 'default config'})")
+        print("\n".join(faults))
+        print("--- stdout, preloaded:", preloaded.stdout[-1500:], "--- stderr, preloaded:", preloaded.stderr[-1500:], sep="\n")
+        sys.exit(1)
+    print(f"equal: {len(plain.stdout.splitlines())} lines, exit code {plain.code}, {len(preloaded.reports)} reports")
+
+
+main()
