@@ -1,18 +1,55 @@
-// See line_writer.hpp. Only write(2) and poll(2) are called here, so it also serves in a forked child.
+// See line_writer.hpp. Only system calls are made here, so it also serves in a forked child.
 #include "core/base/line_writer.hpp"
 
 #include <poll.h>
+#include <pthread.h>
+#include <signal.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <cstring>
 
 namespace gpumem::base {
+namespace {
+
+struct errno_kept {
+  int const saved = errno;
+  ~errno_kept() { errno = saved; }
+};
+
+// A reader that went away, or a limit on file sizes, raises a signal whose default ends the program. It was not the
+// program that wrote, so it must not see that signal: blocked in this thread, and taken back if it came.
+class signals_of_writing_held {
+ public:
+  signals_of_writing_held() noexcept {
+    sigemptyset(&ours_);
+    sigaddset(&ours_, SIGPIPE);
+    sigaddset(&ours_, SIGXFSZ);
+    sigpending(&before_);
+    pthread_sigmask(SIG_BLOCK, &ours_, &mask_);
+  }
+  signals_of_writing_held(signals_of_writing_held const&) = delete;
+  signals_of_writing_held& operator=(signals_of_writing_held const&) = delete;
+  ~signals_of_writing_held() {
+    sigset_t raised = ours_;
+    if (sigismember(&before_, SIGPIPE) == 1) sigdelset(&raised, SIGPIPE);
+    if (sigismember(&before_, SIGXFSZ) == 1) sigdelset(&raised, SIGXFSZ);
+    timespec const at_once{};
+    while (sigtimedwait(&raised, nullptr, &at_once) > 0 || errno == EINTR) {
+    }
+    pthread_sigmask(SIG_SETMASK, &mask_, nullptr);
+  }
+
+ private:
+  sigset_t ours_{}, before_{}, mask_{};
+};
+
+}  // namespace
 
 bool write_all(int descriptor, std::string_view text) noexcept {
-  int const saved = errno;
+  errno_kept const kept;
+  signals_of_writing_held const held;
   int waits_left = 10;
-  bool good = true;
   while (!text.empty()) {
     ssize_t const written = ::write(descriptor, text.data(), text.size());
     if (written > 0) {
@@ -23,12 +60,10 @@ bool write_all(int descriptor, std::string_view text) noexcept {
       pollfd ready{descriptor, POLLOUT, 0};
       ::poll(&ready, 1, 100);
     } else {
-      good = false;
-      break;
+      return false;
     }
   }
-  errno = saved;
-  return good;
+  return true;
 }
 
 line_writer& line_writer::operator<<(std::string_view text) noexcept {

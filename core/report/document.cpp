@@ -1,0 +1,258 @@
+// See document.hpp. Field names and their order are those of the JSON; a test rejects duplicates.
+#include "core/report/document.hpp"
+
+#include <algorithm>
+#include <string_view>
+#include <utility>
+
+#include "core/report/findings.hpp"
+
+namespace gpumem::report {
+namespace {
+
+using stats::snapshot;
+
+std::uint64_t difference(std::uint64_t more, std::uint64_t less) { return more > less ? more - less : 0; }
+
+document text_or_null(std::string const& text) { return text.empty() ? document(nullptr) : document(text); }
+
+document number_or_null(std::optional<std::uint64_t> number) {
+  return number ? document(*number) : document(nullptr);
+}
+
+// The runtime call by which people know a driver entry.
+std::string_view runtime_name(std::string_view symbol) {
+  constexpr std::pair<std::string_view, std::string_view> known[] = {
+      {"cuMemAlloc", "cudaMalloc"},
+      {"cuMemAllocAsync", "cudaMallocAsync"},
+      {"cuMemAllocFromPoolAsync", "cudaMallocFromPoolAsync"},
+      {"cuMemAllocHost", "cudaMallocHost"},
+      {"cuMemAllocManaged", "cudaMallocManaged"},
+      {"cuMemAllocPitch", "cudaMallocPitch"},
+      {"cuMemHostAlloc", "cudaHostAlloc"},
+      {"cuMemHostRegister", "cudaHostRegister"},
+      {"cuMemFree", "cudaFree"},
+      {"cuMemFreeAsync", "cudaFreeAsync"},
+      {"cuMemFreeHost", "cudaFreeHost"},
+      {"cuMemCreate", "virtual memory"},
+      {"cuArrayCreate", "cudaMallocArray"},
+      {"cuArray3DCreate", "cudaMalloc3DArray"},
+      {"cuMipmappedArrayCreate", "cudaMallocMipmappedArray"},
+  };
+  for (std::string_view suffix : {"_ptsz", "_v2", "_v3"}) {
+    if (symbol.ends_with(suffix)) symbol.remove_suffix(suffix.size());
+  }
+  for (auto const& [driver, runtime] : known) {
+    if (symbol == driver) return runtime;
+  }
+  return {};
+}
+
+document process_of(snapshot const& from) {
+  document environment = document::object();
+  for (auto const& item : from.environment) {
+    auto const equals = item.find('=');
+    if (equals != item.npos) environment[item.substr(0, equals)] = item.substr(equals + 1);
+  }
+  return {{"pid", from.pid},
+          {"ppid", from.ppid},
+          {"start_ns", from.opened_wall_ns},
+          {"exec_no", from.exec_no},
+          {"argv", from.argv},
+          {"exe", text_or_null(from.exe)},
+          {"cwd", text_or_null(from.cwd)},
+          {"host", text_or_null(from.host)},
+          {"run_id", text_or_null(from.run_id)},
+          {"env", environment}};
+}
+
+document end_of(snapshot const& from, document_options const& options) {
+  stats::end_record end = from.closed ? from.end : options.end.value_or(stats::end_record{});
+  bool const known = end.kind != stats::end_kind::none;
+  constexpr char const* kinds[] = {"unknown", "exit", "signal", "exec"};
+  document result;
+  result["kind"] = options.alive && !from.closed ? "running" : kinds[static_cast<std::size_t>(end.kind)];
+  result["code"] = end.kind == stats::end_kind::exit ? document(end.code) : document(nullptr);
+  result["signal"] = end.kind == stats::end_kind::signal ? document(end.signal) : document(nullptr);
+  result["clean"] = known ? document(end.clean != 0) : document(nullptr);
+  result["duration_ns"] = end.duration_ns != 0 ? document(end.duration_ns) : document(nullptr);
+  result["written_by"] = options.written_by;
+  return result;
+}
+
+document config_of(snapshot const& from) {
+  return {{"path", text_or_null(from.config_path)},
+          {"sha256", text_or_null(from.config_sha256)},
+          {"effective", text_or_null(from.config_text)},
+          {"warning_count", from.config_warnings}};
+}
+
+document intercept_of(snapshot const& from) {
+  document hooks = document::array();
+  document unrouted = document::array();
+  for (auto const& hook : from.hooks) {
+    std::string_view const runtime = runtime_name(hook.symbol);
+    hooks.push_back({{"symbol", hook.symbol},
+                     {"runtime", text_or_null(std::string(runtime))},
+                     {"calls", hook.counters.calls},
+                     {"bytes", hook.counters.bytes},
+                     {"served", hook.counters.served},
+                     {"failed", hook.counters.failed},
+                     {"route", hook.route}});
+    if (hook.route == "observed") unrouted.push_back(hook.symbol);
+  }
+  return {{"mode", "preload"},
+          {"cudart", from.cudart == "unknown" ? document(nullptr) : text_or_null(from.cudart)},
+          {"driver", from.driver_version == 0 ? document(nullptr) : document(from.driver_version)},
+          {"hooks", hooks},
+          {"unrouted", unrouted},
+          {"unknown_frees", nullptr}};
+}
+
+document ledger_of(stats::ledger const& rows) {
+  return {{"requested", rows.requested},
+          {"rounding", rows.rounding},
+          {"pending", rows.pending},
+          {"cached", rows.cached},
+          {"reserved", rows.reserved},
+          {"observed", rows.observed},
+          {"unseen", number_or_null(rows.unseen)},
+          {"in_use", number_or_null(rows.in_use)},
+          {"free", number_or_null(rows.free)}};
+}
+
+document device_of(stats::device_totals const& from) {
+  document counters;
+#define GPUMEM_DEVICE_FIELD(name, unit, meaning) counters[#name] = from.counters.name;
+#include "core/stats/fields.def"
+#undef GPUMEM_DEVICE_FIELD
+  bool const peaked = from.gauges.peak_reserved != 0;
+  stats::ledger const& peak = from.peak;
+  document result;
+  result["ordinal"] = from.ordinal;
+  result["uuid"] = text_or_null(from.uuid);
+  result["name"] = text_or_null(from.name);
+  result["total"] = from.gauges.total == 0 ? document(nullptr) : document(from.gauges.total);
+  result["peak_at_ns"] = peaked ? document(from.gauges.peak_at_ns) : document(nullptr);
+  result["used_at_ns"] = from.gauges.used == 0 ? document(nullptr) : document(from.gauges.used_at_ns);
+  result["at_exit"] = ledger_of(from.now);
+  result["at_peak"] = peaked ? ledger_of(peak) : document(nullptr);
+  result["highest_requested"] = std::max(from.gauges.highest_requested, from.now.requested);
+  result["fragmentation"] = peaked && peak.requested != 0
+                                ? document(static_cast<double>(peak.reserved - peak.requested) /
+                                           static_cast<double>(peak.requested))
+                                : document(nullptr);
+  result["segments"] = from.gauges.segments;
+  result["live_blocks"] = difference(from.counters.allocated_blocks, from.counters.freed_blocks);
+  result["counters"] = counters;
+  return result;
+}
+
+document chains_of(snapshot const& from) {
+  document chains = document::array();
+  for (std::size_t id = 0; id < from.nodes.size(); ++id) {
+    auto const& node = from.nodes[id];
+    auto at = std::find_if(chains.begin(), chains.end(), [&node](document const& chain) {
+      return chain["route"] == node.route && chain["device"] == node.device;
+    });
+    if (at == chains.end()) {
+      chains.push_back({{"route", node.route}, {"device", node.device}, {"nodes", document::array()}});
+      at = chains.end() - 1;
+    }
+    auto const& count = node.counters;
+    (*at)["nodes"].push_back({{"id", id},
+                              {"name", node.name},
+                              {"type", node.type},
+                              {"depth", node.depth},
+                              {"options", text_or_null(node.options)},
+                              {"requests", count.requests},
+                              {"hits", count.hits},
+                              {"upstream", count.upstream},
+                              {"failed", count.failed},
+                              {"bytes", {{"in", count.bytes_in},
+                                         {"out", count.bytes_out},
+                                         {"current", difference(count.bytes_in, count.bytes_out)}}}});
+  }
+  return chains;
+}
+
+document sizes_of(snapshot const& from) {
+  document sizes = document::array();
+  for (std::size_t i = 0; i < from.sizes.size(); ++i) {
+    if (from.sizes[i].count == 0) continue;
+    bool const open_ended = i + 1 == from.sizes.size();
+    sizes.push_back({{"le", open_ended ? document(nullptr) : document(std::uint64_t{1} << i)},
+                     {"count", from.sizes[i].count},
+                     {"bytes", from.sizes[i].bytes}});
+  }
+  return sizes;
+}
+
+document failures_of(snapshot const& from) {
+  document failures = document::array();
+  for (auto const& note : from.failures) {
+    failures.push_back({{"t_ns", note.t_ns},
+                        {"api", text_or_null(note.symbol)},
+                        {"bytes", note.bytes},
+                        {"stream", note.stream == 0 ? document(nullptr) : document(note.stream)},
+                        {"thread", note.thread},
+                        {"device", note.device},
+                        {"error", note.code},
+                        {"reason", text_or_null(note.reason)},
+                        {"in_use", note.in_use},
+                        {"cached", note.cached},
+                        {"largest_free", note.largest_free}});
+  }
+  return failures;
+}
+
+document timeline_of(snapshot const& from) {
+  document lines = document::array();
+  for (auto const& device : from.devices) {
+    if (device.timeline.empty()) continue;
+    document line = {{"device", device.ordinal}, {"period_ns", device.timeline_period_ns}};
+    for (char const* name : {"t", "requested", "reserved", "requested_last", "reserved_last"}) {
+      line[name] = document::array();
+    }
+    for (auto const& sample : device.timeline) {
+      line["t"].push_back(sample.t_ns);
+      line["requested"].push_back(sample.requested_high);
+      line["reserved"].push_back(sample.reserved_high);
+      line["requested_last"].push_back(sample.requested_last);
+      line["reserved_last"].push_back(sample.reserved_last);
+    }
+    lines.push_back(std::move(line));
+  }
+  return lines;
+}
+
+}  // namespace
+
+document make_document(snapshot const& from, document_options const& options) {
+  document end = end_of(from, options);
+  bool const killed = end["kind"] == "signal" || end["kind"] == "unknown";
+  document result;
+  result["schema"] = schema;
+  result["tool"] = {{"version", text_or_null(from.tool_version)}};
+  result["process"] = process_of(from);
+  result["end"] = std::move(end);
+  result["findings"] = find_what_stands_out(from, killed);
+  result["config"] = config_of(from);
+  result["intercept"] = intercept_of(from);
+  result["devices"] = document::array();
+  for (auto const& device : from.devices) result["devices"].push_back(device_of(device));
+  result["chains"] = chains_of(from);
+  result["sizes"] = sizes_of(from);
+  result["failures"] = failures_of(from);
+  result["timeline"] = timeline_of(from);
+  result["self"] = {{"cpu_ns", nullptr},
+                    {"host_bytes", nullptr},
+                    {"lock_waits", nullptr},
+                    {"counter_bytes", sizeof(stats::fixed_part) + from.shards_used * sizeof(stats::shard_slot)}};
+  result["truncated"] = {{"failures", difference(from.failures_total, from.failures.size())},
+                         {"config_text", from.config_text_dropped},
+                         {"shards_in_memory", from.shards_in_memory}};
+  return result;
+}
+
+}  // namespace gpumem::report

@@ -1,0 +1,58 @@
+// See findings.hpp.
+#include "core/report/findings.hpp"
+
+#include "core/base/bytes.hpp"
+
+namespace gpumem::report {
+namespace {
+
+std::string bytes_text(std::uint64_t bytes) { return std::string(base::print_bytes(bytes).view()); }
+
+std::string counted(std::uint64_t count, std::string const& noun) {
+  return std::string(base::print_count(count).view()) + " " + noun + (count == 1 ? "" : "s");
+}
+
+std::uint64_t difference(std::uint64_t more, std::uint64_t less) { return more > less ? more - less : 0; }
+
+}  // namespace
+
+document find_what_stands_out(stats::snapshot const& from, bool killed) {
+  document found = document::array();
+  auto const add = [&found](char const* level, std::string text, char const* see) {
+    found.push_back({{"level", level}, {"text", std::move(text)}, {"see", see}});
+  };
+
+  std::uint64_t refused = 0, blocks = 0, bytes = 0;
+  for (auto const& device : from.devices) {
+    refused += device.counters.out_of_memory;
+    blocks += difference(device.counters.allocated_blocks, device.counters.freed_blocks);
+    bytes += device.now.requested;
+  }
+  refused = std::max(refused, from.failures_total);
+  if (refused != 0) {
+    std::string text = counted(refused, "allocation") + " failed";
+    if (!from.failures.empty()) text += ", the first asked for " + bytes_text(from.failures.front().bytes);
+    add("!!", text, "FAILURES");
+  }
+  if (blocks != 0) {
+    add("!!", counted(blocks, "block") + ", " + bytes_text(bytes) + (blocks == 1 ? ", was" : ", were") +
+                  " still allocated at " + (killed ? "the end" : "exit"), "DEVICE");
+  }
+  if (killed && from.shards_in_memory != 0) {
+    add("!!", "the counters of " + counted(from.shards_in_memory, "thread") + " are missing: no disk space was left", "");
+  }
+  for (auto const& hook : from.hooks) {
+    if (hook.route != "observed" || hook.counters.bytes == 0) continue;
+    add("!", counted(hook.counters.calls, hook.symbol + " call") + ", " + bytes_text(hook.counters.bytes) +
+                 (hook.counters.calls == 1 ? ", was" : ", were") + " not routed", "CALLS");
+  }
+  if (from.config_warnings != 0) {
+    add("!", counted(from.config_warnings, "warning") + " about the configuration", "gpumem check");
+  }
+  if (from.shards_shared) {
+    add("!", "more than " + std::to_string(stats::max_shards - 1) + " threads at once: some counts may be too low", "");
+  }
+  return found;
+}
+
+}  // namespace gpumem::report

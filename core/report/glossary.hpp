@@ -1,0 +1,21 @@
+// The terms of the report and what they mean, from glossary.def. Used by `gpumem report --explain` and by tests.
+// Constant data; any thread.
+#pragma once
+
+#include <span>
+#include <string_view>
+
+namespace gpumem::report {
+
+struct term {
+  std::string_view name;
+  std::string_view meaning;
+};
+
+inline constexpr term glossary[] = {
+#define GPUMEM_TERM(name, meaning) {name, meaning},
+#include "core/report/glossary.def"
+#undef GPUMEM_TERM
+};
+
+}  // namespace gpumem::report

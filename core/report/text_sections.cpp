@@ -1,0 +1,308 @@
+// See text_sections.hpp.
+#include "core/report/text_sections.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <vector>
+
+#include "core/base/bytes.hpp"
+#include "core/report/text_format.hpp"
+
+namespace gpumem::report {
+namespace {
+
+std::string trimmed(std::string line) {
+  line.erase(line.find_last_not_of(' ') + 1);
+  return line + "\n";
+}
+
+struct ledger_row {
+  char const* sign;
+  char const* label;
+  char const* key;
+};
+constexpr ledger_row reserved_rows[] = {{" ", "requested by the program", "requested"},
+                                        {"+", "rounding", "rounding"},
+                                        {"+", "freed, work not known to be done", "pending"},
+                                        {"+", "cached for reuse", "cached"}};
+
+void add_ledger(std::string& text, document const& device) {
+  document const& now = field(device, "at_exit");
+  document const& peak = field(device, "at_peak");
+  std::array<document const*, 2> const columns{&now, &peak};
+  std::uint64_t largest = 0;
+  for (auto const* column : columns) {
+    largest = std::max({largest, number_or_zero(*column, "reserved"), number_or_zero(*column, "in_use"),
+                        number_or_zero(*column, "observed")});
+  }
+  std::array<ledger_column, 2> sums{ledger_column(largest), ledger_column(largest)};
+  auto const line = [&text](char const* sign, char const* label, std::string const& at_exit,
+                            std::string const& at_peak, std::string const& remark) {
+    text += trimmed(fmt::format("  {} {:<36}{}{}   {}", sign, label, right(at_exit, 15), right(at_peak, 16), remark));
+  };
+  auto const row = [&](ledger_row const& what, std::string const& remark) {
+    std::array<std::string, 2> values;
+    for (std::size_t i = 0; i < 2; ++i) {
+      auto const value = number(*columns[i], what.key);
+      values[i] = value ? sums[i].row(*value) : "-";
+    }
+    line(what.sign, what.label, values[0], values[1], remark);
+  };
+  auto const sum = [&](char const* label, char const* key, std::string const& remark) {
+    line("=", label, number(now, key) ? sums[0].sum() : "-", number(peak, key) ? sums[1].sum() : "-", remark);
+  };
+
+  for (auto const& what : reserved_rows) {
+    std::string remark;
+    std::uint64_t const rounding = number_or_zero(peak, "rounding");
+    if (std::string_view(what.key) == "rounding" && rounding != 0) {
+      remark = percent_text(rounding, number_or_zero(peak, "requested") + rounding) + " of handed out";
+    }
+    row(what, remark);
+  }
+  document const& fragmentation = field(device, "fragmentation");
+  sum("reserved from the driver", "reserved",
+      fragmentation.is_number() ? fmt::format("{:.1f} % fragmentation", 100 * fragmentation.get<double>()) : "");
+  if (number_or_zero(now, "observed") != 0 || number_or_zero(peak, "observed") != 0) {
+    row({"+", "seen, not routed", "observed"}, "");
+  }
+  if (!number(now, "in_use") && !number(peak, "in_use")) return;
+  row({"+", "not seen by gpumem", "unseen"}, "context, others");
+  auto const free = number(now, "free");
+  sum("in use on the device", "in_use", free ? bytes_text(*free) + " free" : "");
+}
+
+void add_attempts(std::string& text, document const& device) {
+  constexpr std::pair<char const*, char const*> rungs[] = {
+      {"rung_cached", "cached"},           {"rung_same_stream", "same stream"}, {"rung_carved", "carved"},
+      {"rung_reaped", "reaped"},           {"rung_device_wait", "device wait"}, {"rung_waited", "waited"},
+      {"rung_grown", "grown"},             {"rung_drained", "drained"},         {"rung_trimmed", "trimmed"},
+      {"out_of_memory", "out of memory"}};
+  document const& counters = field(device, "counters");
+  std::uint64_t all = 0;
+  for (auto const& [key, label] : rungs) all += number_or_zero(counters, key);
+  if (all == 0) return;
+  std::string line = "  attempts  ";
+  for (auto const& [key, label] : rungs) {
+    std::uint64_t const count = number_or_zero(counters, key);
+    if (count == 0) continue;
+    std::string const item = fmt::format("{} {} ({})", label, count_text(count), percent_text(count, all));
+    if (line.size() + 2 + item.size() > page_width) {
+      text += trimmed(line);
+      line = "            ";
+    }
+    line += item + "  ";
+  }
+  text += trimmed(line);
+}
+
+std::uint64_t value_at(document const& list, std::size_t index) {
+  if (!list.is_array() || index >= list.size() || !list[index].is_number_unsigned()) return 0;
+  return list[index].get<std::uint64_t>();
+}
+
+// Highest value in each column; a column without a sample keeps the level at which the one before it ended.
+std::vector<std::uint64_t> columns_of(document const& line, char const* high, char const* last, std::uint64_t end_ns,
+                                      std::size_t width) {
+  std::vector<std::uint64_t> columns(width, 0);
+  document const& times = field(line, "t");
+  std::uint64_t level = 0;
+  std::size_t sample = 0;
+  for (std::size_t c = 0; c < width; ++c) {
+    std::uint64_t const column_end =
+        static_cast<std::uint64_t>(static_cast<double>(end_ns) * static_cast<double>(c + 1) / static_cast<double>(width));
+    columns[c] = level;
+    while (sample < times.size() && (value_at(times, sample) < column_end || c + 1 == width)) {
+      columns[c] = std::max(columns[c], value_at(field(line, high), sample));
+      level = value_at(field(line, last), sample);
+      ++sample;
+    }
+  }
+  return columns;
+}
+
+std::string curve(std::vector<std::uint64_t> const& columns, std::uint64_t top, bool utf8) {
+  constexpr std::string_view ascii[] = {"_", ".", ":", "-", "=", "+", "*", "#", "%"};
+  constexpr std::string_view blocks[] = {" ", "▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"};
+  std::string line;
+  for (std::uint64_t value : columns) {
+    std::size_t level = 0;
+    if (value != 0 && top != 0) {
+      double const share = static_cast<double>(std::min(value, top)) / static_cast<double>(top);
+      level = std::clamp<std::size_t>(static_cast<std::size_t>(share * 8 + 0.5), 1, 8);
+    }
+    line += utf8 ? blocks[level] : ascii[level];
+  }
+  return line;
+}
+
+std::string coverage_text(document const& hook) {
+  std::string const route = words(hook, "route");
+  std::uint64_t const calls = number_or_zero(hook, "calls");
+  std::uint64_t const served = number_or_zero(hook, "served");
+  if (route == "observed") return "seen only";
+  if (route == "free") {
+    return fmt::format("{} routed, {} passed through", count_text(served), count_text(calls - std::min(served, calls)));
+  }
+  if (served >= calls) return route;
+  if (served == 0) return route + ": passthrough";
+  return fmt::format("{}: {} routed", route, percent_text(served, calls));
+}
+
+}  // namespace
+
+void add_devices(std::string& text, document const& from) {
+  document const& devices = field(from, "devices");
+  if (!devices.is_array()) return;
+  for (auto const& device : devices) {
+    std::string title = fmt::format("DEVICE {}", number_or_zero(device, "ordinal"));
+    for (std::string const& part : {words(device, "name"), bytes_text(number_or_zero(device, "total"))}) {
+      if (!part.empty() && part != "0 B") title += "  " + part;
+    }
+    auto const peak = number(device, "peak_at_ns");
+    std::string const now = words(field(from, "end"), "kind") == "running" ? "now" : "at exit";
+    text += trimmed(fmt::format("\n{}{}{}", left(title, 40), right(now, 15),
+                                right(peak ? "at peak " + duration_text(*peak) : "", 22)));
+    add_ledger(text, device);
+    add_attempts(text, device);
+    std::uint64_t const cross = number_or_zero(field(device, "counters"), "cross_stream_frees");
+    if (cross != 0) text += "  streams   " + count_text(cross) + " cross-stream frees\n";
+  }
+}
+
+void add_timeline(std::string& text, document const& from, text_options const& options) {
+  document const& lines = field(from, "timeline");
+  if (!lines.is_array()) return;
+  constexpr std::size_t width = 64;
+  for (auto const& line : lines) {
+    document const& times = field(line, "t");
+    if (!times.is_array() || times.size() < 2) continue;
+    std::uint64_t const end = std::max(number_or_zero(field(from, "end"), "duration_ns"),
+                                       value_at(times, times.size() - 1) + 1);
+    auto const reserved = columns_of(line, "reserved", "reserved_last", end, width);
+    auto const requested = columns_of(line, "requested", "requested_last", end, width);
+    std::uint64_t const top = std::max(*std::max_element(reserved.begin(), reserved.end()),
+                                       *std::max_element(requested.begin(), requested.end()));
+    if (top == 0) continue;
+    text += fmt::format("\nTIMELINE device {}  0:00 to {}, one column = {:.3g} s, top = {}\n",
+                        number_or_zero(line, "device"), duration_text(end, false),
+                        static_cast<double>(end) / 1e9 / static_cast<double>(width), bytes_text(top));
+    text += trimmed("  reserved   " + curve(reserved, top, options.utf8));
+    text += trimmed("  requested  " + curve(requested, top, options.utf8));
+  }
+}
+
+void add_calls(std::string& text, document const& from) {
+  document const& hooks = field(field(from, "intercept"), "hooks");
+  if (!hooks.is_array() || hooks.empty()) {
+    text += "\nno memory calls were seen\n";
+    return;
+  }
+  text += fmt::format("\n{}{}{}{}   route\n", left("CALLS", 38), right("calls", 14), right("bytes", 12), right("failed", 8));
+  std::uint64_t calls = 0, routed = 0, only_seen = 0, only_seen_bytes = 0;
+  for (auto const& hook : hooks) {
+    std::uint64_t const here = number_or_zero(hook, "calls"), served = number_or_zero(hook, "served");
+    std::uint64_t const bytes = number_or_zero(hook, "bytes"), failed = number_or_zero(hook, "failed");
+    std::string const route = words(hook, "route");
+    text += trimmed(fmt::format("  {} {}{}{}{}   {}", left(words(hook, "symbol"), 18), left(words(hook, "runtime"), 17),
+                                right(count_text(here), 14), right(bytes == 0 ? "-" : bytes_text(bytes), 12),
+                                right(count_text(failed), 8), coverage_text(hook)));
+    if (route == "free") continue;
+    calls += here;
+    routed += std::min(served, here);
+    if (served == 0) only_seen += here, only_seen_bytes += bytes;
+  }
+  if (calls == 0) return;
+  std::string line = fmt::format("  coverage  {} of {} allocations routed ({})", count_text(routed), count_text(calls),
+                                 percent_text(routed, calls));
+  if (only_seen != 0) line += fmt::format(", {} seen only ({})", count_text(only_seen), bytes_text(only_seen_bytes));
+  std::uint64_t unseen = 0;
+  for (auto const& device : field(from, "devices")) unseen += number_or_zero(field(device, "at_exit"), "unseen");
+  if (unseen != 0) line += fmt::format("; {} not seen", bytes_text(unseen));
+  text += line + "\n";
+}
+
+void add_chains(std::string& text, document const& from) {
+  document const& chains = field(from, "chains");
+  if (!chains.is_array()) return;
+  for (auto const& chain : chains) {
+    document const& nodes = field(chain, "nodes");
+    if (!nodes.is_array() || nodes.empty()) continue;
+    std::string title = "CHAIN " + words(chain, "route");
+    if (words(chain, "route") != "host") title += fmt::format(" {}", number_or_zero(chain, "device"));
+    text += fmt::format("\n{}{}{}{}{}{}{}\n", left(title, 32), right("requests", 13), right("hits", 10),
+                        right("upstream", 10), right("failed", 8), right("handed out", 12), right("now", 11));
+    for (auto const& node : nodes) {
+      std::string const indent(2 + 2 * std::min<std::uint64_t>(number_or_zero(node, "depth"), 8), ' ');
+      std::string const name = words(node, "name"), type = words(node, "type");
+      std::uint64_t const requests = number_or_zero(node, "requests"), hits = number_or_zero(node, "hits");
+      document const& bytes = field(node, "bytes");
+      text += trimmed(left(indent + name + (type == name ? "" : " (" + type + ")"), 32) + right(count_text(requests), 13) +
+                      right(hits == 0 ? "-" : percent_text(hits, requests), 10) +
+                      right(count_text(number_or_zero(node, "upstream")), 10) +
+                      right(count_text(number_or_zero(node, "failed")), 8) +
+                      right(bytes_text(number_or_zero(bytes, "in")), 12) +
+                      right(bytes_text(number_or_zero(bytes, "current")), 11));
+      std::string const options = words(node, "options");
+      if (!options.empty()) {
+        std::string const line = indent + "  " + options;
+        text += line.size() > page_width ? left(line, page_width) + "\n" : line + "\n";
+      }
+    }
+  }
+}
+
+void add_sizes(std::string& text, document const& from) {
+  document const& sizes = field(from, "sizes");
+  if (!sizes.is_array() || sizes.empty()) return;
+  constexpr std::uint64_t limits[] = {base::kib,       16 * base::kib, 256 * base::kib, 4 * base::mib,
+                                      64 * base::mib, base::gib,      ~std::uint64_t{0}};
+  std::array<std::uint64_t, std::size(limits)> counts{};
+  std::uint64_t all = 0;
+  for (auto const& size : sizes) {
+    std::uint64_t const limit = number(size, "le").value_or(~std::uint64_t{0});
+    auto const group = std::lower_bound(std::begin(limits), std::end(limits), limit) - std::begin(limits);
+    counts[static_cast<std::size_t>(group)] += number_or_zero(size, "count");
+    all += number_or_zero(size, "count");
+  }
+  std::uint64_t const most = *std::max_element(counts.begin(), counts.end());
+  if (most == 0) return;
+  text += "\nSIZES requested\n";
+  for (std::size_t i = 0; i < counts.size(); ++i) {
+    if (counts[i] == 0) continue;
+    bool const open_ended = i + 1 == counts.size();
+    std::string const limit(base::print_exact_bytes(open_ended ? base::gib : limits[i]).view());
+    auto const bar = static_cast<std::size_t>(static_cast<double>(counts[i]) / static_cast<double>(most) * 40 + 0.5);
+    text += fmt::format("  {} {}{}{}  {}\n", open_ended ? "> " : "<=", right(limit, 8), right(count_text(counts[i]), 16),
+                        right(percent_text(counts[i], all), 10), std::string(std::max<std::size_t>(bar, 1), '#'));
+  }
+}
+
+void add_failures(std::string& text, document const& from) {
+  document const& failures = field(from, "failures");
+  if (!failures.is_array() || failures.empty()) return;
+  constexpr std::size_t shown = 3;
+  std::uint64_t const all = failures.size() + number_or_zero(field(from, "truncated"), "failures");
+  text += fmt::format("\nFAILURES {}", count_text(all));
+  if (all > shown) text += fmt::format(", the first {} shown", std::min(failures.size(), shown));
+  text += '\n';
+  for (std::size_t i = 0; i < std::min(failures.size(), shown); ++i) {
+    document const& failure = failures[i];
+    std::uint64_t const code = number_or_zero(failure, "error");
+    auto const stream = number(failure, "stream");
+    text += fmt::format("  {}  {}  {}  device {}{}  thread {}  -> {}\n", duration_text(number_or_zero(failure, "t_ns")),
+                        words(failure, "api"), bytes_text(number_or_zero(failure, "bytes")),
+                        number_or_zero(failure, "device"), stream ? fmt::format("  stream {:#x}", *stream) : "",
+                        number_or_zero(failure, "thread"),
+                        code == 2 ? "OUT_OF_MEMORY (2)" : fmt::format("error {}", code));
+    std::string const reason = words(failure, "reason");
+    if (!reason.empty()) text += "            " + reason + "\n";
+    text += fmt::format("            in use {}, cached {}, largest free block {}\n",
+                        bytes_text(number_or_zero(failure, "in_use")), bytes_text(number_or_zero(failure, "cached")),
+                        bytes_text(number_or_zero(failure, "largest_free")));
+  }
+}
+
+}  // namespace gpumem::report

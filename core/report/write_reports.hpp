@@ -1,0 +1,25 @@
+// Writes the reports of a process: text to stderr or a file, JSON to a file. Called by the shim when the process ends,
+// and by `gpumem run` for one that was killed. No CUDA call, nothing thrown, errno and the exit code untouched: a report
+// that cannot be written is one line on stderr.
+#pragma once
+
+#include <string>
+
+#include "core/report/document.hpp"
+#include "core/stats/layout.hpp"
+
+namespace gpumem::report {
+
+struct write_options {
+  std::string text = "stderr";                     // stderr | none | a file pattern
+  std::string json;                                // a file pattern; empty: none
+  int stderr_fd = 2;                               // a duplicate, as programs close their own
+  document_options document;
+};
+
+// False when something could not be written.
+bool write_reports(stats::snapshot const& from, write_options const& options) noexcept;
+// Of this process's own page; nothing to do when that is null.
+bool write_reports(stats::page const* page, write_options const& options) noexcept;
+
+}  // namespace gpumem::report
