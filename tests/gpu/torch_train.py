@@ -1,0 +1,44 @@
+"""A PyTorch training loop as people write it: a multi-layer perceptron, AdamW without foreach, a fixed seed.
+
+Run plain and preloaded by run.py, which chooses PyTorch's allocator by PYTORCH_NO_CUDA_MEMORY_CACHING or
+PYTORCH_ALLOC_CONF. Prints each loss with all its bits, and the time of a step. 77 where there is no torch or GPU.
+"""
+import os
+import sys
+import time
+
+os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
+try:
+    import torch
+except ImportError as missing:
+    print(missing)
+    sys.exit(77)
+if not torch.cuda.is_available():
+    print("no CUDA device")
+    sys.exit(77)
+
+torch.manual_seed(1)
+torch.use_deterministic_algorithms(True)
+layers = []
+for _ in range(8):
+    layers += [torch.nn.Linear(1024, 1024), torch.nn.GELU()]
+model = torch.nn.Sequential(*layers, torch.nn.Linear(1024, 10)).cuda()
+optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3, foreach=False)
+inputs = torch.randn(256, 1024, device="cuda")
+wanted = torch.randint(0, 10, (256,), device="cuda")
+
+losses = []
+for step in range(60):
+    if step == 20:
+        torch.cuda.synchronize()
+        begin = time.perf_counter()
+    optimizer.zero_grad(set_to_none=True)
+    loss = torch.nn.functional.cross_entropy(model(inputs), wanted)
+    loss.backward()
+    optimizer.step()
+    losses.append(loss.detach())
+torch.cuda.synchronize()
+spent = time.perf_counter() - begin
+for step, loss in enumerate(losses):
+    print(f"step {step} loss {float(loss).hex()}")
+print(f"time: PyTorch step {spent / 40 * 1000:.3f} ms")
