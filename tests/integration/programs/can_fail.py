@@ -1,12 +1,74 @@
-"""Proves that the reuse test can fail: over a cache that is wrong on purpose the simulator must report hazards.
+"""Proves that the comparisons can fail: over a cache that is wrong on purpose the simulator must report hazards, and each
+kind of difference between two runs must be named.
 
-can_fail.py BUILD. Without it, a simulator that sees nothing would make every other comparison pass.
+can_fail.py BUILD [test...]; see harness.main. Without it, a simulator that sees nothing would make everything pass.
 """
+import copy
 import pathlib
 import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
 import harness
+
+REPORT = {
+    "intercept": {"hooks": [
+        {"symbol": "cuMemAlloc_v2", "calls": 3, "bytes": 700, "failed": 0},
+        {"symbol": "cuMemAllocAsync", "calls": 1, "bytes": 50, "failed": 0},
+        {"symbol": "cuMemAllocAsync_ptsz", "calls": 1, "bytes": 50, "failed": 0},
+        {"symbol": "cuMemFree_v2", "calls": 3, "bytes": 700, "failed": 0},
+        {"symbol": "cuCtxSynchronize", "calls": 9, "bytes": 0, "failed": 0},
+    ]},
+    "devices": [{"ordinal": 0, "at_exit": {"requested": 5, "rounding": 1, "pending": 2, "cached": 2, "reserved": 10}}],
+}
+STDOUT = "checksum 1\ncounts: cuMemAlloc=3 cuMemFree=3 cuMemAllocAsync=2 bytes=800\n"
+
+
+class Run(harness.Outcome):
+    def __init__(self, stdout=STDOUT, code=0, stderr="", reports=(REPORT,)):
+        super().__init__(code, stdout, stderr, 0.0, None)
+        self.reports = list(reports)
+
+
+def changed(path, value):
+    report = copy.deepcopy(REPORT)
+    place = report
+    for key in path[:-1]:
+        place = place[key]
+    place[path[-1]] = value
+    return report
+
+
+def test_equal_runs_have_no_difference(build):
+    harness.equal(harness.differences(Run(), Run()), [], "equal runs")
+    harness.equal(harness.count_faults(Run()), [], "equal counts")
+    harness.equal(harness.ledger_faults(REPORT), [], "a ledger that adds up")
+
+
+def test_differences_are_named(build):
+    for other in (Run(stdout=STDOUT + "more\n"), Run(stdout=STDOUT.replace("1", "2")), Run(code=1), Run(stderr="warning\n"),
+                  Run(stdout=STDOUT[:-1])):
+        assert harness.differences(Run(), other), f"not named: {other.__dict__}"
+
+
+def test_wrong_counts_are_named(build):
+    for path, value in ((("intercept", "hooks", 0, "calls"), 2), (("intercept", "hooks", 0, "bytes"), 701),
+                        (("intercept", "hooks", 2, "calls"), 2), (("intercept", "hooks"), [])):
+        assert harness.count_faults(Run(reports=[changed(path, value)])), f"not named: {path} = {value}"
+    assert harness.count_faults(Run(reports=[])), "a missing report is not named"
+    assert harness.count_faults(Run(reports=[REPORT, REPORT])), "a report too many is not named"
+
+
+def test_a_ledger_that_does_not_add_up_is_named(build):
+    for key, value in (("cached", 3), ("pending", None), ("rounding", -1), ("reserved", 11)):
+        assert harness.ledger_faults(changed(("devices", 0, "at_exit", key), value)), f"not named: {key} = {value}"
+
+
+def test_duplicate_keys_are_named(build):
+    try:
+        harness.read_json('{"a": 1, "a": 2}')
+    except AssertionError:
+        return
+    raise AssertionError("a duplicate key was accepted")
 
 
 def test_unsafe_cache_is_caught(build):
