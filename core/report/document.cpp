@@ -2,10 +2,10 @@
 #include "core/report/document.hpp"
 
 #include <algorithm>
-#include <string_view>
 #include <utility>
 
 #include "core/report/findings.hpp"
+#include "core/report/symbol_names.hpp"
 
 namespace gpumem::report {
 namespace {
@@ -18,34 +18,6 @@ document text_or_null(std::string const& text) { return text.empty() ? document(
 
 document number_or_null(std::optional<std::uint64_t> number) {
   return number ? document(*number) : document(nullptr);
-}
-
-// The runtime call by which people know a driver entry.
-std::string_view runtime_name(std::string_view symbol) {
-  constexpr std::pair<std::string_view, std::string_view> known[] = {
-      {"cuMemAlloc", "cudaMalloc"},
-      {"cuMemAllocAsync", "cudaMallocAsync"},
-      {"cuMemAllocFromPoolAsync", "cudaMallocFromPoolAsync"},
-      {"cuMemAllocHost", "cudaMallocHost"},
-      {"cuMemAllocManaged", "cudaMallocManaged"},
-      {"cuMemAllocPitch", "cudaMallocPitch"},
-      {"cuMemHostAlloc", "cudaHostAlloc"},
-      {"cuMemHostRegister", "cudaHostRegister"},
-      {"cuMemFree", "cudaFree"},
-      {"cuMemFreeAsync", "cudaFreeAsync"},
-      {"cuMemFreeHost", "cudaFreeHost"},
-      {"cuMemCreate", "virtual memory"},
-      {"cuArrayCreate", "cudaMallocArray"},
-      {"cuArray3DCreate", "cudaMalloc3DArray"},
-      {"cuMipmappedArrayCreate", "cudaMallocMipmappedArray"},
-  };
-  for (std::string_view suffix : {"_ptsz", "_v2", "_v3"}) {
-    if (symbol.ends_with(suffix)) symbol.remove_suffix(suffix.size());
-  }
-  for (auto const& [driver, runtime] : known) {
-    if (symbol == driver) return runtime;
-  }
-  return {};
 }
 
 document process_of(snapshot const& from) {
@@ -91,15 +63,17 @@ document intercept_of(snapshot const& from) {
   document hooks = document::array();
   document unrouted = document::array();
   for (auto const& hook : from.hooks) {
-    std::string_view const runtime = runtime_name(hook.symbol);
+    symbol_name const means = describe_symbol(hook.symbol, hook.route);
+    constexpr char const* kinds[] = {"allocate", "free", "other"};
     hooks.push_back({{"symbol", hook.symbol},
-                     {"runtime", text_or_null(std::string(runtime))},
+                     {"runtime", text_or_null(std::string(means.runtime))},
+                     {"kind", kinds[static_cast<std::size_t>(means.kind)]},
                      {"calls", hook.counters.calls},
                      {"bytes", hook.counters.bytes},
                      {"served", hook.counters.served},
                      {"failed", hook.counters.failed},
                      {"route", hook.route}});
-    if (hook.route == "observed") unrouted.push_back(hook.symbol);
+    if (hook.route == "observed" && means.kind == call_kind::allocate) unrouted.push_back(hook.symbol);
   }
   return {{"mode", "preload"},
           {"cudart", from.cudart == "unknown" ? document(nullptr) : text_or_null(from.cudart)},

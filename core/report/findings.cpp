@@ -1,7 +1,10 @@
 // See findings.hpp.
 #include "core/report/findings.hpp"
 
+#include <algorithm>
+
 #include "core/base/bytes.hpp"
+#include "core/report/symbol_names.hpp"
 
 namespace gpumem::report {
 namespace {
@@ -42,7 +45,8 @@ document find_what_stands_out(stats::snapshot const& from, bool killed) {
     add("!!", "the counters of " + counted(from.shards_in_memory, "thread") + " are missing: no disk space was left", "");
   }
   for (auto const& hook : from.hooks) {
-    if (hook.route != "observed" || hook.counters.bytes == 0) continue;
+    bool const takes = describe_symbol(hook.symbol, hook.route).kind == call_kind::allocate;
+    if (hook.route != "observed" || !takes || hook.counters.bytes == 0) continue;
     add("!", counted(hook.counters.calls, hook.symbol + " call") + ", " + bytes_text(hook.counters.bytes) +
                  (hook.counters.calls == 1 ? ", was" : ", were") + " not routed", "CALLS");
   }

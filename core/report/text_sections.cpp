@@ -196,7 +196,8 @@ void add_timeline(std::string& text, document const& from, text_options const& o
 
 void add_calls(std::string& text, document const& from) {
   document const& hooks = field(field(from, "intercept"), "hooks");
-  if (!hooks.is_array() || hooks.empty()) {
+  auto const shown = [](document const& hook) { return words(hook, "kind") != "other"; };
+  if (!hooks.is_array() || std::none_of(hooks.begin(), hooks.end(), shown)) {
     text += "\nno memory calls were seen\n";
     return;
   }
@@ -205,11 +206,11 @@ void add_calls(std::string& text, document const& from) {
   for (auto const& hook : hooks) {
     std::uint64_t const here = number_or_zero(hook, "calls"), served = number_or_zero(hook, "served");
     std::uint64_t const bytes = number_or_zero(hook, "bytes"), failed = number_or_zero(hook, "failed");
-    std::string const route = words(hook, "route");
+    if (!shown(hook)) continue;
     text += trimmed(fmt::format("  {} {}{}{}{}   {}", left(words(hook, "symbol"), 18), left(words(hook, "runtime"), 17),
                                 right(count_text(here), 14), right(bytes == 0 ? "-" : bytes_text(bytes), 12),
                                 right(count_text(failed), 8), coverage_text(hook)));
-    if (route == "free") continue;
+    if (words(hook, "kind") == "free") continue;
     calls += here;
     routed += std::min(served, here);
     if (served == 0) only_seen += here, only_seen_bytes += bytes;
