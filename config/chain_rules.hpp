@@ -1,0 +1,12 @@
+// Rules over chains and bins: names, cycles, drivers last, bins that fit, resources that nothing uses.
+// Called by validate, once a load; one thread.
+#pragma once
+
+#include "config/diagnostic.hpp"
+#include "config/draft.hpp"
+
+namespace gpumem::config {
+
+void check_chains(draft& all, findings& out);
+
+}  // namespace gpumem::config

@@ -1,0 +1,130 @@
+// Renders diagnostics in the form of compilers, which editors know how to jump to; see diagnostic.hpp.
+// Called once, when a configuration was loaded; one thread. The text of a file is untrusted: it is never printed raw.
+#include "config/diagnostic.hpp"
+
+#include <algorithm>
+#include <tuple>
+
+namespace gpumem::config {
+namespace {
+
+constexpr std::size_t widest = 160;                // code points of a source line that are shown
+
+bool starts_code_point(char c) noexcept { return (static_cast<unsigned char>(c) & 0xC0U) != 0x80U; }
+
+std::string_view line_of(std::string_view text, std::uint32_t line) noexcept {
+  for (std::uint32_t i = 1; i < line; ++i) {
+    auto const end = text.find('\n');
+    if (end == text.npos) return {};
+    text.remove_prefix(end + 1);
+  }
+  text = text.substr(0, text.find('\n'));
+  if (text.ends_with('\r')) text.remove_suffix(1);
+  return text;
+}
+
+// One text for each code point, with tabs as spaces and control characters as '?', so that carets stand right.
+std::vector<std::string> visible_code_points(std::string_view line) {
+  std::vector<std::string> result;
+  for (char c : line) {
+    if (c == '\t') c = ' ';
+    if (static_cast<unsigned char>(c) < 0x20U || c == 0x7F) c = '?';
+    if (starts_code_point(c) || result.empty()) result.emplace_back();
+    result.back() += c;
+  }
+  return result;
+}
+
+std::string source_and_carets(diagnostic const& item) {
+  auto const points = visible_code_points(item.source_line);
+  std::size_t const column = std::max<std::size_t>(item.at.column, 1) - 1;
+  std::size_t const begin = points.size() > widest && column > widest / 2 ? column - widest / 2 : 0;
+  std::size_t const end = std::min(points.size(), begin + widest);
+  std::string source;
+  for (std::size_t i = begin; i < end; ++i) source += points[i];
+  std::size_t const room = end > column ? end - column : 1;
+  std::size_t const carets = std::clamp<std::size_t>(item.at.length, 1, room);
+
+  std::string number = std::to_string(item.at.line);
+  number.insert(0, number.size() < 5 ? 5 - number.size() : 0, ' ');
+  std::string result = number + " | " + source + "\n" + std::string(number.size(), ' ') + " | " +
+                       std::string(column - begin, ' ') + std::string(carets, '^');
+  if (!item.note.empty()) result += " " + item.note;
+  return result + "\n";
+}
+
+std::string count_of(std::size_t count, std::string_view word) {
+  return std::to_string(count) + " " + std::string(word) + (count == 1 ? "" : "s");
+}
+
+}  // namespace
+
+std::string quoted(std::string_view text) {
+  std::string result = "\"";
+  std::size_t shown = 0;
+  for (auto const& point : visible_code_points(text)) {
+    if (++shown > 60) {
+      result += "...";
+      break;
+    }
+    result += point;
+  }
+  return result + "\"";
+}
+
+std::string findings::position(place at) const {
+  return file_ + ":" + std::to_string(at.line) + ":" + std::to_string(at.column);
+}
+
+bool findings::has_errors() const noexcept {
+  return std::any_of(list_.begin(), list_.end(), [](auto const& item) { return item.level == severity::error; });
+}
+
+void findings::add(severity level, char const* code, place at, std::string text, std::string note) {
+  // Per-device views repeat the rules; what they find twice is said once.
+  for (auto const& item : list_) {
+    if (item.code == code && item.at.line == at.line && item.at.column == at.column && item.text == text) return;
+  }
+  list_.push_back({level, code, file_, at, std::move(text), std::move(note),
+                   std::string(at.line == 0 ? std::string_view() : line_of(text_, at.line))});
+}
+
+void sort(std::vector<diagnostic>& list) {
+  auto const order = [](diagnostic const& item) {
+    return std::tuple(item.at.line == 0, item.at.line, item.at.column);
+  };
+  std::stable_sort(list.begin(), list.end(),
+                   [&](auto const& a, auto const& b) { return order(a) < order(b); });
+}
+
+std::string render(diagnostic const& item) {
+  std::string result = item.file;
+  if (item.at.line != 0) result += ":" + std::to_string(item.at.line) + ":" + std::to_string(item.at.column);
+  result += item.level == severity::error ? ": error[" : ": warning[";
+  result += item.code + "]: " + item.text;
+  if (item.at.line != 0) return result + "\n" + source_and_carets(item);
+  if (!item.note.empty()) result += "; " + item.note;
+  return result + "\n";
+}
+
+std::string render(std::vector<diagnostic> const& list, std::string_view file, consequence outcome) {
+  if (list.empty()) return {};
+  std::string result;
+  std::size_t errors = 0;
+  bool in_file = false;
+  for (auto const& item : list) {
+    result += render(item);
+    bool const error = item.level == severity::error;
+    errors += error ? 1U : 0U;
+    in_file = in_file || ((error || errors == 0) && item.file == file);
+  }
+  result += "gpumem: ";
+  result += errors != 0 ? count_of(errors, "error") : count_of(list.size(), "warning");
+  result += " in ";
+  result += in_file ? std::string(file) : "the environment";
+  if (errors != 0 && outcome == consequence::not_started) result += "; the program was not started";
+  if (errors != 0 && outcome == consequence::passthrough) result += "; the program runs without gpumem";
+  return result + "\n";
+}
+
+}  // namespace gpumem::config

@@ -1,0 +1,114 @@
+// Writes a plan as TOML; see effective.hpp. Keys stand in the order of schema.def. Pure.
+#include "config/effective.hpp"
+
+#include <algorithm>
+
+#include "config/schema.hpp"
+#include "config/size_text.hpp"
+
+namespace gpumem::config {
+namespace {
+
+constexpr std::size_t comment_column = 48;
+
+// A basic string: patterns may hold quotes and backslashes.
+std::string toml_string(std::string_view text) {
+  constexpr std::string_view hex = "0123456789ABCDEF";
+  std::string result = "\"";
+  for (char c : text) {
+    auto const byte = static_cast<unsigned char>(c);
+    if (c == '"' || c == '\\') result += '\\';
+    if (byte < 0x20 || byte == 0x7F) {
+      result += "\\u00";
+      result += hex[byte >> 4];
+      result += hex[byte & 15];
+    } else {
+      result += c;
+    }
+  }
+  return result + "\"";
+}
+
+std::string text_of(option const& value) {
+  if (auto const* number = std::get_if<std::int64_t>(&value)) return std::to_string(*number);
+  if (auto const* word = std::get_if<std::string>(&value)) return toml_string(*word);
+  if (auto const* size = std::get_if<size_value>(&value)) return toml_string(write_size(*size));
+  std::string result;
+  for (auto const& entry : std::get<std::vector<bin>>(value)) {
+    size_value size;
+    size.bytes = entry.max;
+    result += result.empty() ? "[ { max = " : ", { max = ";
+    result += toml_string(write_size(size));
+    if (!entry.to.empty()) result += ", to = " + toml_string(entry.to);
+    result += " }";
+  }
+  return result + " ]";
+}
+
+void line(std::string& out, std::string text, origin const& from) {
+  text.resize(std::max(text.size() + 1, comment_column), ' ');
+  out += text + "# ";
+  for (char c : from.text) out += static_cast<unsigned char>(c) < 0x20 || c == 0x7F ? '?' : c;
+  out += "\n";
+}
+
+std::string chain_text(route_plan const& route) {
+  if (route.passthrough) return "\"passthrough\"";
+  std::string result;
+  for (auto const& name : route.chain) result += (result.empty() ? "[" : ", ") + toml_string(name);
+  return result + "]";
+}
+
+origin origin_of(plan const& from, std::string const& key) {
+  auto const found = from.origins.find(key);
+  return found == from.origins.end() ? origin{} : found->second;
+}
+
+void write_options(std::string& out, resource_plan const& resource, resource_plan const* base, std::string const& prefix) {
+  for (auto const* key : keys_of("resource." + resource.type)) {
+    std::string const name(key->name);
+    auto const value = resource.options.find(name);
+    if (value == resource.options.end()) continue;
+    std::string const text = text_of(value->second);
+    if (base != nullptr) {
+      auto const common = base->options.find(name);
+      if (common != base->options.end() && text_of(common->second) == text) continue;
+    }
+    auto const from = resource.origins.find(name);
+    line(out, prefix + name + " = " + text, from == resource.origins.end() ? origin{} : from->second);
+  }
+}
+
+}  // namespace
+
+std::string effective_text(plan const& effective) {
+  std::string out = "version = 1\n\n[route]\n";
+  line(out, "device = " + chain_text(effective.device), effective.device.where);
+  line(out, "managed = " + chain_text(effective.managed), effective.managed.where);
+  line(out, "host = " + chain_text(effective.host), effective.host.where);
+  for (auto const& [name, resource] : effective.resources) {
+    out += "\n[resource." + name + "]\n";
+    if (resource.type != name) out += "type = " + toml_string(resource.type) + "\n";
+    write_options(out, resource, nullptr, {});
+  }
+  for (auto const& [number, resources] : effective.devices) {
+    out += "\n[device." + std::to_string(number) + "]\n";
+    for (auto const& [name, resource] : resources) {
+      auto const base = effective.resources.find(name);
+      write_options(out, resource, base == effective.resources.end() ? nullptr : &base->second, name + ".");
+    }
+  }
+  out += "\n[behavior]\n";
+  line(out, effective.free == free_mode::deferred ? "free = \"deferred\"" : "free = \"synchronize\"",
+       origin_of(effective, "behavior.free"));
+  line(out,
+       effective.error_policy == on_error::abort ? "on_config_error = \"abort\"" : "on_config_error = \"passthrough\"",
+       origin_of(effective, "behavior.on_config_error"));
+  out += "\n[report]\n";
+  line(out, "text = " + toml_string(effective.report_text), origin_of(effective, "report.text"));
+  line(out, "json = " + toml_string(effective.report_json.empty() ? "none" : effective.report_json),
+       origin_of(effective, "report.json"));
+  return out;
+}
+
+}  // namespace gpumem::config

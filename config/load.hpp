@@ -1,0 +1,37 @@
+// The one door to the configuration: file and environment in, plan and diagnostics out.
+// Called once at the first CUDA call, and by `gpumem check` and `gpumem run`; one thread. Nothing is thrown, printed or
+// ended here: what an error means is the caller's to decide (plan.error_policy, valid even then).
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "config/diagnostic.hpp"
+#include "config/environment.hpp"
+#include "config/plan.hpp"
+
+namespace gpumem::config {
+
+struct load_result {
+  config::plan plan;                               // to be used only if there are no errors
+  std::vector<diagnostic> diagnostics;             // sorted
+
+  bool failed() const noexcept;
+  // All of it for people, with the closing line; empty if there is nothing to say.
+  std::string text(consequence outcome) const;
+};
+
+// GPUMEM_CONFIG, or the built-in default, with the variables over it.
+load_result load(environment const& variables) noexcept;
+
+// A file alone, without variables.
+load_result load_file(std::string const& path) noexcept;
+
+// A text under a name; for tests and tools.
+load_result load_text(std::string const& name, std::string_view text) noexcept;
+
+// What is in effect when GPUMEM_CONFIG is not set, as a file.
+std::string_view default_text() noexcept;
+
+}  // namespace gpumem::config

@@ -1,0 +1,54 @@
+// Rules over single resources, then over chains; see validate.hpp. One thread, once a load.
+// Each rule runs on the values of every device that has its own; a finding is kept once.
+#include "config/validate.hpp"
+
+#include "config/chain_rules.hpp"
+#include "config/resource_reader.hpp"
+#include "config/size_text.hpp"
+
+namespace gpumem::config {
+namespace {
+
+size_value const* size_of(resource_plan const& resource, char const* key) {
+  auto const found = resource.options.find(key);
+  return found == resource.options.end() ? nullptr : std::get_if<size_value>(&found->second);
+}
+
+// Known before the device is: bytes against bytes, or parts of the same whole; free is never more than total.
+bool is_surely_larger(size_value const& a, size_value const& b) noexcept {
+  using unit = size_value::unit;
+  if (a.kind == unit::bytes && b.kind == unit::bytes) return a.bytes > b.bytes;
+  return a.kind == b.kind && a.kind != unit::bytes && a.percent > b.percent;
+}
+
+void check_pool(resource_plan const& pool, std::string const& where, draft const& all, findings& out) {
+  size_value const* const initial = size_of(pool, "initial_pool_size");
+  size_value const* const maximum = size_of(pool, "maximum_pool_size");
+  if (initial == nullptr || maximum == nullptr || !is_surely_larger(*initial, *maximum)) return;
+  std::string const base = "resource." + pool.name;
+  place const limit = all.where(where + ".maximum_pool_size", base + ".maximum_pool_size");
+  out.error("E220", all.where(where + ".initial_pool_size", base + ".initial_pool_size"),
+            "initial_pool_size (" + write_size(*initial) + ") is larger than maximum_pool_size (" + write_size(*maximum) +
+                ", " + std::to_string(limit.line) + ":" + std::to_string(limit.column) + ")",
+            "raise maximum_pool_size, or leave initial_pool_size out: the pool grows by itself");
+}
+
+}  // namespace
+
+void validate(draft& all, findings& out) {
+  for (auto& [name, resource] : all.result.resources) {
+    std::string const where = "resource." + name;
+    complete(resource, where, all, out);
+    if (resource.type == "pool") check_pool(resource, where, all, out);
+  }
+  for (auto& [number, resources] : all.result.devices) {
+    for (auto& [name, resource] : resources) {
+      std::string const where = "device." + std::to_string(number) + "." + name;
+      complete(resource, where, all, out);
+      if (resource.type == "pool") check_pool(resource, where, all, out);
+    }
+  }
+  check_chains(all, out);
+}
+
+}  // namespace gpumem::config
