@@ -19,14 +19,16 @@ struct request {
   unsigned flags = 0;                              // of cuMemAllocManaged / cuMemHostAlloc
   CUcontext context = nullptr;                     // current, or the stream's
   CUstream stream = nullptr;                       // CU_STREAM_LEGACY / CU_STREAM_PER_THREAD, never 0, when ordered
+  void const* caller = nullptr;                    // code that asked: of the runtime's call when it came through one
 };
 
 // A free.
 struct release {
   CUdeviceptr address = 0;
+  memory_kind kind = memory_kind::device;          // host: by cuMemFreeHost; anything else: by cuMemFree
   bool stream_ordered = false;                     // cudaFreeAsync: `stream` holds
   std::uint16_t hook = 0;
-  CUcontext context = nullptr;                     // current at the call, may be null
+  CUcontext context = nullptr;                     // the stream's, when ordered (cuMemFree itself needs none)
   CUstream stream = nullptr;
 };
 

@@ -12,6 +12,7 @@
 
 namespace gpumem::resource {
 class chain;
+struct habitat;
 }
 
 namespace gpumem::route {
@@ -30,8 +31,8 @@ struct range {
 };
 
 // Makes the chain of one route for one context; null means "passthrough". Called once a (context, kind), on a slow path,
-// with that context current. Handed in by config/builder.
-using chain_factory = std::unique_ptr<resource::chain> (*)(driver::memory_kind kind, CUcontext context, int device);
+// with that context current. Handed in by config/builder. May throw driver::allocation_failed: passthrough, with a log.
+using chain_factory = std::unique_ptr<resource::chain> (*)(resource::habitat const& home);
 
 // Call once, before the first request.
 void start(chain_factory factory, bool synchronize_on_free) noexcept;
@@ -61,8 +62,12 @@ void synchronize_done(CUcontext context, std::uint64_t mark) noexcept;
 
 void stream_created(CUcontext context, CUstream stream) noexcept;         // after success
 void stream_destroyed(CUcontext context, CUstream stream) noexcept;       // before the real call
-void context_gone(CUcontext context) noexcept;     // before destroy, reset or the last release; forgets all its blocks
+void context_gone(CUcontext context) noexcept;     // after destroy, reset or the last release: its blocks are dead
+void exported(CUdeviceptr address) noexcept;       // an IPC handle names this block: its memory serves nobody else
 void pool_chosen(int device) noexcept;             // the program set a memory pool of its own: async calls go to the driver
+
+// Writes the pending bytes of every device to the gauges: before a report. No driver call.
+void measure() noexcept;
 
 // --- process life ---------------------------------------------------------------------------------------------------
 void forked_child() noexcept;                      // forget everything; CUDA is dead here until the child starts its own

@@ -1,0 +1,126 @@
+// The common way of every driver hook: re-entry guard, first-use start, context of the call, router, counters. Called on
+// every thread; the path of a routed call takes no lock here and makes one driver call, for the context.
+// Never throws, and never answers by itself: what is not served by a chain goes to the real function, unchanged.
+#pragma once
+
+#include <cstdint>
+
+#include "core/driver/request.hpp"
+#include "core/driver/table.hpp"
+#include "core/route/router.hpp"
+#include "core/stats/counters.hpp"
+#include "shim/hook.hpp"
+#include "shim/observed_memory.hpp"
+#include "shim/process.hpp"
+#include "shim/real_symbols.hpp"
+#include "shim/thread_state.hpp"
+
+namespace gpumem::shim {
+
+// Lives as long as a hook works. False: this call is core's or the driver's own, or there is nothing to do here
+// (disabled, no driver, a forked child): hand it to the real function.
+class hook_scope {
+ public:
+  hook_scope() noexcept : active_(!this_thread.inside && process::running()) {
+    if (active_) this_thread.inside = true;
+  }
+  ~hook_scope() {
+    if (active_) this_thread.inside = false;
+  }
+  hook_scope(hook_scope const&) = delete;
+  hook_scope& operator=(hook_scope const&) = delete;
+  explicit operator bool() const noexcept { return active_; }
+
+ private:
+  bool active_;
+};
+
+inline CUresult counted(hook which, std::uint64_t bytes, CUresult code, bool served = false) noexcept {
+  auto& counters = stats::local().hooks[index_of(which)];
+  stats::add(counters.calls, 1);
+  if (bytes != 0) stats::add(counters.bytes, bytes);
+  if (served) stats::add(counters.served, 1);
+  if (code != CUDA_SUCCESS) stats::add(counters.failed, 1);
+  return code;
+}
+
+inline CUcontext current_context() noexcept {
+  CUcontext context = nullptr;
+  return driver::real.cuCtxGetCurrent(&context) == CUDA_SUCCESS ? context : nullptr;
+}
+
+// 0 means another stream in the two forms of a function.
+inline CUstream named_stream(CUstream stream, bool per_thread_default) noexcept {
+  if (stream != nullptr) return stream;
+  return per_thread_default ? CU_STREAM_PER_THREAD : CU_STREAM_LEGACY;
+}
+
+// The context a stream belongs to; the default streams belong to the current one.
+CUcontext context_of(CUstream stream) noexcept;
+
+// A call that the driver answers, with its one repetition: cached memory must not make it fail.
+template <typename Real>
+CUresult with_room(Real&& real) noexcept {
+  CUresult const code = real();
+  if (code != CUDA_ERROR_OUT_OF_MEMORY) return code;
+  CUcontext const context = current_context();
+  return context != nullptr && route::give_back(context) != 0 ? real() : code;
+}
+
+// Pass-through of an allocation: repeated once for room, then noted as observed memory under the address it returned.
+template <typename Real>
+CUresult pass_allocation(driver::request const& request, CUdeviceptr const* result, Real&& real) noexcept {
+  CUresult const code = with_room(real);
+  bool graph_node = false;                         // then it is the graph that owns memory, not this address
+  if (code == CUDA_SUCCESS && request.stream_ordered) {
+    CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
+    graph_node = driver::real.cuStreamIsCapturing(request.stream, &status) == CUDA_SUCCESS &&
+                 status != CU_STREAM_CAPTURE_STATUS_NONE;
+  }
+  if (code == CUDA_SUCCESS && result != nullptr && request.kind != driver::memory_kind::host && !graph_node) {
+    observed_memory::instance().add(observed_kind::address, *result, request.bytes);
+  }
+  return code;
+}
+
+// `result` may be null or the size 0: the driver has an answer for that.
+template <typename Real>
+CUresult allocate(driver::request request, CUdeviceptr* result, Real&& real) noexcept {
+  hook_scope const scope;
+  if (!scope) return real();
+  auto const which = static_cast<hook>(request.hook);
+  request.context = request.stream_ordered ? context_of(request.stream) : current_context();
+  if (result == nullptr || request.bytes == 0 || request.context == nullptr) {
+    return counted(which, request.bytes, real());
+  }
+  auto const outcome = route::allocate(request, result);
+  if (outcome.served) return counted(which, request.bytes, outcome.code, true);
+  return counted(which, request.bytes, pass_allocation(request, result, real));
+}
+
+template <typename Real>
+CUresult release(driver::release release, Real&& real) noexcept {
+  hook_scope const scope;
+  if (!scope) return real();
+  auto const which = static_cast<hook>(release.hook);
+  if (release.address == 0) return counted(which, 0, real());
+  release.context = current_context();
+  auto const outcome = route::release(release);
+  if (outcome.served) return counted(which, 0, outcome.code, true);
+  CUresult const code = real();
+  std::uint64_t const bytes =
+      code == CUDA_SUCCESS ? observed_memory::instance().remove(observed_kind::address, release.address) : 0;
+  return counted(which, bytes, code);
+}
+
+// A call that is only counted; `after` runs when it succeeded.
+template <typename Real, typename After>
+CUresult observe(hook which, std::uint64_t bytes, Real&& real, After&& after) noexcept {
+  hook_scope const scope;
+  if (!scope) return real();
+  CUresult const code = real();
+  if (code == CUDA_SUCCESS) after();
+  return counted(which, bytes, code);
+}
+
+}  // namespace gpumem::shim

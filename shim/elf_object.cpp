@@ -1,0 +1,127 @@
+// Walks the loaded objects and their GNU or SysV hash tables; see elf_object.hpp. Used before anything of this library
+// is set up and under the loader's lock, so: no heap, no lock of ours, no dl* call, no state.
+#include "shim/elf_object.hpp"
+
+#include <algorithm>
+#include <cstring>
+
+namespace gpumem::shim {
+namespace {
+
+struct search {
+  char const* soname = nullptr;
+  void const* address = nullptr;
+  elf_object* found = nullptr;
+};
+
+std::uint32_t gnu_hash(char const* name) noexcept {
+  std::uint32_t hash = 5381;
+  for (; *name != 0; ++name) hash = hash * 33 + static_cast<unsigned char>(*name);
+  return hash;
+}
+
+bool soname_matches(char const* have, char const* wanted) noexcept {
+  std::size_t const length = std::strlen(wanted);
+  if (wanted[length - 1] == '.') return std::strncmp(have, wanted, length) == 0;
+  return std::strcmp(have, wanted) == 0;
+}
+
+}  // namespace
+
+elf_object::elf_object(dl_phdr_info const& info) noexcept : base_(info.dlpi_addr), path_(info.dlpi_name) {
+  low_ = UINTPTR_MAX;
+  for (int i = 0; i < info.dlpi_phnum; ++i) {
+    auto const& part = info.dlpi_phdr[i];
+    if (part.p_type == PT_DYNAMIC) dynamic_ = reinterpret_cast<ElfW(Dyn) const*>(base_ + part.p_vaddr);
+    if (part.p_type != PT_LOAD) continue;
+    low_ = std::min(low_, base_ + part.p_vaddr);
+    high_ = std::max(high_, base_ + part.p_vaddr + part.p_memsz);
+  }
+}
+
+// The loader rewrites the addresses in the dynamic section, except in the vDSO and on a few architectures.
+template <typename Type>
+Type const* elf_object::table(ElfW(Sxword) tag) const noexcept {
+  for (auto const* entry = dynamic_; entry->d_tag != DT_NULL; ++entry) {
+    if (entry->d_tag != tag) continue;
+    auto const address = entry->d_un.d_ptr;
+    return reinterpret_cast<Type const*>(address < base_ ? base_ + address : address);
+  }
+  return nullptr;
+}
+
+char const* elf_object::soname() const noexcept {
+  auto const* strings = table<char>(DT_STRTAB);
+  for (auto const* entry = dynamic_; strings != nullptr && entry->d_tag != DT_NULL; ++entry) {
+    if (entry->d_tag == DT_SONAME) return strings + entry->d_un.d_val;
+  }
+  return "";
+}
+
+int elf_object::visit_soname(dl_phdr_info* info, std::size_t, void* argument) noexcept {
+  auto const& wanted = *static_cast<search*>(argument);
+  elf_object const object(*info);
+  if (!object || !soname_matches(object.soname(), wanted.soname)) return 0;
+  *wanted.found = object;
+  return 1;
+}
+
+int elf_object::visit_address(dl_phdr_info* info, std::size_t, void* argument) noexcept {
+  auto const& wanted = *static_cast<search*>(argument);
+  elf_object const object(*info);
+  if (!object || !object.contains(wanted.address)) return 0;
+  *wanted.found = object;
+  return 1;
+}
+
+elf_object elf_object::with_soname(char const* soname) noexcept {
+  elf_object object;
+  search wanted{.soname = soname, .found = &object};
+  dl_iterate_phdr(&visit_soname, &wanted);
+  return object;
+}
+
+elf_object elf_object::containing(void const* address) noexcept {
+  elf_object object;
+  search wanted{.address = address, .found = &object};
+  dl_iterate_phdr(&visit_address, &wanted);
+  return object;
+}
+
+void* elf_object::defined(ElfW(Sym) const& symbol, char const* name) const noexcept {
+  auto const* strings = table<char>(DT_STRTAB);
+  bool const usable = symbol.st_shndx != SHN_UNDEF && ELF64_ST_TYPE(symbol.st_info) == STT_FUNC;
+  if (!usable || std::strcmp(strings + symbol.st_name, name) != 0) return nullptr;
+  return reinterpret_cast<void*>(base_ + symbol.st_value);
+}
+
+void* elf_object::function(char const* name) const noexcept {
+  if (dynamic_ == nullptr) return nullptr;
+  auto const* symbols = table<ElfW(Sym)>(DT_SYMTAB);
+  if (symbols == nullptr) return nullptr;
+  if (auto const* header = table<std::uint32_t>(DT_GNU_HASH)) {
+    std::uint32_t const bucket_count = header[0];
+    std::uint32_t const first_hashed = header[1];
+    if (bucket_count == 0) return nullptr;
+    auto const* buckets = header + 4 + header[2] * (sizeof(ElfW(Addr)) / sizeof(std::uint32_t));
+    auto const* chain = buckets + bucket_count;
+    std::uint32_t const hash = gnu_hash(name);
+    std::uint32_t index = buckets[hash % bucket_count];
+    if (index < first_hashed) return nullptr;
+    for (;; ++index) {
+      std::uint32_t const entry = chain[index - first_hashed];
+      if ((entry | 1) == (hash | 1)) {
+        if (void* address = defined(symbols[index], name)) return address;
+      }
+      if ((entry & 1) != 0) return nullptr;
+    }
+  }
+  if (auto const* header = table<std::uint32_t>(DT_HASH)) {
+    for (std::uint32_t index = 1; index < header[1]; ++index) {
+      if (void* address = defined(symbols[index], name)) return address;
+    }
+  }
+  return nullptr;
+}
+
+}  // namespace gpumem::shim

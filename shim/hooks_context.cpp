@@ -1,0 +1,122 @@
+// The hooks of what ends a context, and with it all its memory, and of memory pools chosen by the program. Called by the
+// program on any thread. A context's blocks are forgotten after the driver has ended it, never before: until then another
+// thread may still be served, and it would be served from memory that is about to die. Nothing is freed here.
+#include <array>
+#include <atomic>
+
+#include "shim/dispatch.hpp"
+#include "shim/virtual_memory.hpp"
+
+using namespace gpumem;
+using namespace gpumem::shim;
+
+namespace {
+
+// The primary context of each device, as the program retained it: release and reset name only the device.
+std::array<std::atomic<CUcontext>, 128> primary_contexts{};
+
+bool has_slot(CUdevice device) noexcept {
+  return device >= 0 && static_cast<std::size_t>(device) < primary_contexts.size();
+}
+
+std::atomic<CUcontext>& primary_context(CUdevice device) noexcept {
+  return primary_contexts[static_cast<std::size_t>(device)];
+}
+
+void forget(CUcontext context) noexcept {
+  if (context == nullptr) return;
+  route::context_gone(context);
+  observed_memory::instance().forget(context);
+}
+
+void forget_primary(CUdevice device) noexcept {
+  if (has_slot(device)) forget(primary_context(device).load(std::memory_order_acquire));
+}
+
+bool primary_is_active(CUdevice device) noexcept {
+  unsigned int flags = 0;
+  int active = 0;
+  auto const ask = driver::real.cuDevicePrimaryCtxGetState;
+  return ask != nullptr && ask(device, &flags, &active) == CUDA_SUCCESS && active != 0;
+}
+
+bool is_alive(CUcontext context) noexcept {
+  unsigned int version = 0;
+  auto const ask = driver::real.cuCtxGetApiVersion;
+  return ask != nullptr && ask(context, &version) == CUDA_SUCCESS;
+}
+
+// Somebody else may still hold the primary context; then everything in it lives on.
+template <typename Real>
+CUresult release_primary(hook which, CUdevice device, Real&& real) noexcept {
+  return observe(which, 0, real, [device] {
+    if (!primary_is_active(device)) forget_primary(device);
+  });
+}
+
+template <typename Real>
+CUresult reset_primary(hook which, CUdevice device, Real&& real) noexcept {
+  return observe(which, 0, real, [device] { forget_primary(device); });
+}
+
+template <typename Real>
+CUresult destroy_context(hook which, CUcontext context, Real&& real) noexcept {
+  return observe(which, 0, real, [context] { forget(context); });
+}
+
+}  // namespace
+
+extern "C" {
+
+// Noted even before the start: whoever retains it may do so before any other hooked call.
+CUresult cuDevicePrimaryCtxRetain(CUcontext* context, CUdevice device) {
+  CUresult const code = GPUMEM_REAL(cuDevicePrimaryCtxRetain)(context, device);
+  if (code == CUDA_SUCCESS && has_slot(device)) primary_context(device).store(*context, std::memory_order_release);
+  return code;
+}
+
+CUresult cuDevicePrimaryCtxRelease(CUdevice device) {
+  return release_primary(hook::cuDevicePrimaryCtxRelease, device,
+                         [&] { return GPUMEM_REAL(cuDevicePrimaryCtxRelease)(device); });
+}
+
+CUresult cuDevicePrimaryCtxRelease_v2(CUdevice device) {
+  return release_primary(hook::cuDevicePrimaryCtxRelease_v2, device,
+                         [&] { return GPUMEM_REAL(cuDevicePrimaryCtxRelease_v2)(device); });
+}
+
+CUresult cuDevicePrimaryCtxReset(CUdevice device) {
+  return reset_primary(hook::cuDevicePrimaryCtxReset, device,
+                       [&] { return GPUMEM_REAL(cuDevicePrimaryCtxReset)(device); });
+}
+
+CUresult cuDevicePrimaryCtxReset_v2(CUdevice device) {
+  return reset_primary(hook::cuDevicePrimaryCtxReset_v2, device,
+                       [&] { return GPUMEM_REAL(cuDevicePrimaryCtxReset_v2)(device); });
+}
+
+CUresult cuCtxDestroy(CUcontext context) {
+  return destroy_context(hook::cuCtxDestroy, context, [&] { return GPUMEM_REAL(cuCtxDestroy)(context); });
+}
+
+CUresult cuCtxDestroy_v2(CUcontext context) {
+  return destroy_context(hook::cuCtxDestroy_v2, context, [&] { return GPUMEM_REAL(cuCtxDestroy_v2)(context); });
+}
+
+CUresult cuCtxDetach(CUcontext context) {
+  return observe(hook::cuCtxDetach, 0, [&] { return GPUMEM_REAL(cuCtxDetach)(context); }, [&] {
+    if (!is_alive(context)) forget(context);
+  });
+}
+
+CUresult cuDeviceSetMemPool(CUdevice device, CUmemoryPool pool) {
+  return observe(hook::cuDeviceSetMemPool, 0, [&] { return GPUMEM_REAL(cuDeviceSetMemPool)(device, pool); },
+                 [&] { route::pool_chosen(device); });
+}
+
+CUresult cuMemSetMemPool(CUmemLocation* location, CUmemAllocationType type, CUmemoryPool pool) {
+  return observe(hook::cuMemSetMemPool, 0, [&] { return GPUMEM_REAL(cuMemSetMemPool)(location, type, pool); }, [&] {
+    if (location->type == CU_MEM_LOCATION_TYPE_DEVICE) route::pool_chosen(location->id);
+  });
+}
+}

@@ -1,0 +1,95 @@
+// The hooks of memory that chains may serve: device, managed and pinned host memory, stream-ordered or not. Called by the
+// program on any thread. No policy here: each names its request and hands it to dispatch; null pointers, size 0 and
+// calls without a context get the driver's own answer there.
+#include "shim/dispatch.hpp"
+
+using namespace gpumem;
+using namespace gpumem::shim;
+
+namespace {
+
+driver::request request_of(hook which, std::uint64_t bytes, driver::memory_kind kind, void const* caller,
+                           unsigned flags = 0) noexcept {
+  return {.bytes = bytes,
+          .kind = kind,
+          .hook = static_cast<std::uint16_t>(which),
+          .flags = flags,
+          .caller = program_caller(caller)};
+}
+
+driver::request request_on(hook which, std::uint64_t bytes, CUstream stream, bool per_thread,
+                           void const* caller) noexcept {
+  return {.bytes = bytes,
+          .kind = driver::memory_kind::device,
+          .stream_ordered = true,
+          .hook = static_cast<std::uint16_t>(which),
+          .stream = named_stream(stream, per_thread),
+          .caller = program_caller(caller)};
+}
+
+driver::release release_of(hook which, CUdeviceptr address) noexcept {
+  return {.address = address, .hook = static_cast<std::uint16_t>(which)};
+}
+
+driver::release release_on(hook which, CUdeviceptr address, CUstream stream, bool per_thread) noexcept {
+  return {.address = address,
+          .stream_ordered = true,
+          .hook = static_cast<std::uint16_t>(which),
+          .stream = named_stream(stream, per_thread)};
+}
+
+CUdeviceptr* as_address(void** pointer) noexcept { return reinterpret_cast<CUdeviceptr*>(pointer); }
+
+}  // namespace
+
+extern "C" {
+
+CUresult cuMemAlloc_v2(CUdeviceptr* result, size_t bytes) {
+  return allocate(request_of(hook::cuMemAlloc_v2, bytes, driver::memory_kind::device, __builtin_return_address(0)), result,
+                  [&] { return GPUMEM_REAL(cuMemAlloc_v2)(result, bytes); });
+}
+
+CUresult cuMemAllocAsync(CUdeviceptr* result, size_t bytes, CUstream stream) {
+  return allocate(request_on(hook::cuMemAllocAsync, bytes, stream, false, __builtin_return_address(0)), result,
+                  [&] { return GPUMEM_REAL(cuMemAllocAsync)(result, bytes, stream); });
+}
+
+CUresult cuMemAllocAsync_ptsz(CUdeviceptr* result, size_t bytes, CUstream stream) {
+  return allocate(request_on(hook::cuMemAllocAsync_ptsz, bytes, stream, true, __builtin_return_address(0)), result,
+                  [&] { return GPUMEM_REAL(cuMemAllocAsync_ptsz)(result, bytes, stream); });
+}
+
+CUresult cuMemFree_v2(CUdeviceptr address) {
+  return release(release_of(hook::cuMemFree_v2, address), [&] { return GPUMEM_REAL(cuMemFree_v2)(address); });
+}
+
+CUresult cuMemFreeAsync(CUdeviceptr address, CUstream stream) {
+  return release(release_on(hook::cuMemFreeAsync, address, stream, false),
+                 [&] { return GPUMEM_REAL(cuMemFreeAsync)(address, stream); });
+}
+
+CUresult cuMemFreeAsync_ptsz(CUdeviceptr address, CUstream stream) {
+  return release(release_on(hook::cuMemFreeAsync_ptsz, address, stream, true),
+                 [&] { return GPUMEM_REAL(cuMemFreeAsync_ptsz)(address, stream); });
+}
+
+CUresult cuMemAllocManaged(CUdeviceptr* result, size_t bytes, unsigned int flags) {
+  return allocate(request_of(hook::cuMemAllocManaged, bytes, driver::memory_kind::managed, __builtin_return_address(0), flags), result,
+                  [&] { return GPUMEM_REAL(cuMemAllocManaged)(result, bytes, flags); });
+}
+
+CUresult cuMemAllocHost_v2(void** result, size_t bytes) {
+  return allocate(request_of(hook::cuMemAllocHost_v2, bytes, driver::memory_kind::host, __builtin_return_address(0)), as_address(result),
+                  [&] { return GPUMEM_REAL(cuMemAllocHost_v2)(result, bytes); });
+}
+
+CUresult cuMemHostAlloc(void** result, size_t bytes, unsigned int flags) {
+  return allocate(request_of(hook::cuMemHostAlloc, bytes, driver::memory_kind::host, __builtin_return_address(0), flags), as_address(result),
+                  [&] { return GPUMEM_REAL(cuMemHostAlloc)(result, bytes, flags); });
+}
+
+CUresult cuMemFreeHost(void* address) {
+  return release(release_of(hook::cuMemFreeHost, reinterpret_cast<CUdeviceptr>(address)),
+                 [&] { return GPUMEM_REAL(cuMemFreeHost)(address); });
+}
+}

@@ -1,0 +1,78 @@
+// The hooks whose answer must fit: to the program every block is an allocation of its own, and cached memory is free.
+// Called by the program on any thread. The driver answers first; an error of its own is never covered up, and what is
+// not a block of ours is never altered.
+#include <algorithm>
+
+#include "shim/dispatch.hpp"
+#include "shim/ipc_handle.hpp"
+
+using namespace gpumem;
+using namespace gpumem::shim;
+
+namespace {
+
+// What one attribute says of a block of ours; `value` is where the driver put its own answer.
+void adjust(CUpointer_attribute attribute, void* value, route::range const& block) noexcept {
+  if (value == nullptr) return;
+  if (attribute == CU_POINTER_ATTRIBUTE_RANGE_START_ADDR) *static_cast<CUdeviceptr*>(value) = block.base;
+  if (attribute == CU_POINTER_ATTRIBUTE_RANGE_SIZE) *static_cast<std::size_t*>(value) = block.bytes;
+}
+
+}  // namespace
+
+extern "C" {
+
+CUresult cuMemGetInfo_v2(size_t* free, size_t* total) {
+  hook_scope const scope;
+  if (!scope) return GPUMEM_REAL(cuMemGetInfo_v2)(free, total);
+  std::size_t all = 0;                             // asked for in any case: it bounds `free`
+  CUresult const code = GPUMEM_REAL(cuMemGetInfo_v2)(free, total != nullptr ? total : &all);
+  if (code == CUDA_SUCCESS && free != nullptr) {
+    std::uint64_t const limit = total != nullptr ? *total : all;
+    std::uint64_t const idle = route::idle_bytes(current_context());
+    *free = static_cast<std::size_t>(std::min<std::uint64_t>(limit, *free + idle));
+  }
+  return counted(hook::cuMemGetInfo_v2, 0, code);
+}
+
+CUresult cuMemGetAddressRange_v2(CUdeviceptr* base, size_t* size, CUdeviceptr address) {
+  auto const real = [&] { return GPUMEM_REAL(cuMemGetAddressRange_v2)(base, size, address); };
+  return observe(hook::cuMemGetAddressRange_v2, 0, real, [&] {
+    route::range block;
+    if (!route::find(address, block)) return;
+    if (base != nullptr) *base = block.base;
+    if (size != nullptr) *size = block.bytes;
+  });
+}
+
+CUresult cuPointerGetAttribute(void* value, CUpointer_attribute attribute, CUdeviceptr address) {
+  auto const real = [&] { return GPUMEM_REAL(cuPointerGetAttribute)(value, attribute, address); };
+  return observe(hook::cuPointerGetAttribute, 0, real, [&] {
+    route::range block;
+    if (route::find(address, block)) adjust(attribute, value, block);
+  });
+}
+
+CUresult cuPointerGetAttributes(unsigned int count, CUpointer_attribute* attributes, void** values,
+                                CUdeviceptr address) {
+  auto const real = [&] { return GPUMEM_REAL(cuPointerGetAttributes)(count, attributes, values, address); };
+  return observe(hook::cuPointerGetAttributes, 0, real, [&] {
+    route::range block;
+    if (!route::find(address, block)) return;
+    for (unsigned int i = 0; i < count; ++i) adjust(attributes[i], values[i], block);
+  });
+}
+
+CUresult cuIpcGetMemHandle(CUipcMemHandle* handle, CUdeviceptr address) {
+  auto const real = [&] { return GPUMEM_REAL(cuIpcGetMemHandle)(handle, address); };
+  hook_scope const scope;
+  if (!scope) return real();
+  CUresult code = real();
+  route::range block;
+  if (code == CUDA_SUCCESS && route::find(address, block)) {
+    code = export_block(*handle, address, block);
+    if (code == CUDA_SUCCESS) route::exported(block.base);
+  }
+  return counted(hook::cuIpcGetMemHandle, 0, code);
+}
+}

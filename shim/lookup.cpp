@@ -1,0 +1,149 @@
+// The C++ half of dlsym and dlvsym, and the tables they and cuGetProcAddress use; see lookup.hpp for what must not
+// happen here. The tables are constants sorted by the compiler.
+#include "shim/lookup.hpp"
+
+#include <dlfcn.h>
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <string_view>
+
+#include "shim/elf_object.hpp"
+#include "shim/hook_addresses.hpp"
+#include "shim/real_symbols.hpp"
+
+// The assembly stubs jump through these; null until found.
+extern "C" {
+constinit std::atomic<void*> gpumem_next_dlsym = nullptr;
+constinit std::atomic<void*> gpumem_next_dlvsym = nullptr;
+}
+
+namespace gpumem::shim {
+namespace {
+
+struct entry {
+  std::string_view key;
+  hook which;
+};
+
+template <std::size_t Size>
+consteval std::array<entry, Size> sorted(std::array<entry, Size> entries) {
+  std::ranges::sort(entries, {}, &entry::key);
+  return entries;
+}
+
+constexpr auto by_name = sorted(std::to_array<entry>({
+#define GPUMEM_DRIVER_HOOK(name, family, version, form, verb, route) {#name, hook::name},
+#define GPUMEM_RUNTIME_HOOK(name) {#name, hook::name},
+#include "shim/symbols.def"
+#undef GPUMEM_DRIVER_HOOK
+#undef GPUMEM_RUNTIME_HOOK
+}));
+
+constexpr auto by_family = sorted(std::to_array<entry>({
+#define GPUMEM_DRIVER_HOOK(name, family, version, form, verb, route) {#family, hook::name},
+#include "shim/symbols.def"
+#undef GPUMEM_DRIVER_HOOK
+}));
+
+hook find_name(char const* name) noexcept {
+  std::string_view const wanted(name);
+  auto const found = std::ranges::lower_bound(by_name, wanted, {}, &entry::key);
+  return found != by_name.end() && found->key == wanted ? found->which : hook::count;
+}
+
+bool is_driver(hook which) noexcept { return index_of(which) < driver_hooks; }
+
+using lookup_function = void* (*)(void*, char const*);
+using versioned_lookup_function = void* (*)(void*, char const*, char const*);
+
+void* no_lookup() noexcept { return nullptr; }
+
+void* next(void* handle, char const* name) noexcept {
+  gpumem_find_next_lookup();
+  return reinterpret_cast<lookup_function>(gpumem_next_dlsym.load(std::memory_order_acquire))(handle, name);
+}
+
+void* next(void* handle, char const* name, char const* version) noexcept {
+  gpumem_find_next_lookup();
+  return reinterpret_cast<versioned_lookup_function>(gpumem_next_dlvsym.load(std::memory_order_acquire))(handle, name,
+                                                                                                         version);
+}
+
+constexpr gpumem_lookup_answer jump_on{nullptr, 0};
+
+template <typename Ask>
+gpumem_lookup_answer answer(void* handle, char const* name, void const* caller, Ask ask) noexcept {
+  hook const which = find_name(name);
+  if (which == hook::count) return jump_on;
+  if (handle == RTLD_DEFAULT) {
+    // The global scope holds our export. A program that probes for CUDA must not find it where there is none.
+    bool const present =
+        is_driver(which) ? bool(real_symbols::driver_object()) : bool(elf_object::with_soname("libcudart.so."));
+    return present ? jump_on : gpumem_lookup_answer{ask(RTLD_NEXT), 1};
+  }
+  if (!is_driver(which) || real_symbols::in_driver(caller)) return jump_on;
+  void* const found = ask(handle);
+  if (found == nullptr) return jump_on;            // again, so that dlerror speaks of the program's own call
+  return {found == real_symbols::known(which) ? hook_address(which) : found, 1};
+}
+
+}  // namespace
+
+void* hook_for_family(char const* family, void* found) noexcept {
+  std::string_view const wanted(family);
+  for (auto const& entry : std::ranges::equal_range(by_family, wanted, {}, &entry::key)) {
+    if (real_symbols::known(entry.which) == found) return hook_address(entry.which);
+  }
+  return found;
+}
+
+void* next_definition(char const* name) noexcept { return next(RTLD_NEXT, name); }
+void* definition_in(void* handle, char const* name) noexcept { return next(handle, name); }
+
+}  // namespace gpumem::shim
+
+extern "C" {
+
+gpumem_lookup_answer gpumem_answer_dlsym(void* handle, char const* name, char const*, void const* caller) noexcept {
+  using namespace gpumem::shim;
+  return answer(handle, name, caller, [name](void* from) noexcept { return next(from, name); });
+}
+
+gpumem_lookup_answer gpumem_answer_dlvsym(void* handle, char const* name, char const* version,
+                                          void const* caller) noexcept {
+  using namespace gpumem::shim;
+  return answer(handle, name, caller, [name, version](void* from) noexcept { return next(from, name, version); });
+}
+
+// libc's own functions are found without dlsym, because any reference to dlsym or dlvsym would come back to us. From
+// there the next interposer behind us, if any, is asked for: it wants to see the calls as well.
+void gpumem_find_next_lookup() noexcept {
+  using namespace gpumem::shim;
+  if (gpumem_next_dlvsym.load(std::memory_order_acquire) != nullptr) return;
+  auto object = elf_object::with_soname("libc.so.6");
+  void* plain = object.function("dlsym");
+  if (plain == nullptr) {                          // glibc before 2.34
+    object = elf_object::with_soname("libdl.so.2");
+    plain = object.function("dlsym");
+  }
+  void* versioned = object.function("dlvsym");
+  if (plain == nullptr || versioned == nullptr) {
+    plain = versioned = reinterpret_cast<void*>(&no_lookup);
+  } else {
+    auto const self = elf_object::containing(reinterpret_cast<void*>(&gpumem_find_next_lookup));
+    auto const ask = reinterpret_cast<lookup_function>(plain);
+    void* const next_plain = ask(RTLD_NEXT, "dlsym");
+    void* const next_versioned = ask(RTLD_NEXT, "dlvsym");
+    if (next_plain != nullptr && !self.contains(next_plain)) plain = next_plain;
+    if (next_versioned != nullptr && !self.contains(next_versioned)) versioned = next_versioned;
+  }
+  gpumem_next_dlsym.store(plain, std::memory_order_release);
+  gpumem_next_dlvsym.store(versioned, std::memory_order_release);
+}
+}
+
+namespace {
+[[gnu::constructor(101)]] void find_next_lookup_at_load() { gpumem_find_next_lookup(); }
+}  // namespace

@@ -1,0 +1,157 @@
+// Start, fork and end of the process; see process.hpp. All wiring of config, route, stats and report is here. The start
+// runs once, on the thread that makes the first CUDA call, possibly inside a constructor under the loader's lock: other
+// threads wait for a bounded time, then their calls simply go to the driver. Nothing here runs in a process without CUDA.
+#include "shim/process.hpp"
+
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+
+#include "core/base/log.hpp"
+#include "core/driver/table.hpp"
+#include "core/report/write_reports.hpp"
+#include "core/route/router.hpp"
+#include "core/stats/state_page.hpp"
+#include "shim/elf_object.hpp"
+#include "shim/hook.hpp"
+#include "shim/observed_memory.hpp"
+#include "shim/real_symbols.hpp"
+#include "shim/settings.hpp"
+#include "shim/thread_state.hpp"
+#include "shim/virtual_memory.hpp"
+
+namespace gpumem::shim::process {
+
+constinit std::atomic<life> state = life::idle;
+
+namespace {
+
+constexpr stats::hook_description hooks[] = {
+#define GPUMEM_DRIVER_HOOK(name, family, version, form, verb, route) {#name, #route},
+#define GPUMEM_RUNTIME_HOOK(name) {#name, "runtime"},
+#include "shim/symbols.def"
+#undef GPUMEM_DRIVER_HOOK
+#undef GPUMEM_RUNTIME_HOOK
+};
+static_assert(std::size(hooks) == all_hooks && all_hooks <= stats::max_hooks);
+
+constinit std::atomic<int> exit_code = 0;
+constinit std::atomic_flag reported;
+
+// High up, so that the program's own descriptors get the numbers they would get without us.
+int duplicate_stderr() noexcept {
+  int const saved = errno;
+  int copy = fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, 500);
+  if (copy < 0) copy = fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, 3);
+  errno = saved;
+  return copy;
+}
+
+// The page, if it is this process's: the child of a vfork has the parent's memory, and must leave it alone.
+stats::page* own_page() noexcept {
+  if (state.load(std::memory_order_acquire) != life::running) return nullptr;
+  stats::page* page = stats::current_page();
+  return page != nullptr && page->fixed.head.pid == getpid() ? page : nullptr;
+}
+
+// CUDA does not survive a fork. The child starts anew if it ever gets a driver of its own.
+void in_forked_child() noexcept {
+  if (state.load(std::memory_order_relaxed) == life::off) return;
+  stats::drop_in_child();
+  if (state.load(std::memory_order_relaxed) == life::running) route::forked_child();
+  observed_memory::instance().reset_in_child();
+  virtual_memory::instance().reset_in_child();
+  this_thread = {};
+  reported.clear(std::memory_order_relaxed);
+  state.store(life::idle, std::memory_order_release);
+}
+
+void at_exit(int code, void*) noexcept { note_exit_code(code); }
+void at_quick_exit() noexcept { finish(exit_code.load(std::memory_order_relaxed)); }
+
+void watch_process() noexcept {
+  static constinit std::atomic_flag watching;
+  if (watching.test_and_set()) return;             // a forked child inherits the handlers
+  pthread_atfork(nullptr, nullptr, &in_forked_child);
+  on_exit(&at_exit, nullptr);
+  ::at_quick_exit(&at_quick_exit);
+}
+
+char const* cudart_in_use() noexcept {
+  bool const shared = bool(elf_object::with_soname("libcudart.so."));
+  return shared ? "shared" : "none";
+}
+
+bool begin() noexcept {
+  watch_process();
+  int const descriptor = duplicate_stderr();
+  if (!settings::load(descriptor)) return false;
+  stats::open_page({.hooks = hooks, .tool_version = settings::tool_version(), .run_id = settings::run_id()});
+  int version = 0;
+  driver::real.cuDriverGetVersion(&version);
+  stats::describe_driver(version, cudart_in_use());
+  settings::describe();
+  route::start(settings::make_chain(), settings::synchronize_on_free());
+  return true;
+}
+
+// True if this process's driver is initialised, so that it is really CUDA that is about to happen.
+bool driver_is_up() noexcept {
+  if (!real_symbols::adopt() || driver::real.cuCtxGetCurrent == nullptr) return false;
+  CUcontext context = nullptr;
+  return driver::real.cuCtxGetCurrent(&context) == CUDA_SUCCESS;
+}
+
+// Waiting without end would be a deadlock if this thread holds the loader's lock and the starting one needs it.
+bool wait_for_start() noexcept {
+  constexpr timespec pause{.tv_sec = 0, .tv_nsec = 50'000};
+  for (int i = 0; i < 20'000 && state.load(std::memory_order_acquire) == life::starting; ++i) {
+    nanosleep(&pause, nullptr);
+  }
+  return state.load(std::memory_order_acquire) == life::running;
+}
+
+}  // namespace
+
+bool start() noexcept {
+  if (this_thread.inside || !driver_is_up()) return false;
+  life expected = life::idle;
+  if (!state.compare_exchange_strong(expected, life::starting)) return wait_for_start();
+  this_thread.inside = true;
+  bool const started = begin();
+  this_thread.inside = false;
+  state.store(started ? life::running : life::off, std::memory_order_release);
+  return started;
+}
+
+void note_exit_code(int code) noexcept { exit_code.store(code, std::memory_order_relaxed); }
+
+void finish(int code) noexcept {
+  stats::page* page = own_page();
+  if (page == nullptr || reported.test_and_set()) return;
+  stats::close_page({.kind = stats::end_kind::exit, .code = code, .clean = 1, .duration_ns = stats::elapsed_ns()});
+  if (report::write_reports(page, settings::report_options())) stats::remove_page_file();
+}
+
+void exec_begins() noexcept {
+  if (own_page() == nullptr) return;
+  stats::close_page({.kind = stats::end_kind::exec, .clean = 1, .duration_ns = stats::elapsed_ns()});
+}
+
+void exec_failed() noexcept {
+  int const saved = errno;
+  if (own_page() != nullptr) stats::reopen_page();
+  errno = saved;
+}
+
+namespace {
+// After the program's own exit handlers and static destructors: what they free is still counted.
+[[gnu::destructor(101)]] void at_unload() { finish(exit_code.load(std::memory_order_relaxed)); }
+}  // namespace
+
+}  // namespace gpumem::shim::process

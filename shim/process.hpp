@@ -1,0 +1,32 @@
+// The life of the process as this library sees it: silent until CUDA is used, started at the first CUDA call that finds
+// an initialised driver, inert in a forked child until it has its own, one report at the end. Called from every hook
+// (running) and from exit, fork and exec, on any thread. Makes no CUDA call and frees nothing at the end.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+
+namespace gpumem::shim::process {
+
+enum class life : std::uint32_t { idle, starting, running, off };
+
+extern constinit std::atomic<life> state;
+
+// Tries to start; true when hooks may work. Only for running().
+bool start() noexcept;
+
+inline bool running() noexcept {
+  life const now = state.load(std::memory_order_acquire);
+  if (now == life::running) [[likely]] return true;
+  return now != life::off && start();
+}
+
+// Writes the report, once.
+void finish(int code) noexcept;
+// For a finish() that is yet to come and is not told the code itself.
+void note_exit_code(int code) noexcept;
+// This image is about to be replaced; when that failed, resume.
+void exec_begins() noexcept;
+void exec_failed() noexcept;
+
+}  // namespace gpumem::shim::process
