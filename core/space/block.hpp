@@ -48,7 +48,8 @@ struct block {
   stamp freed;                               // not live: when
   domain where;                              // idle: its index; live: the stream slot it was allocated on, or 0
   std::atomic<state> now;
-  std::uint8_t mapped;                       // 1: the block map knows it; owner
+  std::uint8_t mapped : 1;                   // the block map knows it; owner
+  std::uint8_t exported : 1;                 // shared by IPC, so its memory is never reused; set while live
 
   std::uint64_t bytes() const noexcept { return units * unit; }
   std::uint64_t begin() const noexcept { return address.load(std::memory_order_relaxed); }

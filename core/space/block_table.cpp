@@ -35,7 +35,7 @@ handle block_table::acquire() noexcept {
   b.before = b.after = b.next = b.previous = b.later = b.earlier = none;
   b.units = b.segment = b.freed = 0;
   b.where = done;
-  b.mapped = 0;
+  b.mapped = b.exported = 0;
   return h;
 }
 

@@ -6,11 +6,10 @@
 
 namespace gpumem::space {
 
-bool region::add_segment(std::uint64_t base, std::uint64_t bytes, std::uint64_t token,
-                         bool whole_units_only) noexcept try {
+bool region::add_segment(std::uint64_t base, std::uint64_t bytes, std::uint64_t token) noexcept try {
   segments_.reserve(segments_.size() + 1);
   if (index(done, true) == nullptr || index(pending, true) == nullptr) return false;
-  std::uint64_t const units = whole_units_only ? bytes / unit : units_of(bytes);
+  std::uint64_t const units = bytes / unit;
   if (units == 0 || units > ~std::uint32_t{0}) return false;
   handle const h = blocks().acquire();
   if (h == none) return false;
@@ -25,6 +24,7 @@ bool region::add_segment(std::uint64_t base, std::uint64_t bytes, std::uint64_t 
   b.address.store(base, std::memory_order_relaxed);
   b.units = static_cast<std::uint32_t>(units);
   b.segment = s->index;
+  s->position = segments_.size();
   segments_.push_back(s);
   reserved_bytes_ += bytes;
   attach(h, done);
@@ -39,14 +39,14 @@ handle region::take(domain from, std::uint32_t units, bool thorough, bool hidden
   handle const h = idle->find(blocks(), units, thorough);
   if (h == none) return none;
   block& b = blocks()[h];
-  if (hidden == (b.mapped != 0)) {
+  if (hidden == (b.mapped == 1)) {
     // The map knows exactly the blocks that the program may hold.
     if (hidden) {
       atlas_.map.erase(h);
     } else if (!atlas_.map.insert(h)) {
       return none;
     }
-    b.mapped = hidden ? 0 : 1;
+    b.mapped = hidden ? 0u : 1u;
   }
   handle rest = none;
   if (b.units > units) {
@@ -70,6 +70,14 @@ handle region::take(domain from, std::uint32_t units, bool thorough, bool hidden
   b.slack = 0;
   b.now.store(state::live, std::memory_order_release);
   return h;
+}
+
+handle region::take_unfinished(domain except, std::uint32_t units) noexcept {
+  for (domain d = pending; d < indices_.size(); ++d) {
+    if (d == except) continue;
+    if (handle const h = take(d, units); h != none) return h;
+  }
+  return none;
 }
 
 void region::put(handle h, domain to) noexcept {
@@ -183,7 +191,9 @@ void region::remove_segment(segment* s) noexcept {
     h = after;
   }
   reserved_bytes_ -= s->bytes;
-  segments_.erase(std::find(segments_.begin(), segments_.end(), s));
+  segments_[s->position] = segments_.back();
+  segments_[s->position]->position = s->position;
+  segments_.pop_back();
   atlas_.segments.remove(s);
 }
 

@@ -18,12 +18,14 @@ class region {
   region(atlas& where, segment_owner* owner) noexcept : atlas_(where), owner_(owner) {}
 
   // Adds an upstream allocation as one idle, done block. False when the tables are full.
-  bool add_segment(std::uint64_t base, std::uint64_t bytes, std::uint64_t token, bool whole_units_only = true) noexcept;
+  bool add_segment(std::uint64_t base, std::uint64_t bytes, std::uint64_t token) noexcept;
 
   // Cuts `units` from an idle block of `from`. The block is `live` and in the block map, unless `hidden` (it is then a
   // segment of another resource). `thorough`: see free_index. A block taken from a domain other than `done` keeps its
   // stamp in `freed`.
   handle take(domain from, std::uint32_t units, bool thorough = false, bool hidden = false) noexcept;
+  // The same from any domain but `done` and `except`: the caller must order the block's next use after its stamp.
+  handle take_unfinished(domain except, std::uint32_t units) noexcept;
 
   // Makes a live or cached block idle. For a domain other than `done`, `freed` must be its stamp.
   void put(handle h, domain to) noexcept;

@@ -27,7 +27,8 @@ struct segment {
   segment_owner* owner = nullptr;
   handle first = none;                       // its block of lowest address
   std::uint32_t index = 0;
-  bool pinned = false;                       // exported by IPC: never given back, its blocks never reused
+  std::size_t position = 0;                  // in its region's list
+  bool pinned = false;                       // a block of it was exported by IPC: never given back
 };
 
 class segment_table {

@@ -36,7 +36,7 @@ ledger derive(amounts const& from) noexcept {
 ledger ledger_now(device_counters const& counters, device_gauges const& gauges) noexcept {
   return derive({difference(counters.allocated_requested, counters.freed_requested),
                  difference(counters.allocated_handed, counters.freed_handed),
-                 difference(difference(counters.pended_handed, counters.reused_pending), gauges.settled),
+                 gauges.pending,
                  gauges.reserved, gauges.observed, gauges.used, gauges.total});
 }
 

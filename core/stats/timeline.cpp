@@ -12,7 +12,7 @@ namespace {
 constexpr std::uint64_t first_period_ns = 10'000'000;
 
 struct amounts {
-  std::uint64_t requested = 0, handed = 0, pended = 0, reused = 0;
+  std::uint64_t requested = 0, handed = 0;
 };
 
 std::uint64_t difference(std::uint64_t more, std::uint64_t less) noexcept { return more > less ? more - less : 0; }
@@ -27,8 +27,6 @@ amounts add_up(page& now, std::size_t slot) noexcept {
     given_handed += get(one.allocated_handed);
     back_requested += get(one.freed_requested);
     back_handed += get(one.freed_handed);
-    sum.pended += get(one.pended_handed);
-    sum.reused += get(one.reused_pending);
   }
   sum.requested = difference(given_requested, back_requested);
   sum.handed = difference(given_handed, back_handed);
@@ -85,12 +83,14 @@ void sample_device(int device) noexcept {
   std::uint64_t const reserved = get(gauge.reserved);
   std::uint64_t const time = elapsed_ns();
   set(gauge.highest_requested, std::max(get(gauge.highest_requested), sum.requested));
-  if (reserved > get(gauge.peak_reserved)) {
+  // While reserved stays at its highest, the moment of most requested bytes is the one that tells how well it was used.
+  bool const fuller = reserved == get(gauge.peak_reserved) && sum.requested > get(gauge.peak_requested);
+  if (reserved > get(gauge.peak_reserved) || (reserved != 0 && fuller)) {
     set(gauge.peak_at_ns, time);
     set(gauge.peak_reserved, reserved);
     set(gauge.peak_requested, sum.requested);
     set(gauge.peak_handed, sum.handed);
-    set(gauge.peak_pending, difference(difference(sum.pended, sum.reused), get(gauge.settled)));
+    set(gauge.peak_pending, get(gauge.pending));
     set(gauge.peak_used, get(gauge.used));
     set(gauge.peak_observed, get(gauge.observed));
   }

@@ -22,9 +22,8 @@ TEST(ledger, a_plain_case) {
   device_counters counters{};
   counters.allocated_requested = 1000, counters.allocated_handed = 1536;
   counters.freed_requested = 400, counters.freed_handed = 512;
-  counters.pended_handed = 512, counters.reused_pending = 100;
   device_gauges gauges{};
-  gauges.reserved = 4096, gauges.settled = 112, gauges.used = 6000, gauges.observed = 1000, gauges.total = 10000;
+  gauges.reserved = 4096, gauges.pending = 300, gauges.used = 6000, gauges.observed = 1000, gauges.total = 10000;
   ledger const rows = ledger_now(counters, gauges);
   EXPECT_EQ(rows.requested, 600u);
   EXPECT_EQ(rows.rounding, 424u);

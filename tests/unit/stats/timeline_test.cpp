@@ -21,11 +21,10 @@ TEST_F(timeline, the_peak_is_measured_at_one_moment) {
     allocate(1000, 1024);
     set(gauges(0).used, 6000);
     set(gauges(0).reserved, 4096);
-    add(local().devices[0].pended_handed, 512);
-    sample_device(0);
-    allocate(2000, 2048);                          // more requested, but reserved is no higher: not the peak
+    set(gauges(0).pending, 512);
     sample_device(0);
     set(gauges(0).reserved, 100);
+    allocate(2000, 2048);                          // more requested, but reserved is lower: not the peak
     sample_device(0);
     auto const now = take_snapshot();
     auto const& device = now.value.devices.at(0);

@@ -1,0 +1,42 @@
+// `binning`: sends a request to the resource of the first bin it fits in, larger ones to the rest of the chain (RMM's
+// binning_memory_resource; its bins preallocate nothing here). A free goes to whoever made the block.
+// Immutable after construction, so it needs no lock.
+#pragma once
+
+#include <algorithm>
+#include <vector>
+
+#include "core/resource/resource.hpp"
+
+namespace gpumem::resource {
+
+class binning final : public resource {
+ public:
+  struct bin {
+    std::uint64_t max;                                // bytes, ascending
+    resource* to;
+  };
+  binning(habitat const& home, std::size_t node, std::vector<bin> bins, resource& rest) noexcept
+      : resource(home, node), bins_(std::move(bins)), rest_(rest) {}
+
+  space::handle allocate(demand const& wish) override {
+    auto const found = std::lower_bound(bins_.begin(), bins_.end(), wish.bytes,
+                                        [](bin const& b, std::uint64_t bytes) { return b.max < bytes; });
+    auto& counters = count();
+    stats::add(counters.requests, 1);
+    stats::add(found == bins_.end() ? counters.upstream : counters.hits, 1);
+    space::handle const h = (found == bins_.end() ? rest_ : *found->to).allocate(wish);
+    stats::add(counters.bytes_in, blocks()[h].bytes());
+    return h;
+  }
+  void deallocate(space::handle h, order when) noexcept override {
+    stats::add(count().bytes_out, blocks()[h].bytes());
+    owner_of(home_.where, h).deallocate(h, when);
+  }
+
+ private:
+  std::vector<bin> const bins_;
+  resource& rest_;
+};
+
+}  // namespace gpumem::resource

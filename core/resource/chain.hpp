@@ -1,0 +1,54 @@
+// One route for one context: its resources in order, top first, and the sources they stand on. Built by config/builder,
+// asked by the router. It owns everything in it; it lives until the process ends, emptied when its context goes.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "core/resource/resource.hpp"
+#include "core/resource/source.hpp"
+
+namespace gpumem::resource {
+
+class chain {
+ public:
+  // Parts are added bottom up; the last one added is the top.
+  source& add_source(std::unique_ptr<source> part) { return *sources_.emplace_back(std::move(part)); }
+  template <typename Part>
+  Part& add(std::unique_ptr<Part> part) {
+    Part& added = *part;
+    resources_.push_back(std::move(part));
+    return added;
+  }
+
+  resource& top() noexcept { return *resources_.back(); }
+
+  levels measure() noexcept {
+    levels sum;
+    for (auto const& part : resources_) {
+      levels const l = part->measure();
+      sum.idle += l.idle;
+      sum.pending += l.pending;
+      sum.largest = sum.largest > l.largest ? sum.largest : l.largest;
+    }
+    return sum;
+  }
+  // Top first, so that what a bin gives back to its pool goes on to the driver.
+  std::uint64_t give_back() noexcept {
+    std::uint64_t bytes = 0;
+    for (auto part = resources_.rbegin(); part != resources_.rend(); ++part) bytes += (*part)->give_back();
+    return bytes;
+  }
+  void stream_gone(stream_order::slot s) noexcept {
+    for (auto const& part : resources_) part->stream_gone(s);
+  }
+  void forget() noexcept {
+    for (auto part = resources_.rbegin(); part != resources_.rend(); ++part) (*part)->forget();
+  }
+
+ private:
+  std::vector<std::unique_ptr<source>> sources_;
+  std::vector<std::unique_ptr<resource>> resources_;
+};
+
+}  // namespace gpumem::resource

@@ -1,0 +1,260 @@
+// The ladder of a suballocator, for a request that no magazine could serve: cheapest rung first, the search repeated
+// after each (a search left out is how PyTorch runs out of memory with a fitting block in hand, its issue 189504).
+// Driver calls are made without the mutex: other threads' requests go on meanwhile.
+#include <time.h>
+
+#include <algorithm>
+#include <cstdio>
+
+#include "core/resource/suballocator.hpp"
+#include "core/stats/state_page.hpp"
+
+namespace gpumem::resource {
+
+namespace {
+
+constexpr std::uint64_t driver_page = 2ull << 20;         // the driver's own granularity
+constexpr std::uint64_t largest_step = 256ull << 20;
+// A growth costs 57 us (2 MiB) to 400 us (1 GiB): watching the newest event for less than that never loses.
+constexpr std::int64_t patience_ns = 20'000;
+
+std::int64_t now_ns() noexcept {
+  timespec t{};
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  return t.tv_sec * 1'000'000'000 + t.tv_nsec;
+}
+
+}  // namespace
+
+space::handle suballocator::climb(demand const& wish, std::uint32_t units, bool hidden) {
+  lock held(mutex_);
+  auto& device = count_device();
+  std::uint64_t const bytes = units * space::unit;
+  reap();
+  if (auto h = search(wish, units, false, hidden); h != space::none) {
+    stats::add(device.rung_carved, 1);
+    return h;
+  }
+  // Frees may lie whole in magazines, where they cannot merge, or wait for an event.
+  flush_all(held);
+  if (region_.has_pending()) collect(held, true);
+  reap();
+  if (auto h = search(wish, units, false, hidden); h != space::none) {
+    stats::add(device.rung_reaped, 1);
+    return h;
+  }
+  for (std::int64_t const until = now_ns() + patience_ns; region_.pending_bytes() >= bytes && now_ns() < until;) {
+    collect(held, false);
+    reap();
+    if (auto h = search(wish, units, false, hidden); h != space::none) {
+      stats::add(device.rung_reaped, 1);
+      return h;
+    }
+  }
+  if (wish.slot != stream_order::no_slot && would_exceed(bytes)) {
+    if (auto h = wait_on_device(wish, units); h != space::none) {
+      stats::add(device.rung_device_wait, 1);
+      return h;
+    }
+  }
+  while (would_exceed(bytes) && region_.has_pending()) {
+    space::stamp const oldest = region_.oldest_stamp();
+    held.unlock();
+    bool const waited = home_.when.wait(oldest);
+    held.lock();
+    if (!waited) break;
+    reap();
+    if (auto h = search(wish, units, false, hidden); h != space::none) {
+      stats::add(device.rung_waited, 1);
+      return h;
+    }
+  }
+  CUresult code = CUDA_ERROR_OUT_OF_MEMORY;
+  for (int round = 0;; ++round) {
+    try {
+      auto h = grow(held, wish, units, hidden);
+      stats::add(round == 0 ? device.rung_grown : device.rung_trimmed, 1);
+      return h;
+    } catch (driver::allocation_failed const& failed) {
+      code = failed.code();
+      if (!held) held.lock();
+    }
+    if (round > 0 || code != CUDA_ERROR_OUT_OF_MEMORY) break;
+    // Everything that was freed before this request, waited for; then the search that overlooks nothing.
+    flush_all(held);
+    held.unlock();
+    home_.when.wait(home_.when.open());
+    held.lock();
+    reap();
+    if (auto h = search(wish, units, true, hidden); h != space::none) {
+      stats::add(device.rung_drained, 1);
+      return h;
+    }
+    held.unlock();
+    if (home_.relieve != nullptr) {
+      home_.relieve(home_.context);
+    } else {
+      give_back();
+    }
+    held.lock();
+  }
+  stats::add(count().failed, 1);
+  char text[120];
+  std::snprintf(text, sizeof text, "reserved %llu B, idle %llu B in pieces of at most %llu B",
+                static_cast<unsigned long long>(region_.reserved_bytes()),
+                static_cast<unsigned long long>(region_.idle_bytes()),
+                static_cast<unsigned long long>(region_.largest_idle()));
+  throw driver::allocation_failed(code, name_, text);
+}
+
+space::handle suballocator::search(demand const& wish, std::uint32_t units, bool thorough, bool hidden) noexcept {
+  if (wish.slot != stream_order::no_slot) {
+    auto const own = static_cast<space::domain>(space::first_stream + wish.slot);
+    if (auto h = region_.take(own, units, thorough, hidden); h != space::none) return h;
+  }
+  return region_.take(space::done, units, thorough, hidden);
+}
+
+void suballocator::reap() noexcept {
+  region_.reap([&](space::stamp s) { return home_.when.is_done(s); });
+}
+
+void suballocator::collect(lock& held, bool close) noexcept {
+  held.unlock();
+  home_.when.collect(close);
+  held.lock();
+}
+
+// Into the index, where blocks merge: those that are done as done, the others by the way they were freed.
+void suballocator::flush_all(lock&) noexcept {
+  auto const domain_for = [&](magazine const* m) -> space::domain {
+    for (std::size_t s = 1; s < by_stream_.size(); ++s) {
+      if (by_stream_[s].load(std::memory_order_relaxed) == m) {
+        return static_cast<space::domain>(space::first_stream + s);
+      }
+    }
+    return space::pending;
+  };
+  for (auto const& m : magazines_) {
+    space::domain to = space::done;      // looked up when a block needs it
+    m->flush(blocks(), [&](space::handle h) {
+      if (home_.when.is_done(blocks()[h].freed)) {
+        region_.put(h, space::done);
+        return;
+      }
+      if (to == space::done) to = domain_for(m.get());
+      region_.put(h, to);
+    });
+  }
+}
+
+bool suballocator::would_exceed(std::uint64_t bytes) const noexcept {
+  // Waiting stands for the barrier that cudaFree natively is, so it is never worse than native: wait when what waits
+  // to be reused outgrows a quarter of what the program holds, and in any case near the end of memory.
+  std::uint64_t const held_bytes = region_.reserved_bytes() - region_.idle_bytes();
+  std::uint64_t const allowed = std::max<std::uint64_t>(256ull << 20, held_bytes / 4);
+  return region_.reserved_bytes() + bytes > std::min(options_.plenty, options_.maximum) ||
+         region_.pending_bytes() + bytes > allowed;
+}
+
+space::handle suballocator::wait_on_device(demand const& wish, std::uint32_t units) noexcept {
+  auto const own = static_cast<space::domain>(space::first_stream + wish.slot);
+  space::handle const h = region_.take_unfinished(own, units);
+  if (h == space::none) return space::none;
+  space::domain const from = blocks()[h].where;
+  // The mutex is held: cuStreamWaitEvent only queues (0.09 us measured).
+  if (home_.when.wait_on_device(wish.stream, blocks()[h].freed)) return h;
+  region_.put(h, from);
+  return space::none;
+}
+
+std::uint64_t suballocator::growth_for(std::uint64_t bytes) const noexcept {
+  std::uint64_t step = options_.growth;
+  if (step == 0) step = std::min(region_.reserved_bytes() / 16, largest_step);
+  step = std::max(step, bytes);
+  if (options_.round_to > space::unit) return (step + options_.round_to - 1) / options_.round_to * options_.round_to;
+  return (step + driver_page - 1) / driver_page * driver_page;
+}
+
+// Adds a segment for the request; throws what upstream throws. The mutex is given up meanwhile, held again on return.
+space::handle suballocator::grow(lock& held, demand const& wish, std::uint32_t units, bool hidden) {
+  std::uint64_t const bytes = units * space::unit;
+  std::uint64_t const taken = region_.reserved_bytes() + growing_;
+  if (taken > options_.maximum || bytes > options_.maximum - taken) {
+    throw driver::allocation_failed(CUDA_ERROR_OUT_OF_MEMORY, name_, "maximum_pool_size reached");
+  }
+  std::uint64_t size = std::min(growth_for(bytes), options_.maximum - taken) / space::unit * space::unit;
+  stats::add(count().upstream, 1);
+  growing_ += size;
+  extent memory{};
+  for (;;) {
+    held.unlock();
+    try {
+      memory = upstream_.reserve({.bytes = size, .slot = 0, .stream = nullptr, .flags = wish.flags});
+      held.lock();
+      break;
+    } catch (driver::allocation_failed const&) {
+      held.lock();
+      growing_ -= size;
+      if (size == bytes) throw;
+      size = bytes;                      // the request itself may still fit
+      growing_ += size;
+    }
+  }
+  growing_ -= size;
+  if (!region_.add_segment(memory.address, memory.bytes, memory.token)) {
+    held.unlock();
+    upstream_.release(memory, nullptr);
+    held.lock();
+    throw driver::allocation_failed(CUDA_ERROR_OUT_OF_MEMORY, name_, "no host memory for its tables");
+  }
+  space::handle const h = search(wish, units, true, hidden);
+  if (h == space::none) throw driver::allocation_failed(CUDA_ERROR_OUT_OF_MEMORY, name_, "no host memory");
+  return h;
+}
+
+std::uint64_t suballocator::release_empty(lock& held, std::uint64_t keep_idle) noexcept {
+  std::uint64_t released = 0;
+  while (region_.idle_bytes() > keep_idle || keep_idle == 0) {
+    space::segment* const s = region_.empty_segment();
+    if (s == nullptr) break;
+    extent const memory{s->base, s->bytes, s->token};
+    region_.remove_segment(s);
+    held.unlock();
+    upstream_.release(memory, nullptr);
+    held.lock();
+    released += memory.bytes;
+  }
+  return released;
+}
+
+std::uint64_t suballocator::give_back() noexcept {
+  lock held(mutex_);
+  flush_all(held);
+  held.unlock();
+  home_.when.wait(home_.when.open());
+  held.lock();
+  reap();
+  std::uint64_t const released = release_empty(held, 0);
+  held.unlock();
+  return released + upstream_.trim();
+}
+
+// As the source of a resource above: a block that the program never sees, so it is hidden from the block map.
+extent suballocator::reserve(demand const& wish) {
+  std::uint32_t const units = rounded_units(wish.bytes);
+  stats::add(count().requests, 1);
+  demand const plain{.bytes = wish.bytes, .slot = stream_order::no_slot, .stream = nullptr, .flags = wish.flags};
+  space::handle const h = climb(plain, units, true);
+  stats::add(count().bytes_in, units * space::unit);
+  return {blocks()[h].begin(), units * space::unit, h};
+}
+
+void suballocator::release(extent const& memory, CUstream) noexcept {
+  auto const h = static_cast<space::handle>(memory.token);
+  stats::add(count().bytes_out, memory.bytes);
+  lock held(mutex_);
+  region_.put(h, space::done);
+}
+
+}  // namespace gpumem::resource

@@ -1,0 +1,30 @@
+// `direct`: no sub-allocation; every request is one allocation of the source. It stands at the end of a chain that has
+// no pool, such as device = ["cuda"], and gives these blocks the same identity and the same accounting as all others.
+// Memory freed while work may use it goes back by the source's own way (cuMemFree waits), or in stream order.
+#pragma once
+
+#include <mutex>
+
+#include "core/resource/resource.hpp"
+#include "core/resource/source.hpp"
+#include "core/space/region.hpp"
+
+namespace gpumem::resource {
+
+class direct final : public resource {
+ public:
+  direct(habitat const& home, std::size_t node, source& upstream) noexcept
+      : resource(home, node), upstream_(upstream), region_(home.where, this) {}
+
+  space::handle allocate(demand const& wish) override;
+  void deallocate(space::handle h, order when) noexcept override;
+  std::uint64_t give_back() noexcept override { return upstream_.trim(); }
+  void forget() noexcept override;
+
+ private:
+  source& upstream_;
+  std::mutex mutex_;
+  space::region region_;
+};
+
+}  // namespace gpumem::resource

@@ -1,0 +1,29 @@
+// `pool`: coalescing best fit over segments that grow with need and are given back when empty (RMM's
+// pool_memory_resource, without its fixed maximum in one piece and without its linear search).
+#pragma once
+
+#include "core/resource/suballocator.hpp"
+
+namespace gpumem::resource {
+
+struct pool_options {
+  std::uint64_t initial_pool_size = 0;
+  std::uint64_t maximum_pool_size = ~std::uint64_t{0};
+  std::uint64_t growth = 0;                           // 0: 1/16 of what is reserved, at least 2 MiB
+  std::uint64_t release_threshold = ~std::uint64_t{0};
+  std::uint64_t plenty = ~std::uint64_t{0};           // see suballocator_options
+};
+
+class pool final : public suballocator {
+ public:
+  pool(habitat const& home, std::size_t node, pool_options const& o, source& upstream) noexcept
+      : suballocator(home, node,
+                     {.initial = o.initial_pool_size,
+                      .maximum = o.maximum_pool_size,
+                      .growth = o.growth,
+                      .release_threshold = o.release_threshold,
+                      .plenty = o.plenty},
+                     upstream, "pool") {}
+};
+
+}  // namespace gpumem::resource

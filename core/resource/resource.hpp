@@ -1,0 +1,81 @@
+// What every resource of a chain does: serve blocks and take them back. Called by the router (the top of a chain) or by
+// the resource above, from any thread, with no lock held. allocate throws driver::allocation_failed and nothing else;
+// the others never throw. A resource is never destroyed while its context lives, and forgets all when it goes.
+#pragma once
+
+#include <cstdint>
+
+#include "core/driver/request.hpp"
+#include "core/resource/demand.hpp"
+#include "core/space/atlas.hpp"
+#include "core/stats/counters.hpp"
+#include "core/stream_order/epochs.hpp"
+
+namespace gpumem::resource {
+
+class chain;
+
+// What all resources of one chain share.
+struct habitat {
+  space::atlas& where;
+  stream_order::epochs& when;
+  CUcontext context;
+  int device;
+  driver::memory_kind kind;
+  // Gives back empty segments of every chain of this context; null: only of the resource that asks.
+  std::uint64_t (*relieve)(CUcontext context) = nullptr;
+};
+
+// Bytes a resource holds that the program does not.
+struct levels {
+  std::uint64_t idle = 0;          // could serve a request: done or not
+  std::uint64_t pending = 0;       // of these, freed while work that may use them was not known to be done
+  std::uint64_t largest = 0;       // the largest run of it
+};
+
+class resource : public space::segment_owner {
+ public:
+  resource(habitat const& home, std::size_t node) noexcept : home_(home), node_(node) {}
+  virtual ~resource() = default;
+  resource(resource const&) = delete;
+
+  // A live block of at least `wish.bytes`, known to the block map; never `none`.
+  virtual space::handle allocate(demand const& wish) = 0;
+  // `h` is cached (taken from the program); `when`: see demand.hpp.
+  virtual void deallocate(space::handle h, order when) noexcept = 0;
+
+  // The block of one of its segments that holds `address`, live or not.
+  virtual space::handle block_at(space::segment const& in, std::uint64_t address) noexcept;
+
+  virtual levels measure() noexcept { return {}; }
+  // Gives every empty segment to its source; bytes given back.
+  virtual std::uint64_t give_back() noexcept { return 0; }
+  virtual void stream_gone(stream_order::slot) noexcept {}
+  // The context is gone and all memory with it: forget every segment, make no driver call.
+  virtual void forget() noexcept {}
+
+  habitat const& home() const noexcept { return home_; }
+
+ protected:
+  space::block_table& blocks() noexcept { return home_.where.blocks; }
+  stats::node_counters& count() noexcept { return stats::local().nodes[node_]; }
+  stats::device_counters& count_device() noexcept;
+
+  habitat const& home_;
+  std::size_t const node_;
+};
+
+// The resource that made a segment, or the segment of a block.
+inline resource& owner_of(space::segment const& s) noexcept { return *static_cast<resource*>(s.owner); }
+inline resource& owner_of(space::atlas& where, space::handle h) noexcept {
+  return owner_of(where.segments[where.blocks[h].segment]);
+}
+
+// Set when this thread changed what is reserved from the driver, so that the router samples the ledger after counting.
+inline thread_local bool reserved_changed = false;
+
+// Counts `bytes` as reserved from, or given back to, the driver.
+void note_reserved(habitat const& home, std::uint64_t bytes) noexcept;
+void note_released(habitat const& home, std::uint64_t bytes) noexcept;
+
+}  // namespace gpumem::resource

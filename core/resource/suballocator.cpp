@@ -1,0 +1,206 @@
+// See suballocator.hpp. Here: the hit path, magazines, and what the chain asks; the ladder is in climb.cpp.
+#include "core/resource/suballocator.hpp"
+
+#include <algorithm>
+#include <new>
+
+#include "core/resource/thread_slots.hpp"
+
+namespace gpumem::resource {
+
+namespace {
+
+// Indices into thread_slots, given out to suballocators that live at the same time.
+std::atomic<std::uint64_t> free_indices{~std::uint64_t{0}};
+
+std::size_t take_index() noexcept {
+  std::uint64_t seen = free_indices.load(std::memory_order_relaxed);
+  while (seen != 0) {
+    if (free_indices.compare_exchange_weak(seen, seen & (seen - 1), std::memory_order_relaxed)) {
+      return static_cast<std::size_t>(__builtin_ctzll(seen));
+    }
+  }
+  return thread_slots::most;
+}
+
+space::domain domain_of(stream_order::slot s) noexcept {
+  return s == stream_order::no_slot ? space::pending : static_cast<space::domain>(space::first_stream + s);
+}
+
+}  // namespace
+
+suballocator::suballocator(habitat const& home, std::size_t node, suballocator_options const& options,
+                           source& upstream, char const* name) noexcept
+    : resource(home, node),
+      options_(options),
+      upstream_(upstream),
+      name_(name),
+      slot_index_(take_index()),
+      region_(home.where, this) {}
+
+suballocator::~suballocator() {
+  if (slot_index_ < thread_slots::most) free_indices.fetch_or(1ull << slot_index_, std::memory_order_relaxed);
+}
+
+void suballocator::prepare() {
+  if (options_.initial == 0) return;
+  extent const memory = upstream_.reserve({.bytes = options_.initial});
+  lock held(mutex_);
+  if (!region_.add_segment(memory.address, memory.bytes, memory.token)) {
+    throw driver::allocation_failed(CUDA_ERROR_OUT_OF_MEMORY, name_, "no host memory for its tables");
+  }
+}
+
+std::uint32_t suballocator::rounded_units(std::uint64_t bytes) const {
+  std::uint64_t const step = options_.round_to;
+  std::uint64_t const rounded = (std::max<std::uint64_t>(bytes, 1) + step - 1) / step * step;
+  if (bytes > options_.largest || rounded < bytes || rounded / space::unit > ~std::uint32_t{0}) {
+    throw driver::allocation_failed(CUDA_ERROR_OUT_OF_MEMORY, name_, "larger than its largest block");
+  }
+  return static_cast<std::uint32_t>(rounded / space::unit);
+}
+
+space::handle suballocator::allocate(demand const& wish) {
+  std::uint32_t const units = rounded_units(wish.bytes);
+  stats::node_counters& counters = count();
+  stats::add(counters.requests, 1);
+  bool waiting = false;
+  magazine* const m = magazine_of(wish.slot);
+  space::handle h = from_magazine(m, wish, units, waiting);
+  if (h != space::none) {
+    auto& device = count_device();
+    stats::add(wish.slot == stream_order::no_slot ? device.rung_cached : device.rung_same_stream, 1);
+    stats::add(counters.hits, 1);
+  } else {
+    // Many frees of this very size wait here: one event may settle them all, cheaper than new space.
+    if (waiting && m->worth_an_event(home_.when.open())) {
+      home_.when.collect(true);
+      h = from_magazine(m, wish, units, waiting);
+    }
+    if (h != space::none) {
+      stats::add(count_device().rung_reaped, 1);
+      stats::add(counters.hits, 1);
+    } else {
+      h = climb(wish, units, false);
+    }
+  }
+  stats::add(counters.bytes_in, units * space::unit);
+  return h;
+}
+
+space::handle suballocator::from_magazine(magazine* m, demand const& wish, std::uint32_t units,
+                                          bool& waiting) noexcept {
+  if (m == nullptr) return space::none;
+  bool const ordered = wish.slot != stream_order::no_slot;
+  return m->take(blocks(), units, [&](space::stamp s) { return ordered || home_.when.is_done(s); }, waiting);
+}
+
+void suballocator::deallocate(space::handle h, order when) noexcept {
+  space::block& b = blocks()[h];
+  stats::add(count().bytes_out, b.bytes());
+  b.freed = home_.when.open();
+  magazine* const m = magazine_of(when.slot);
+  space::handle const overflow = m != nullptr ? m->put(blocks(), h) : (b.next = space::none, h);
+  if (overflow == space::none) return;
+  lock held(mutex_);
+  put_list(overflow, domain_of(when.slot));
+  reap();
+  if (region_.idle_bytes() > options_.release_threshold) release_empty(held, options_.release_threshold);
+}
+
+void suballocator::put_list(space::handle first, space::domain to) noexcept {
+  while (first != space::none) {
+    space::handle const next = blocks()[first].next;
+    region_.put(first, home_.when.is_done(blocks()[first].freed) ? space::done : to);
+    first = next;
+  }
+}
+
+magazine* suballocator::magazine_of(stream_order::slot s) noexcept {
+  if (s != stream_order::no_slot) {
+    magazine* const m = by_stream_[s].load(std::memory_order_acquire);
+    return m != nullptr ? m : new_stream_magazine(s);
+  }
+  if (slot_index_ >= thread_slots::most) return nullptr;
+  thread_slots* const slots = own_slots;
+  if (slots != nullptr && slots->entries[slot_index_].owner == this) return slots->entries[slot_index_].own;
+  return new_thread_magazine();
+}
+
+magazine* suballocator::new_thread_magazine() noexcept {
+  thread_slots* const slots = own_slots != nullptr ? own_slots : attach_thread();
+  if (slots == nullptr) return nullptr;
+  lock held(mutex_);
+  magazine* free = nullptr;
+  for (auto const& m : magazines_) {
+    if (!m->in_use) free = m.get();
+  }
+  if (free == nullptr) {
+    try {
+      magazines_.push_back(std::make_unique<magazine>());
+      free = magazines_.back().get();
+    } catch (std::bad_alloc const&) {
+      return nullptr;
+    }
+  }
+  free->in_use = true;
+  slots->entries[slot_index_] = {this, free};
+  return free;
+}
+
+magazine* suballocator::new_stream_magazine(stream_order::slot s) noexcept {
+  lock held(mutex_);
+  if (magazine* const made = by_stream_[s].load(std::memory_order_acquire); made != nullptr) return made;
+  try {
+    magazines_.push_back(std::make_unique<magazine>());
+  } catch (std::bad_alloc const&) {
+    return nullptr;
+  }
+  magazines_.back()->in_use = true;      // by the stream slot, for good
+  by_stream_[s].store(magazines_.back().get(), std::memory_order_release);
+  return magazines_.back().get();
+}
+
+void suballocator::return_magazine(magazine* m) const noexcept {
+  lock held(mutex_);
+  m->in_use = false;
+}
+
+space::handle suballocator::block_at(space::segment const& in, std::uint64_t address) noexcept {
+  lock held(mutex_);
+  return resource::block_at(in, address);
+}
+
+levels suballocator::measure() noexcept {
+  lock held(mutex_, std::try_to_lock);   // at exit another thread may have stopped with the mutex held
+  if (!held) return {};
+  levels sum{.idle = region_.idle_bytes(), .pending = 0, .largest = region_.largest_idle()};
+  std::uint64_t cached = 0;
+  region_.reap([&](space::stamp s) { return home_.when.is_done(s); });
+  sum.pending = region_.pending_bytes();
+  for (auto const& m : magazines_) {
+    m->measure(blocks(), [&](space::stamp s) { return home_.when.is_done(s); }, cached, sum.pending);
+  }
+  sum.idle += cached;
+  return sum;
+}
+
+void suballocator::stream_gone(stream_order::slot s) noexcept {
+  lock held(mutex_);
+  if (magazine* const m = by_stream_[s].load(std::memory_order_acquire); m != nullptr) {
+    m->flush(blocks(), [&](space::handle h) { region_.put(h, space::pending); });
+  }
+  region_.orphan(domain_of(s));
+}
+
+void suballocator::forget() noexcept {
+  lock held(mutex_);
+  for (auto const& m : magazines_) m->clear();
+  while (!region_.segments().empty()) {
+    space::segment* const s = region_.segments().back();
+    upstream_.lost({s->base, s->bytes, s->token});
+    region_.remove_segment(s);
+  }
+}
+
+}  // namespace gpumem::resource

@@ -1,0 +1,88 @@
+// The engine of pool, fixed_size and arena: cuts segments of a source into blocks. A hit takes a block from this
+// thread's (or this stream's) magazine; everything else is a ladder under one mutex, each rung counted, the search
+// repeated after each. `region` decides where, `epochs` decides when.
+// allocate and deallocate from any thread; the mutex is never held across a call that can block. A suballocator can be
+// the source of another one (fixed_size blocks cut from a pool).
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "core/resource/magazine.hpp"
+#include "core/resource/resource.hpp"
+#include "core/resource/source.hpp"
+#include "core/space/region.hpp"
+
+namespace gpumem::resource {
+
+struct suballocator_options {
+  std::uint64_t round_to = space::unit;              // sizes become multiples of this, a multiple of 512
+  std::uint64_t largest = ~std::uint64_t{0};         // bigger requests are refused
+  std::uint64_t initial = 0;                         // reserved at the start
+  std::uint64_t maximum = ~std::uint64_t{0};         // never reserve more
+  std::uint64_t growth = 0;                          // smallest growth step; 0: 1/16 of what is reserved
+  std::uint64_t release_threshold = ~std::uint64_t{0};   // give empty segments back while more than this is idle
+  std::uint64_t plenty = ~std::uint64_t{0};          // reserve beyond this only after waiting for pending frees
+};
+
+class suballocator : public resource, public source {
+ public:
+  suballocator(habitat const& home, std::size_t node, suballocator_options const& options, source& upstream,
+               char const* name) noexcept;
+  ~suballocator() override;
+
+  // Reserves options.initial. Throws driver::allocation_failed.
+  void prepare();
+
+  space::handle allocate(demand const& wish) override;
+  void deallocate(space::handle h, order when) noexcept override;
+  space::handle block_at(space::segment const& in, std::uint64_t address) noexcept override;
+  levels measure() noexcept override;
+  std::uint64_t give_back() noexcept override;
+  void stream_gone(stream_order::slot s) noexcept override;
+  void forget() noexcept override;
+
+  // As a source of another resource.
+  extent reserve(demand const& wish) override;
+  void release(extent const& memory, CUstream order) noexcept override;
+  std::uint64_t trim() noexcept override { return give_back(); }
+
+  void return_magazine(magazine* m) const noexcept;
+
+ private:
+  using lock = std::unique_lock<std::mutex>;
+
+  magazine* magazine_of(stream_order::slot s) noexcept;
+  magazine* new_thread_magazine() noexcept;
+  magazine* new_stream_magazine(stream_order::slot s) noexcept;
+  space::handle from_magazine(magazine* m, demand const& wish, std::uint32_t units, bool& waiting) noexcept;
+
+  space::handle climb(demand const& wish, std::uint32_t units, bool hidden);
+  space::handle search(demand const& wish, std::uint32_t units, bool thorough, bool hidden) noexcept;
+  void reap() noexcept;
+  void collect(lock& held, bool close) noexcept;
+  void flush_all(lock& held) noexcept;
+  space::handle wait_on_device(demand const& wish, std::uint32_t units) noexcept;
+  space::handle grow(lock& held, demand const& wish, std::uint32_t units, bool hidden);
+  std::uint64_t growth_for(std::uint64_t bytes) const noexcept;
+  bool would_exceed(std::uint64_t bytes) const noexcept;
+  std::uint64_t release_empty(lock& held, std::uint64_t keep_idle) noexcept;
+  void put_list(space::handle first, space::domain to) noexcept;
+  std::uint32_t rounded_units(std::uint64_t bytes) const;
+
+  suballocator_options const options_;
+  source& upstream_;
+  char const* const name_;
+  std::size_t slot_index_;                            // in thread_slots; thread_slots::most: none
+
+  mutable std::mutex mutex_;
+  space::region region_;
+  std::vector<std::unique_ptr<magazine>> magazines_;  // of threads and of streams
+  std::array<std::atomic<magazine*>, stream_order::most_slots> by_stream_{};
+  std::uint64_t growing_ = 0;                         // bytes being reserved right now, by any thread
+};
+
+}  // namespace gpumem::resource

@@ -1,0 +1,132 @@
+// Questions of the router about memory: whose is an address, what is idle, what is in use. See router.hpp.
+#include <algorithm>
+
+#include "core/route/state.hpp"
+#include "core/stats/state_page.hpp"
+#include "core/stream_order/relaxed_mode.hpp"
+
+namespace gpumem::route {
+
+constinit state* present = nullptr;
+
+namespace {
+
+// A few streams of each thread by handle: the driver is asked only once for each, until a stream comes or goes.
+struct stream_memo {
+  struct entry {
+    CUstream stream = nullptr;
+    context_entry* of = nullptr;
+    std::uint64_t since = 0;
+    stream_order::slot slot = 0;
+  };
+  std::array<entry, 4> entries{};
+};
+constinit thread_local stream_memo memo;
+
+}  // namespace
+
+stream_order::slot slot_of(context_entry& entry, CUstream stream) noexcept {
+  std::uint64_t const now = present->streams_changed.load(std::memory_order_acquire);
+  auto const mixed = (reinterpret_cast<std::uint64_t>(stream) >> 4) * 0x9e3779b97f4a7c15ull;
+  auto& known = memo.entries[mixed >> 62];
+  if (known.stream == stream && known.of == &entry && known.since == now) return known.slot;
+  unsigned long long id = 0;
+  if (driver::real.cuStreamGetId == nullptr || driver::real.cuStreamGetId(stream, &id) != CUDA_SUCCESS) {
+    return stream_order::no_slot;
+  }
+  known = {stream, &entry, now, entry.streams.slot_of(id)};
+  return known.slot;
+}
+
+outcome unknown_free(state& s, CUdeviceptr address) noexcept {
+  space::segment* const inside = s.where.segments.containing(address);
+  return inside != nullptr ? outcome{true, CUDA_ERROR_INVALID_VALUE} : pass;
+}
+
+bool owns(CUdeviceptr address) noexcept {
+  if (present == nullptr) return false;
+  space::handle const h = present->where.map.find(address);
+  return h != space::none && present->where.blocks[h].now.load(std::memory_order_acquire) == space::state::live;
+}
+
+bool find(CUdeviceptr address, range& result) noexcept {
+  if (present == nullptr) return false;
+  auto& blocks = present->where.blocks;
+  space::handle h = present->where.map.find(address);
+  if (h == space::none || blocks[h].now.load(std::memory_order_acquire) != space::state::live) {
+    space::segment* const inside = present->where.segments.containing(address);
+    if (inside == nullptr) return false;
+    h = resource::owner_of(*inside).block_at(*inside, address);
+  }
+  if (h == space::none || blocks[h].now.load(std::memory_order_acquire) != space::state::live) return false;
+  result = {blocks[h].begin(), blocks[h].bytes() - blocks[h].slack};
+  return address - result.base < result.bytes || address == result.base;
+}
+
+void exported(CUdeviceptr address) noexcept {
+  if (!owns(address)) return;
+  auto& where = present->where;
+  space::block& b = where.blocks[where.map.find(address)];
+  b.exported = 1;
+  where.segments[b.segment].pinned = true;
+}
+
+std::uint64_t idle_bytes(CUcontext context) noexcept {
+  if (present == nullptr) return 0;
+  context_entry* const asked = present->known.find(context);
+  if (asked == nullptr) return 0;
+  std::uint64_t idle = 0;
+  present->known.each([&](context_entry& e) {
+    if (e.device != asked->device) return;
+    e.each_device_chain([&](resource::chain& c) { idle += c.measure().idle; });
+  });
+  return idle;
+}
+
+std::uint64_t give_back(CUcontext context) noexcept {
+  if (present == nullptr) return 0;
+  context_entry* const asked = present->known.find(context);
+  if (asked == nullptr) return 0;
+  std::uint64_t bytes = 0;
+  present->known.each([&](context_entry& e) {
+    if (e.device == asked->device) e.each_device_chain([&](resource::chain& c) { bytes += c.give_back(); });
+  });
+  return bytes;
+}
+
+void measure() noexcept {
+  if (present == nullptr) return;
+  std::array<std::uint64_t, stats::max_devices> pending{};
+  std::array<bool, stats::max_devices> seen{};
+  present->known.each([&](context_entry& e) {
+    seen[stats::device_slot(e.device)] = true;
+    e.each_device_chain([&](resource::chain& c) { pending[stats::device_slot(e.device)] += c.measure().pending; });
+  });
+  for (std::size_t d = 0; d < pending.size(); ++d) {
+    if (!seen[d]) continue;
+    stats::set(stats::gauges(static_cast<int>(d)).pending, pending[d]);
+    stats::sample_device(static_cast<int>(d));
+  }
+}
+
+void sample(context_entry& entry) noexcept {
+  resource::reserved_changed = false;
+  auto& gauges = stats::gauges(entry.device);
+  std::size_t free_bytes = 0;
+  std::size_t total = 0;
+  if (stream_order::active_captures.load(std::memory_order_acquire) == 0) {
+    stream_order::current_context here(entry.handle);
+    if (driver::real.cuMemGetInfo_v2(&free_bytes, &total) == CUDA_SUCCESS) {
+      stats::set(gauges.used, total - free_bytes);
+      stats::set(gauges.used_at_ns, stats::elapsed_ns());
+    }
+  }
+  std::uint64_t pending = 0;
+  present->known.each([&](context_entry& e) {
+    if (e.device == entry.device) e.each_device_chain([&](resource::chain& c) { pending += c.measure().pending; });
+  });
+  stats::set(gauges.pending, pending);
+  stats::sample_device(entry.device);
+}
+
+}  // namespace gpumem::route

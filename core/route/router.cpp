@@ -1,0 +1,132 @@
+// See router.hpp. Here: requests and frees. What the shim observes is in observe.cpp, questions about memory in ask.cpp.
+#include "core/route/router.hpp"
+
+#include "core/route/state.hpp"
+#include "core/stats/state_page.hpp"
+#include "core/stream_order/relaxed_mode.hpp"
+
+namespace gpumem::route {
+
+namespace {
+
+bool counts_as_device(driver::memory_kind kind) noexcept { return kind != driver::memory_kind::host; }
+
+// A stream that captures, or belongs to a capture by a dependency: its allocations are graph nodes of the driver's.
+bool is_capturing(context_entry& entry, CUstream stream) noexcept {
+  if (!entry.order.capturing()) return false;
+  CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
+  if (stream == CU_STREAM_LEGACY) return false;     // cannot be captured; asking would invalidate a global capture
+  return driver::real.cuStreamIsCapturing(stream, &status) != CUDA_SUCCESS ||
+         status != CU_STREAM_CAPTURE_STATUS_NONE;
+}
+
+outcome refuse(driver::request const& request, context_entry& entry, resource::chain& chain,
+               driver::allocation_failed const& failed) noexcept {
+  auto& counters = stats::local().devices[stats::device_slot(entry.device)];
+  if (failed.code() == CUDA_ERROR_OUT_OF_MEMORY) stats::add(counters.out_of_memory, 1);
+  resource::levels const now = chain.measure();
+  stats::note_failure({.bytes = request.bytes,
+                       .stream = reinterpret_cast<std::uint64_t>(request.stream),
+                       .in_use = stats::get(stats::gauges(entry.device).reserved) - now.idle,
+                       .cached = now.idle,
+                       .largest_free = now.largest,
+                       .code = failed.code(),
+                       .hook = request.hook,
+                       .device = entry.device,
+                       .reason = failed.what()});
+  return {true, failed.code()};
+}
+
+}  // namespace
+
+outcome allocate(driver::request const& request, CUdeviceptr* result) noexcept {
+  state* const s = present;
+  if (s == nullptr) return pass;
+  context_entry* const entry = s->known.find_or_make(request.context);
+  if (entry == nullptr || entry->order.broken()) return pass;
+  resource::chain* const chain = entry->chain_of(request.kind, s->factory);
+  if (chain == nullptr) return pass;
+  resource::demand wish{.bytes = request.bytes, .flags = request.flags};
+  if (request.stream_ordered) {
+    if (s->has_own_pool(entry->device) || is_capturing(*entry, request.stream)) return pass;
+    wish.stream = request.stream;
+    wish.slot = slot_of(*entry, request.stream);
+  }
+  space::handle h = space::none;
+  try {
+    h = chain->top().allocate(wish);
+  } catch (driver::allocation_failed const& failed) {
+    return refuse(request, *entry, *chain, failed);
+  }
+  space::block& b = s->where.blocks[h];
+  std::uint64_t const handed = b.bytes();
+  b.slack = static_cast<std::uint32_t>(handed - request.bytes);
+  b.where = wish.slot;
+  b.exported = 0;
+  *result = b.begin();
+  stats::shard& mine = stats::local();
+  stats::size_bucket& bucket = mine.sizes[stats::bucket_of(request.bytes)];
+  stats::add(bucket.count, 1);
+  stats::add(bucket.bytes, request.bytes);
+  if (counts_as_device(request.kind)) {
+    auto& counters = mine.devices[stats::device_slot(entry->device)];
+    stats::add(counters.allocated_blocks, 1);
+    stats::add(counters.allocated_requested, request.bytes);
+    stats::add(counters.allocated_handed, handed);
+  }
+  if (resource::reserved_changed) sample(*entry);
+  return {true, CUDA_SUCCESS};
+}
+
+outcome release(driver::release const& release) noexcept {
+  state* const s = present;
+  if (s == nullptr) return pass;
+  space::handle const h = s->where.map.find(release.address);
+  if (h == space::none) return unknown_free(*s, release.address);
+  space::block& b = s->where.blocks[h];
+  if (b.now.load(std::memory_order_acquire) != space::state::live) return unknown_free(*s, release.address);
+  resource::resource& owner = resource::owner_of(s->where, h);
+  resource::habitat const& home = owner.home();
+  if (home.when.broken()) return pass;              // the driver tells the program that its context is lost
+  if ((home.kind == driver::memory_kind::host) != (release.kind == driver::memory_kind::host)) {
+    return {true, CUDA_ERROR_INVALID_VALUE};
+  }
+  resource::order when;
+  if (release.stream_ordered) {
+    context_entry* const entry = s->known.find_or_make(release.context);
+    if (entry == nullptr) return pass;
+    // Memory that was not made in a capture cannot be freed in it.
+    if (is_capturing(*entry, release.stream)) return {true, CUDA_ERROR_INVALID_VALUE};
+    if (entry->handle == home.context) {
+      when = {slot_of(*entry, release.stream), release.stream};
+    } else {
+      // The work of another context is no part of this one's epochs: the host waits for it.
+      stream_order::relaxed_mode relaxed;
+      driver::real.cuStreamSynchronize(release.stream);
+    }
+  } else if (s->synchronize_on_free && !home.when.capturing()) {
+    stream_order::current_context here(home.context);
+    stream_order::stamp const mark = home.when.synchronize_begins();
+    CUresult const code = driver::real.cuCtxSynchronize();
+    if (code != CUDA_SUCCESS) return {true, code};
+    home.when.synchronize_done(mark);
+  }
+  // Of two threads that free one block at once, one gets the driver's answer for a second free.
+  space::state expected = space::state::live;
+  if (!b.now.compare_exchange_strong(expected, space::state::cached, std::memory_order_acq_rel)) {
+    return {true, CUDA_ERROR_INVALID_VALUE};
+  }
+  if (counts_as_device(home.kind)) {
+    auto& counters = stats::local().devices[stats::device_slot(home.device)];
+    stats::add(counters.freed_blocks, 1);
+    stats::add(counters.freed_requested, b.bytes() - b.slack);
+    stats::add(counters.freed_handed, b.bytes());
+    if (release.stream_ordered && b.where != when.slot) stats::add(counters.cross_stream_frees, 1);
+  }
+  // A block that another process may have open serves nobody again; it stays as it is until its context ends.
+  if (b.exported == 1) return {true, CUDA_SUCCESS};
+  owner.deallocate(h, when);
+  return {true, CUDA_SUCCESS};
+}
+
+}  // namespace gpumem::route

@@ -1,0 +1,37 @@
+// How every upstream calls the driver: relaxed capture mode, the chain's context current, counted, a failure thrown with
+// the driver's own code.
+#pragma once
+
+#include "core/driver/error.hpp"
+#include "core/resource/resource.hpp"
+#include "core/resource/source.hpp"
+#include "core/stream_order/relaxed_mode.hpp"
+
+namespace gpumem::upstream {
+
+template <typename Call>
+void call(resource::habitat const& home, std::size_t node, std::uint64_t bytes, char const* who, Call make) {
+  stats::node_counters& counters = stats::local().nodes[node];
+  stats::add(counters.requests, 1);
+  CUresult code;
+  {
+    stream_order::relaxed_mode relaxed;
+    stream_order::current_context here(home.context);
+    code = make();
+  }
+  if (code != CUDA_SUCCESS) {
+    stats::add(counters.failed, 1);
+    throw driver::allocation_failed(code, who, "the driver refused");
+  }
+  stats::add(counters.bytes_in, bytes);
+}
+
+template <typename Call>
+void give(resource::habitat const& home, std::size_t node, resource::extent const& memory, Call make) noexcept {
+  stream_order::relaxed_mode relaxed;
+  stream_order::current_context here(home.context);
+  make();
+  stats::add(stats::local().nodes[node].bytes_out, memory.bytes);
+}
+
+}  // namespace gpumem::upstream

@@ -1,0 +1,55 @@
+// See cuda.hpp.
+#include "core/upstream/cuda.hpp"
+
+#include "core/stream_order/relaxed_mode.hpp"
+#include "core/upstream/call.hpp"
+
+namespace gpumem::upstream {
+
+resource::extent cuda::reserve(resource::demand const& wish) {
+  CUdeviceptr address = 0;
+  call(home_, node_, wish.bytes, "cuda", [&] { return driver::real.cuMemAlloc_v2(&address, wish.bytes); });
+  resource::note_reserved(home_, wish.bytes);
+  return {address, wish.bytes, 0};
+}
+
+void cuda::release(resource::extent const& memory, CUstream) noexcept {
+  give(home_, node_, memory, [&] { return driver::real.cuMemFree_v2(memory.address); });
+  lost(memory);
+}
+
+void cuda::lost(resource::extent const& memory) noexcept { resource::note_released(home_, memory.bytes); }
+
+resource::extent managed::reserve(resource::demand const& wish) {
+  CUdeviceptr address = 0;
+  unsigned const flags = wish.flags != 0 ? wish.flags : static_cast<unsigned>(CU_MEM_ATTACH_GLOBAL);
+  call(home_, node_, wish.bytes, "managed",
+       [&] { return driver::real.cuMemAllocManaged(&address, wish.bytes, flags); });
+  resource::note_reserved(home_, wish.bytes);
+  return {address, wish.bytes, 0};
+}
+
+void managed::release(resource::extent const& memory, CUstream) noexcept {
+  give(home_, node_, memory, [&] { return driver::real.cuMemFree_v2(memory.address); });
+  lost(memory);
+}
+
+void managed::lost(resource::extent const& memory) noexcept { resource::note_released(home_, memory.bytes); }
+
+// Host memory is in no device's ledger; the calls line and the node count it.
+resource::extent pinned_host::reserve(resource::demand const& wish) {
+  void* address = nullptr;
+  unsigned flags = wish.flags;
+  if (options_.portable) flags |= CU_MEMHOSTALLOC_PORTABLE;
+  if (options_.mapped) flags |= CU_MEMHOSTALLOC_DEVICEMAP;
+  if (options_.write_combined) flags |= CU_MEMHOSTALLOC_WRITECOMBINED;
+  call(home_, node_, wish.bytes, "pinned_host",
+       [&] { return driver::real.cuMemHostAlloc(&address, wish.bytes, flags); });
+  return {reinterpret_cast<std::uint64_t>(address), wish.bytes, 0};
+}
+
+void pinned_host::release(resource::extent const& memory, CUstream) noexcept {
+  give(home_, node_, memory, [&] { return driver::real.cuMemFreeHost(reinterpret_cast<void*>(memory.address)); });
+}
+
+}  // namespace gpumem::upstream

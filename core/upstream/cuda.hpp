@@ -1,0 +1,53 @@
+// The upstreams that are one driver call pair: `cuda` (cuMemAlloc, capable of legacy IPC and peer access), `managed`
+// (cuMemAllocManaged) and `pinned_host` (cuMemHostAlloc). Called by the resource above them, on slow paths, from any
+// thread; the calls are made in relaxed capture mode with the chain's context current.
+#pragma once
+
+#include "core/resource/resource.hpp"
+#include "core/resource/source.hpp"
+
+namespace gpumem::upstream {
+
+class cuda final : public resource::source {
+ public:
+  cuda(resource::habitat const& home, std::size_t node) noexcept : home_(home), node_(node) {}
+  resource::extent reserve(resource::demand const& wish) override;
+  void release(resource::extent const& memory, CUstream order) noexcept override;
+  void lost(resource::extent const& memory) noexcept override;
+
+ private:
+  resource::habitat const& home_;
+  std::size_t const node_;
+};
+
+class managed final : public resource::source {
+ public:
+  managed(resource::habitat const& home, std::size_t node) noexcept : home_(home), node_(node) {}
+  resource::extent reserve(resource::demand const& wish) override;
+  void release(resource::extent const& memory, CUstream order) noexcept override;
+  void lost(resource::extent const& memory) noexcept override;
+
+ private:
+  resource::habitat const& home_;
+  std::size_t const node_;
+};
+
+class pinned_host final : public resource::source {
+ public:
+  struct options {
+    bool portable = false;
+    bool mapped = false;
+    bool write_combined = false;
+  };
+  pinned_host(resource::habitat const& home, std::size_t node, options const& o) noexcept
+      : home_(home), node_(node), options_(o) {}
+  resource::extent reserve(resource::demand const& wish) override;
+  void release(resource::extent const& memory, CUstream order) noexcept override;
+
+ private:
+  resource::habitat const& home_;
+  std::size_t const node_;
+  options const options_;
+};
+
+}  // namespace gpumem::upstream

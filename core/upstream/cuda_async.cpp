@@ -1,0 +1,82 @@
+// See cuda_async.hpp.
+#include "core/upstream/cuda_async.hpp"
+
+#include "core/upstream/call.hpp"
+
+namespace gpumem::upstream {
+
+void cuda_async::open() {
+  auto const& real = driver::real;
+  std::lock_guard lock(mutex_);
+  if (stream_ != nullptr) return;
+  if (real.cuMemAllocFromPoolAsync == nullptr || real.cuMemPoolCreate == nullptr || real.cuStreamCreate == nullptr) {
+    throw driver::allocation_failed(CUDA_ERROR_NOT_SUPPORTED, "cuda_async", "needs driver 11.2 or newer");
+  }
+  stream_order::relaxed_mode relaxed;
+  stream_order::current_context here(home_.context);
+  CUresult code;
+  if (options_.own_pool) {
+    CUmemPoolProps properties{};
+    properties.allocType = CU_MEM_ALLOCATION_TYPE_PINNED;
+    properties.location = {CU_MEM_LOCATION_TYPE_DEVICE, {home_.device}};
+    code = real.cuMemPoolCreate(&pool_, &properties);
+  } else {
+    code = real.cuDeviceGetDefaultMemPool(&pool_, home_.device);
+  }
+  if (code != CUDA_SUCCESS) throw driver::allocation_failed(code, "cuda_async", "no memory pool");
+  cuuint64_t threshold = options_.release_threshold;
+  real.cuMemPoolSetAttribute(pool_, CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, &threshold);
+  CUstream stream = nullptr;
+  code = real.cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING);
+  if (code != CUDA_SUCCESS) throw driver::allocation_failed(code, "cuda_async", "no stream");
+  stream_ = stream;
+  if (options_.initial_pool_size == 0) return;
+  CUdeviceptr address = 0;   // the driver's pool has no initial size: take and give back once
+  if (real.cuMemAllocFromPoolAsync(&address, options_.initial_pool_size, pool_, stream_) == CUDA_SUCCESS) {
+    real.cuMemFreeAsync(address, stream_);
+  }
+}
+
+void cuda_async::allocate(CUdeviceptr* address, std::uint64_t bytes, CUstream stream) {
+  call(home_, node_, bytes, "cuda_async",
+       [&] { return driver::real.cuMemAllocFromPoolAsync(address, bytes, pool_, stream); });
+}
+
+resource::extent cuda_async::reserve(resource::demand const& wish) {
+  open();
+  CUdeviceptr address = 0;
+  bool const ordered = wish.slot != stream_order::no_slot;
+  allocate(&address, wish.bytes, ordered ? wish.stream : stream_);
+  // Without a stream of the program's, the memory must be usable at once by anyone.
+  if (!ordered) {
+    stream_order::relaxed_mode relaxed;
+    driver::real.cuStreamSynchronize(stream_);
+  }
+  resource::note_reserved(home_, wish.bytes);
+  return {address, wish.bytes, 0};
+}
+
+void cuda_async::release(resource::extent const& memory, CUstream order) noexcept {
+  give(home_, node_, memory, [&] {
+    if (order == nullptr) {
+      // Nobody said which stream used it last: order the free after everything, on the device if that can be had.
+      order = stream_;
+      stream_order::stamp const now = home_.when.open();
+      if (!home_.when.wait_on_device(order, now)) home_.when.wait(now);
+    }
+    return driver::real.cuMemFreeAsync(memory.address, order);
+  });
+  lost(memory);
+}
+
+void cuda_async::lost(resource::extent const& memory) noexcept { resource::note_released(home_, memory.bytes); }
+
+std::uint64_t cuda_async::trim() noexcept {
+  if (stream_ == nullptr || home_.when.capturing()) return 0;
+  // Frees that the host has not seen complete count as in use, so wait for them before trimming.
+  driver::real.cuStreamSynchronize(stream_);
+  driver::real.cuMemPoolTrimTo(pool_, 0);
+  return 0;
+}
+
+}  // namespace gpumem::upstream

@@ -1,0 +1,41 @@
+// The upstream `cuda_async`: the driver's stream-ordered pool. Directly under the program it passes the program's own
+// stream on; below a pool, memory is made and given back on a stream of its own, whose work is nothing else, so that
+// waiting for it costs little. Called on slow paths from any thread.
+// Not capable of legacy IPC, and peers need cuMemPoolSetAccess: `gpumem check` says so.
+#pragma once
+
+#include <mutex>
+
+#include "core/resource/resource.hpp"
+#include "core/resource/source.hpp"
+
+namespace gpumem::upstream {
+
+class cuda_async final : public resource::source {
+ public:
+  struct options {
+    std::uint64_t initial_pool_size = 0;
+    std::uint64_t release_threshold = ~std::uint64_t{0};
+    bool own_pool = true;                            // false: the device's default pool
+  };
+  cuda_async(resource::habitat const& home, std::size_t node, options const& o) noexcept
+      : home_(home), node_(node), options_(o) {}
+
+  resource::extent reserve(resource::demand const& wish) override;
+  void release(resource::extent const& memory, CUstream order) noexcept override;
+  void lost(resource::extent const& memory) noexcept override;
+  std::uint64_t trim() noexcept override;
+
+ private:
+  void open();                                       // pool and stream, at first use
+  void allocate(CUdeviceptr* address, std::uint64_t bytes, CUstream stream);
+
+  resource::habitat const& home_;
+  std::size_t const node_;
+  options const options_;
+  std::mutex mutex_;
+  CUmemoryPool pool_ = nullptr;
+  CUstream stream_ = nullptr;
+};
+
+}  // namespace gpumem::upstream
