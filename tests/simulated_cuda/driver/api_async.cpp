@@ -1,0 +1,215 @@
+// Stream-ordered memory: cuMemAllocAsync, cuMemFreeAsync and memory pools.
+// Any thread.
+// On a capturing stream both are graph nodes: the address is fixed now, the memory comes and goes with each launch.
+#include "entry.hpp"
+
+using namespace simulated;
+
+namespace {
+
+CUmemoryPool handle(pool* of) { return reinterpret_cast<CUmemoryPool>(of); }
+
+CUresult capture_allocation(machine& m, stream& on, CUdeviceptr* out, std::uint64_t bytes) {
+  if (on.capturing->invalidated) return CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
+  auto made = std::make_shared<graph_memory>();
+  made->address = m.memory_.allocate(on.owner, block_kind::graph, bytes);
+  if (made->address == 0) return CUDA_ERROR_OUT_OF_MEMORY;
+  made->bytes = bytes;
+  on.capturing->result->nodes.push_back({{}, made, nullptr});
+  *out = made->address;
+  return CUDA_SUCCESS;
+}
+
+CUresult allocate(machine& m, pool* from, stream& on, CUdeviceptr* out, std::uint64_t bytes) {
+  if (out == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  if (bytes == 0) {
+    *out = 0;
+    return CUDA_SUCCESS;
+  }
+  if (on.capturing) return capture_allocation(m, on, out, bytes);
+  m.memory_.collect(m.now_, m.host_);
+  m.schedule(on, {"cuMemAllocAsync", 0, {}, {}, {}, false});
+  std::uint64_t const address = m.memory_.allocate(*from, on, bytes, m.now_);
+  if (address == 0) return CUDA_ERROR_OUT_OF_MEMORY;
+  *out = address;
+  return CUDA_SUCCESS;
+}
+
+CUresult find_pool(machine& m, CUmemoryPool which, pool*& result) {
+  result = reinterpret_cast<pool*>(which);
+  return m.memory_.pools.count(result) != 0 ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+}
+
+CUresult give_pool(machine& m, CUmemoryPool* out, int device, std::vector<pool*> const& of) {
+  if (out == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  if (device < 0 || device >= m.device_count()) return CUDA_ERROR_INVALID_DEVICE;
+  *out = handle(of[static_cast<std::size_t>(device)]);
+  return CUDA_SUCCESS;
+}
+
+}  // namespace
+
+SIMULATED_API cuMemAllocAsync(CUdeviceptr* out, size_t bytes, CUstream on) {
+  SIMULATED_CALL(after_init);
+  stream* where = nullptr;
+  SIMULATED_TRY(m.resolve(on, where));
+  return allocate(m, m.memory_.current_pool[static_cast<std::size_t>(where->owner->device)], *where, out, bytes);
+}
+SIMULATED_PER_THREAD(cuMemAllocAsync, _ptsz, (CUdeviceptr* out, size_t bytes, CUstream on), (out, bytes, on))
+
+SIMULATED_API cuMemAllocFromPoolAsync(CUdeviceptr* out, size_t bytes, CUmemoryPool from, CUstream on) {
+  SIMULATED_CALL(after_init);
+  stream* where = nullptr;
+  pool* found = nullptr;
+  SIMULATED_TRY(m.resolve(on, where));
+  SIMULATED_TRY(find_pool(m, from, found));
+  return allocate(m, found, *where, out, bytes);
+}
+SIMULATED_PER_THREAD(cuMemAllocFromPoolAsync, _ptsz,
+                     (CUdeviceptr* out, size_t bytes, CUmemoryPool from, CUstream on), (out, bytes, from, on))
+
+SIMULATED_API cuMemFreeAsync(CUdeviceptr address, CUstream on) {
+  SIMULATED_CALL(after_init);
+  stream* where = nullptr;
+  SIMULATED_TRY(m.resolve(on, where));
+  if (address == 0) return CUDA_SUCCESS;
+  block* const found = m.memory_.at(address);
+  if (found == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  if (where->capturing) {
+    if (where->capturing->invalidated) return CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
+    for (graph_node const& node : where->capturing->result->nodes) {
+      if (!node.allocates || node.allocates->address != address) continue;
+      auto const gone = node.allocates;
+      where->capturing->result->nodes.push_back({{}, nullptr, gone});
+      return CUDA_SUCCESS;
+    }
+    return CUDA_ERROR_INVALID_VALUE;
+  }
+  block const gone = *found;
+  switch (gone.kind) {
+    case block_kind::pooled:
+      m.schedule(*where, {"cuMemFreeAsync", 0, {}, {}, {}, false});
+      m.memory_.erase(address);
+      m.memory_.release(gone, where, where->tail, m.now_);
+      return CUDA_SUCCESS;
+    case block_kind::device:
+    case block_kind::managed:
+      m.schedule(*where, {"cuMemFreeAsync", 0, {}, {}, {}, false});
+      m.memory_.erase(address);
+      m.memory_.release_after(gone, where->tail);
+      return CUDA_SUCCESS;
+    case block_kind::graph: return CUDA_SUCCESS;
+    default: return CUDA_ERROR_INVALID_VALUE;
+  }
+}
+SIMULATED_PER_THREAD(cuMemFreeAsync, _ptsz, (CUdeviceptr address, CUstream on), (address, on))
+
+SIMULATED_API cuMemPoolCreate(CUmemoryPool* out, CUmemPoolProps const* properties) {
+  SIMULATED_CALL(after_init);
+  if (out == nullptr || properties == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  if (properties->location.type != CU_MEM_LOCATION_TYPE_DEVICE) return CUDA_ERROR_NOT_SUPPORTED;
+  int const device = properties->location.id;
+  if (device < 0 || device >= m.device_count()) return CUDA_ERROR_INVALID_DEVICE;
+  auto* made = new pool;
+  made->device = device;
+  made->maximum = properties->maxSize;
+  m.memory_.pools.insert(made);
+  *out = handle(made);
+  return CUDA_SUCCESS;
+}
+
+SIMULATED_API cuMemPoolDestroy(CUmemoryPool which) {
+  SIMULATED_CALL(after_init);
+  pool* gone = nullptr;
+  SIMULATED_TRY(find_pool(m, which, gone));
+  if (gone->is_default) return CUDA_ERROR_INVALID_VALUE;
+  // Outstanding frees complete first; blocks still out keep the pool alive in the real driver, here they end with it.
+  for (stream* each : m.streams_) m.host_wait(each->tail);
+  m.memory_.drop(*gone);
+  m.memory_.pools.erase(gone);
+  auto const device = static_cast<std::size_t>(gone->device);
+  if (m.memory_.current_pool[device] == gone) m.memory_.current_pool[device] = m.memory_.default_pool[device];
+  delete gone;
+  return CUDA_SUCCESS;
+}
+
+SIMULATED_API cuMemPoolTrimTo(CUmemoryPool which, size_t keep) {
+  SIMULATED_CALL(after_init);
+  pool* found = nullptr;
+  SIMULATED_TRY(find_pool(m, which, found));
+  m.memory_.trim(*found, keep, m.now_, m.host_);
+  return CUDA_SUCCESS;
+}
+
+SIMULATED_API cuMemPoolSetAttribute(CUmemoryPool which, CUmemPool_attribute attribute, void* value) {
+  SIMULATED_CALL(after_init);
+  pool* found = nullptr;
+  SIMULATED_TRY(find_pool(m, which, found));
+  if (value == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  switch (attribute) {
+    case CU_MEMPOOL_ATTR_RELEASE_THRESHOLD: found->threshold = *static_cast<cuuint64_t*>(value); break;
+    case CU_MEMPOOL_ATTR_REUSE_FOLLOW_EVENT_DEPENDENCIES: found->reuse_follow = *static_cast<int*>(value); break;
+    case CU_MEMPOOL_ATTR_REUSE_ALLOW_OPPORTUNISTIC: found->reuse_opportunistic = *static_cast<int*>(value); break;
+    case CU_MEMPOOL_ATTR_REUSE_ALLOW_INTERNAL_DEPENDENCIES: found->reuse_internal = *static_cast<int*>(value); break;
+    case CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH: found->reserved_high = found->reserved; break;
+    case CU_MEMPOOL_ATTR_USED_MEM_HIGH: found->used_high = found->used; break;
+    default: return CUDA_ERROR_INVALID_VALUE;
+  }
+  return CUDA_SUCCESS;
+}
+
+SIMULATED_API cuMemPoolGetAttribute(CUmemoryPool which, CUmemPool_attribute attribute, void* value) {
+  SIMULATED_CALL(after_init);
+  pool* found = nullptr;
+  SIMULATED_TRY(find_pool(m, which, found));
+  if (value == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  auto& wide = *static_cast<cuuint64_t*>(value);
+  auto& narrow = *static_cast<int*>(value);
+  switch (attribute) {
+    case CU_MEMPOOL_ATTR_RELEASE_THRESHOLD: wide = found->threshold; break;
+    case CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT: wide = found->reserved; break;
+    case CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH: wide = found->reserved_high; break;
+    case CU_MEMPOOL_ATTR_USED_MEM_CURRENT: wide = found->used; break;
+    case CU_MEMPOOL_ATTR_USED_MEM_HIGH: wide = found->used_high; break;
+    case CU_MEMPOOL_ATTR_REUSE_FOLLOW_EVENT_DEPENDENCIES: narrow = found->reuse_follow; break;
+    case CU_MEMPOOL_ATTR_REUSE_ALLOW_OPPORTUNISTIC: narrow = found->reuse_opportunistic; break;
+    case CU_MEMPOOL_ATTR_REUSE_ALLOW_INTERNAL_DEPENDENCIES: narrow = found->reuse_internal; break;
+    default: return CUDA_ERROR_INVALID_VALUE;
+  }
+  return CUDA_SUCCESS;
+}
+
+SIMULATED_API cuMemPoolSetAccess(CUmemoryPool which, CUmemAccessDesc const* access, size_t count) {
+  SIMULATED_CALL(after_init);
+  pool* found = nullptr;
+  SIMULATED_TRY(find_pool(m, which, found));
+  return access != nullptr || count == 0 ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+}
+
+SIMULATED_API cuMemPoolGetAccess(CUmemAccess_flags* flags, CUmemoryPool which, CUmemLocation* location) {
+  SIMULATED_CALL(after_init);
+  pool* found = nullptr;
+  SIMULATED_TRY(find_pool(m, which, found));
+  if (flags == nullptr || location == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  *flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
+  return CUDA_SUCCESS;
+}
+
+SIMULATED_API cuDeviceGetDefaultMemPool(CUmemoryPool* out, CUdevice device) {
+  SIMULATED_CALL(after_init);
+  return give_pool(m, out, device, m.memory_.default_pool);
+}
+
+SIMULATED_API cuDeviceGetMemPool(CUmemoryPool* out, CUdevice device) {
+  SIMULATED_CALL(after_init);
+  return give_pool(m, out, device, m.memory_.current_pool);
+}
+
+SIMULATED_API cuDeviceSetMemPool(CUdevice device, CUmemoryPool which) {
+  SIMULATED_CALL(after_init);
+  pool* found = nullptr;
+  SIMULATED_TRY(find_pool(m, which, found));
+  if (device < 0 || device >= m.device_count() || found->device != device) return CUDA_ERROR_INVALID_DEVICE;
+  m.memory_.current_pool[static_cast<std::size_t>(device)] = found;
+  return CUDA_SUCCESS;
+}

@@ -1,0 +1,246 @@
+// Contexts: create, destroy, the thread's stack of them, primary contexts, synchronise, peers.
+// Any thread; the stack belongs to the calling thread.
+// A destroyed context's record stays, so that its handle is recognised as dead rather than taken for another.
+#include "entry.hpp"
+
+using namespace simulated;
+
+namespace {
+
+CUcontext handle(context* of) { return reinterpret_cast<CUcontext>(of); }
+
+CUresult push(context* of) {
+  thread_state& mine = this_thread();
+  if (mine.depth == static_cast<int>(std::size(mine.stack))) return CUDA_ERROR_OUT_OF_MEMORY;
+  mine.stack[mine.depth++] = of;
+  return CUDA_SUCCESS;
+}
+
+CUresult create(machine& m, CUcontext* out, unsigned flags, CUdevice device) {
+  if (out == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  if (device < 0 || device >= m.device_count()) return CUDA_ERROR_INVALID_DEVICE;
+  auto* made = new context;
+  made->device = device;
+  made->flags = flags;
+  m.contexts_.insert(made);
+  m.start(*made);
+  *out = handle(made);
+  return push(made);
+}
+
+CUresult synchronise(machine& m, context& of) {
+  SIMULATED_TRY(m.disturbs(of));
+  m.host_wait(m.all_work(of));
+  m.trim_pools();
+  return CUDA_SUCCESS;
+}
+
+void reset_primary(machine& m, context& gone) {
+  if (gone.alive) m.finish(gone);
+  pool& of_device = *m.memory_.default_pool[static_cast<std::size_t>(gone.device)];
+  for (auto const& [base, bytes] : of_device.segments) m.checker_.forget(base, bytes);
+  m.memory_.drop(of_device);
+}
+
+CUresult primary_release(machine& m, CUdevice device) {
+  if (device < 0 || device >= m.device_count()) return CUDA_ERROR_INVALID_DEVICE;
+  context& of = m.primary(device);
+  if (of.references == 0) return CUDA_ERROR_INVALID_CONTEXT;
+  if (--of.references == 0) reset_primary(m, of);
+  return CUDA_SUCCESS;
+}
+
+CUresult primary_reset(machine& m, CUdevice device) {
+  if (device < 0 || device >= m.device_count()) return CUDA_ERROR_INVALID_DEVICE;
+  reset_primary(m, m.primary(device));
+  return CUDA_SUCCESS;
+}
+
+}  // namespace
+
+SIMULATED_API cuCtxCreate_v2(CUcontext* out, unsigned flags, CUdevice device) {
+  SIMULATED_CALL(after_init);
+  return create(m, out, flags, device);
+}
+
+SIMULATED_API cuCtxCreate_v3(CUcontext* out, CUexecAffinityParam*, int, unsigned flags, CUdevice device) {
+  SIMULATED_CALL(after_init);
+  return create(m, out, flags, device);
+}
+
+SIMULATED_API cuCtxCreate_v4(CUcontext* out, CUctxCreateParams*, unsigned flags, CUdevice device) {
+  SIMULATED_CALL(after_init);
+  return create(m, out, flags, device);
+}
+
+SIMULATED_API cuCtxDestroy_v2(CUcontext which) {
+  SIMULATED_CALL(after_init);
+  context* gone = nullptr;
+  if (which == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  SIMULATED_TRY(m.resolve(which, gone));
+  if (gone->primary) return CUDA_ERROR_INVALID_CONTEXT;
+  m.finish(*gone);
+  thread_state& mine = this_thread();
+  if (mine.current() == gone) --mine.depth;
+  return CUDA_SUCCESS;
+}
+
+SIMULATED_API cuCtxPushCurrent_v2(CUcontext which) {
+  SIMULATED_CALL(after_init);
+  context* found = nullptr;
+  if (which == nullptr) return CUDA_ERROR_INVALID_CONTEXT;
+  SIMULATED_TRY(m.resolve(which, found));
+  return push(found);
+}
+
+SIMULATED_API cuCtxPopCurrent_v2(CUcontext* out) {
+  SIMULATED_CALL(after_init);
+  thread_state& mine = this_thread();
+  if (mine.depth == 0) return CUDA_ERROR_INVALID_CONTEXT;
+  if (out != nullptr) *out = handle(mine.current());
+  --mine.depth;
+  return CUDA_SUCCESS;
+}
+
+SIMULATED_API cuCtxSetCurrent(CUcontext which) {
+  SIMULATED_CALL(after_init);
+  thread_state& mine = this_thread();
+  if (which == nullptr) {
+    if (mine.depth > 0) --mine.depth;
+    return CUDA_SUCCESS;
+  }
+  context* found = nullptr;
+  SIMULATED_TRY(m.resolve(which, found));
+  if (mine.depth == 0) return push(found);
+  mine.stack[mine.depth - 1] = found;
+  return CUDA_SUCCESS;
+}
+
+SIMULATED_API cuCtxGetCurrent(CUcontext* out) {
+  SIMULATED_CALL(after_init);
+  if (out == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  *out = handle(this_thread().current());
+  return CUDA_SUCCESS;
+}
+
+SIMULATED_API cuCtxGetDevice(CUdevice* device) {
+  SIMULATED_CALL(with_context);
+  if (device == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  *device = here->device;
+  return CUDA_SUCCESS;
+}
+
+SIMULATED_API cuCtxGetDevice_v2(CUdevice* device, CUcontext which) {
+  SIMULATED_CALL(after_init);
+  context* of = nullptr;
+  SIMULATED_TRY(m.resolve(which, of));
+  if (device == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  *device = of->device;
+  return CUDA_SUCCESS;
+}
+
+SIMULATED_API cuCtxGetId(CUcontext which, unsigned long long* id) {
+  SIMULATED_CALL(after_init);
+  context* of = nullptr;
+  SIMULATED_TRY(m.resolve(which, of));
+  if (id == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  *id = of->id;
+  return CUDA_SUCCESS;
+}
+
+SIMULATED_API cuCtxGetFlags(unsigned* flags) {
+  SIMULATED_CALL(with_context);
+  if (flags == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  *flags = here->flags;
+  return CUDA_SUCCESS;
+}
+
+SIMULATED_API cuCtxGetApiVersion(CUcontext which, unsigned* version) {
+  SIMULATED_CALL(after_init);
+  context* of = nullptr;
+  SIMULATED_TRY(m.resolve(which, of));
+  if (version == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  *version = 3020;
+  return CUDA_SUCCESS;
+}
+
+SIMULATED_API cuCtxGetStreamPriorityRange(int* least, int* greatest) {
+  SIMULATED_CALL(with_context);
+  if (least != nullptr) *least = 0;
+  if (greatest != nullptr) *greatest = -5;
+  return CUDA_SUCCESS;
+}
+
+SIMULATED_API cuCtxSynchronize() {
+  SIMULATED_CALL(with_context);
+  return synchronise(m, *here);
+}
+
+SIMULATED_API cuCtxSynchronize_v2(CUcontext which) {
+  SIMULATED_CALL(after_init);
+  context* of = nullptr;
+  SIMULATED_TRY(m.resolve(which, of));
+  return synchronise(m, *of);
+}
+
+SIMULATED_API cuDevicePrimaryCtxRetain(CUcontext* out, CUdevice device) {
+  SIMULATED_CALL(after_init);
+  if (out == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  if (device < 0 || device >= m.device_count()) return CUDA_ERROR_INVALID_DEVICE;
+  context& of = m.primary(device);
+  if (!of.alive) m.start(of);
+  ++of.references;
+  *out = handle(&of);
+  return CUDA_SUCCESS;
+}
+
+SIMULATED_API cuDevicePrimaryCtxRelease(CUdevice device) {
+  SIMULATED_CALL(after_init);
+  return primary_release(m, device);
+}
+
+SIMULATED_API cuDevicePrimaryCtxRelease_v2(CUdevice device) {
+  SIMULATED_CALL(after_init);
+  return primary_release(m, device);
+}
+
+SIMULATED_API cuDevicePrimaryCtxReset(CUdevice device) {
+  SIMULATED_CALL(after_init);
+  return primary_reset(m, device);
+}
+
+SIMULATED_API cuDevicePrimaryCtxReset_v2(CUdevice device) {
+  SIMULATED_CALL(after_init);
+  return primary_reset(m, device);
+}
+
+SIMULATED_API cuDevicePrimaryCtxGetState(CUdevice device, unsigned* flags, int* active) {
+  SIMULATED_CALL(after_init);
+  if (device < 0 || device >= m.device_count()) return CUDA_ERROR_INVALID_DEVICE;
+  if (flags != nullptr) *flags = m.primary(device).flags;
+  if (active != nullptr) *active = m.primary(device).alive ? 1 : 0;
+  return CUDA_SUCCESS;
+}
+
+SIMULATED_API cuDevicePrimaryCtxSetFlags_v2(CUdevice device, unsigned flags) {
+  SIMULATED_CALL(after_init);
+  if (device < 0 || device >= m.device_count()) return CUDA_ERROR_INVALID_DEVICE;
+  m.primary(device).flags = flags;
+  return CUDA_SUCCESS;
+}
+
+SIMULATED_API cuCtxEnablePeerAccess(CUcontext peer, unsigned flags) {
+  SIMULATED_CALL(with_context);
+  context* other = nullptr;
+  if (flags != 0) return CUDA_ERROR_INVALID_VALUE;
+  SIMULATED_TRY(m.resolve(peer, other));
+  if (other->device == here->device) return CUDA_ERROR_INVALID_DEVICE;
+  return here->peers.insert(other).second ? CUDA_SUCCESS : CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED;
+}
+
+SIMULATED_API cuCtxDisablePeerAccess(CUcontext peer) {
+  SIMULATED_CALL(with_context);
+  context* other = nullptr;
+  SIMULATED_TRY(m.resolve(peer, other));
+  return here->peers.erase(other) != 0 ? CUDA_SUCCESS : CUDA_ERROR_PEER_ACCESS_NOT_ENABLED;
+}

@@ -1,0 +1,105 @@
+// Pinned and registered host memory.
+// Any thread.
+// Freeing pinned memory waits for all work, so that no copy reads it afterwards.
+#include <sys/mman.h>
+
+#include "entry.hpp"
+
+using namespace simulated;
+
+namespace {
+
+CUresult allocate(machine& m, context& here, void** out, std::uint64_t bytes, unsigned flags) {
+  if (out == nullptr || bytes == 0) return CUDA_ERROR_INVALID_VALUE;
+  std::uint64_t const span = (bytes + 4095) / 4096 * 4096;
+  void* const memory =
+      mmap(nullptr, span, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (memory == MAP_FAILED) return CUDA_ERROR_OUT_OF_MEMORY;
+  block made;
+  made.kind = block_kind::host;
+  made.base = reinterpret_cast<std::uint64_t>(memory);
+  made.bytes = bytes;
+  made.span = span;
+  made.owner = &here;
+  made.device = here.device;
+  made.flags = flags;
+  m.memory_.insert(made);
+  *out = memory;
+  return CUDA_SUCCESS;
+}
+
+bool on_host(block const* found) {
+  return found != nullptr && (found->kind == block_kind::host || found->kind == block_kind::registered);
+}
+
+}  // namespace
+
+SIMULATED_API cuMemHostAlloc(void** out, size_t bytes, unsigned flags) {
+  SIMULATED_CALL(unsafe_in_capture);
+  if (flags > (CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP | CU_MEMHOSTALLOC_WRITECOMBINED)) {
+    return CUDA_ERROR_INVALID_VALUE;
+  }
+  return allocate(m, *here, out, bytes, flags);
+}
+
+SIMULATED_API cuMemAllocHost_v2(void** out, size_t bytes) {
+  SIMULATED_CALL(unsafe_in_capture);
+  return allocate(m, *here, out, bytes, 0);
+}
+
+SIMULATED_API cuMemFreeHost(void* memory) {
+  SIMULATED_CALL(unsafe_in_capture);
+  if (memory == nullptr) return CUDA_SUCCESS;
+  block const* const found = m.memory_.at(reinterpret_cast<std::uint64_t>(memory));
+  if (found == nullptr || found->kind != block_kind::host) return CUDA_ERROR_INVALID_VALUE;
+  block const gone = *found;
+  m.host_wait(m.all_work(*here));
+  m.run_all();
+  m.memory_.erase(gone.base);
+  munmap(memory, gone.span);
+  return CUDA_SUCCESS;
+}
+
+SIMULATED_API cuMemHostGetDevicePointer_v2(CUdeviceptr* out, void* memory, unsigned flags) {
+  SIMULATED_CALL(with_context);
+  auto const address = reinterpret_cast<std::uint64_t>(memory);
+  if (out == nullptr || flags != 0 || !on_host(m.memory_.find(address))) return CUDA_ERROR_INVALID_VALUE;
+  *out = address;
+  return CUDA_SUCCESS;
+}
+
+SIMULATED_API cuMemHostGetFlags(unsigned* flags, void* memory) {
+  SIMULATED_CALL(with_context);
+  block const* const found = m.memory_.find(reinterpret_cast<std::uint64_t>(memory));
+  if (flags == nullptr || !on_host(found)) return CUDA_ERROR_INVALID_VALUE;
+  *flags = found->flags;
+  return CUDA_SUCCESS;
+}
+
+SIMULATED_API cuMemHostRegister_v2(void* memory, size_t bytes, unsigned flags) {
+  SIMULATED_CALL(unsafe_in_capture);
+  auto const address = reinterpret_cast<std::uint64_t>(memory);
+  if (memory == nullptr || bytes == 0) return CUDA_ERROR_INVALID_VALUE;
+  if (m.memory_.find(address) != nullptr || m.memory_.find(address + bytes - 1) != nullptr) {
+    return CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED;
+  }
+  block made;
+  made.kind = block_kind::registered;
+  made.base = address;
+  made.bytes = made.span = bytes;
+  made.owner = here;
+  made.device = here->device;
+  made.flags = flags;
+  m.memory_.insert(made);
+  return CUDA_SUCCESS;
+}
+
+SIMULATED_API cuMemHostUnregister(void* memory) {
+  SIMULATED_CALL(unsafe_in_capture);
+  auto const address = reinterpret_cast<std::uint64_t>(memory);
+  block const* const found = m.memory_.at(address);
+  if (found == nullptr || found->kind != block_kind::registered) return CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED;
+  m.run_all();
+  m.memory_.erase(address);
+  return CUDA_SUCCESS;
+}

@@ -1,0 +1,214 @@
+// Streams: create, destroy, ask, synchronise, wait for an event, host functions.
+// Any thread.
+// A destroyed stream's work goes on; its handle may come back for another stream.
+#include "entry.hpp"
+
+using namespace simulated;
+
+namespace {
+
+CUresult create(machine& m, context& here, CUstream* out, unsigned flags, int priority) {
+  if (out == nullptr || flags > CU_STREAM_NON_BLOCKING) return CUDA_ERROR_INVALID_VALUE;
+  *out = reinterpret_cast<CUstream>(m.make_stream(here, flags, std::clamp(priority, -5, 0)));
+  return CUDA_SUCCESS;
+}
+
+// What a wait or query by the host on a capturing stream does to the capture.
+CUresult host_observes(machine& m, stream& on) {
+  SIMULATED_TRY(m.unsafe_call());
+  if (on.capturing) {
+    on.capturing->invalidated = true;
+    return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
+  }
+  return on.is_legacy ? m.implicit_sync(*on.owner) : CUDA_SUCCESS;
+}
+
+// What a host wait on the stream waits for: the legacy stream stands for all blocking ones.
+point end_of(stream& on) {
+  point until = on.tail;
+  if (on.is_legacy) {
+    for (stream* other : on.owner->streams) {
+      if (other->blocking()) until.join(other->tail);
+    }
+  }
+  return until;
+}
+
+}  // namespace
+
+SIMULATED_API cuStreamCreate(CUstream* out, unsigned flags) {
+  SIMULATED_CALL(with_context);
+  return create(m, *here, out, flags, 0);
+}
+
+SIMULATED_API cuStreamCreateWithPriority(CUstream* out, unsigned flags, int priority) {
+  SIMULATED_CALL(with_context);
+  return create(m, *here, out, flags, priority);
+}
+
+SIMULATED_API cuStreamDestroy_v2(CUstream which) {
+  SIMULATED_CALL(after_init);
+  auto* const gone = reinterpret_cast<stream*>(which);
+  if (which == CU_STREAM_LEGACY || which == CU_STREAM_PER_THREAD || m.streams_.count(gone) == 0) {
+    return CUDA_ERROR_INVALID_HANDLE;
+  }
+  if (gone->capturing) {
+    gone->capturing->invalidated = true;
+    std::erase_if(m.captures_, [gone](auto const& each) { return each->origin == gone; });
+  }
+  // Its unfinished work still belongs to the context: whatever waits for "all work" must wait for it.
+  m.leave_work(*gone);
+  m.destroy_stream(gone);
+  return CUDA_SUCCESS;
+}
+
+SIMULATED_API cuStreamGetPriority(CUstream on, int* priority) {
+  SIMULATED_CALL(after_init);
+  stream* where = nullptr;
+  SIMULATED_TRY(m.resolve(on, where));
+  if (priority == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  *priority = where->priority;
+  return CUDA_SUCCESS;
+}
+SIMULATED_PER_THREAD(cuStreamGetPriority, _ptsz, (CUstream on, int* priority), (on, priority))
+
+SIMULATED_API cuStreamGetFlags(CUstream on, unsigned* flags) {
+  SIMULATED_CALL(after_init);
+  stream* where = nullptr;
+  SIMULATED_TRY(m.resolve(on, where));
+  if (flags == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  *flags = where->flags;
+  return CUDA_SUCCESS;
+}
+SIMULATED_PER_THREAD(cuStreamGetFlags, _ptsz, (CUstream on, unsigned* flags), (on, flags))
+
+SIMULATED_API cuStreamGetId(CUstream on, unsigned long long* id) {
+  SIMULATED_CALL(after_init);
+  stream* where = nullptr;
+  SIMULATED_TRY(m.resolve(on, where));
+  if (id == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  *id = where->id;
+  return CUDA_SUCCESS;
+}
+SIMULATED_PER_THREAD(cuStreamGetId, _ptsz, (CUstream on, unsigned long long* id), (on, id))
+
+SIMULATED_API cuStreamGetDevice(CUstream on, CUdevice* device) {
+  SIMULATED_CALL(after_init);
+  stream* where = nullptr;
+  SIMULATED_TRY(m.resolve(on, where));
+  if (device == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  *device = where->owner->device;
+  return CUDA_SUCCESS;
+}
+SIMULATED_PER_THREAD(cuStreamGetDevice, _ptsz, (CUstream on, CUdevice* device), (on, device))
+
+SIMULATED_API cuStreamGetCtx(CUstream on, CUcontext* out) {
+  SIMULATED_CALL(after_init);
+  stream* where = nullptr;
+  SIMULATED_TRY(m.resolve(on, where));
+  if (out == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  *out = reinterpret_cast<CUcontext>(where->owner);
+  return CUDA_SUCCESS;
+}
+SIMULATED_PER_THREAD(cuStreamGetCtx, _ptsz, (CUstream on, CUcontext* out), (on, out))
+
+SIMULATED_API cuStreamGetCtx_v2(CUstream on, CUcontext* out, CUgreenCtx* green) {
+  SIMULATED_CALL(after_init);
+  stream* where = nullptr;
+  SIMULATED_TRY(m.resolve(on, where));
+  if (out == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  *out = reinterpret_cast<CUcontext>(where->owner);
+  if (green != nullptr) *green = nullptr;
+  return CUDA_SUCCESS;
+}
+SIMULATED_PER_THREAD(cuStreamGetCtx_v2, _ptsz, (CUstream on, CUcontext* out, CUgreenCtx* green), (on, out, green))
+
+SIMULATED_API cuStreamSynchronize(CUstream on) {
+  SIMULATED_CALL(after_init);
+  stream* where = nullptr;
+  SIMULATED_TRY(m.resolve(on, where));
+  SIMULATED_TRY(host_observes(m, *where));
+  m.host_wait(end_of(*where));
+  m.trim_pools();
+  return CUDA_SUCCESS;
+}
+SIMULATED_PER_THREAD(cuStreamSynchronize, _ptsz, (CUstream on), (on))
+
+SIMULATED_API cuStreamQuery(CUstream on) {
+  SIMULATED_CALL(after_init);
+  stream* where = nullptr;
+  SIMULATED_TRY(m.resolve(on, where));
+  SIMULATED_TRY(host_observes(m, *where));
+  return m.host_query(end_of(*where)) ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
+}
+SIMULATED_PER_THREAD(cuStreamQuery, _ptsz, (CUstream on), (on))
+
+SIMULATED_API cuStreamWaitEvent(CUstream on, CUevent which, unsigned flags) {
+  SIMULATED_CALL(after_init);
+  stream* where = nullptr;
+  event* what = nullptr;
+  if (flags > CU_EVENT_WAIT_EXTERNAL) return CUDA_ERROR_INVALID_VALUE;
+  SIMULATED_TRY(m.resolve(on, where));
+  SIMULATED_TRY(m.resolve(which, what));
+  if (what->in_capture) {                          // pulls the stream into that capture, or joins it back
+    capture& into = *what->in_capture;
+    if (into.invalidated) return CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
+    if (where->capturing && where->capturing != what->in_capture) return CUDA_ERROR_STREAM_CAPTURE_ISOLATION;
+    if (where->is_legacy) return CUDA_ERROR_STREAM_CAPTURE_IMPLICIT;
+    if (where == into.origin) {
+      into.joined.erase(what->recorded_on);
+    } else {
+      if (!where->capturing) into.members.insert(where);
+      where->capturing = what->in_capture;
+      into.joined.insert(where);
+      into.joined.erase(what->recorded_on);
+    }
+    return CUDA_SUCCESS;
+  }
+  if (where->capturing) {
+    if (!what->recorded) return CUDA_SUCCESS;
+    where->capturing->invalidated = true;
+    return CUDA_ERROR_STREAM_CAPTURE_ISOLATION;
+  }
+  if (where->is_legacy) SIMULATED_TRY(m.implicit_sync(*where->owner));
+  m.wait(*where, what->when);
+  return CUDA_SUCCESS;
+}
+SIMULATED_PER_THREAD(cuStreamWaitEvent, _ptsz, (CUstream on, CUevent which, unsigned flags), (on, which, flags))
+
+SIMULATED_API cuLaunchHostFunc(CUstream on, CUhostFn function, void* argument) {
+  SIMULATED_CALL(after_init);
+  stream* where = nullptr;
+  if (function == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  SIMULATED_TRY(m.resolve(on, where));
+  operation work;
+  work.name = "host function";
+  work.host_function = [function, argument] { function(argument); };
+  return m.submit(*where, std::move(work));
+}
+SIMULATED_PER_THREAD(cuLaunchHostFunc, _ptsz, (CUstream on, CUhostFn function, void* argument),
+                     (on, function, argument))
+
+SIMULATED_API cuStreamAddCallback(CUstream on, CUstreamCallback function, void* argument, unsigned flags) {
+  SIMULATED_CALL(after_init);
+  stream* where = nullptr;
+  if (function == nullptr || flags != 0) return CUDA_ERROR_INVALID_VALUE;
+  SIMULATED_TRY(m.resolve(on, where));
+  if (where->capturing) return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
+  operation work;
+  work.name = "callback";
+  work.host_function = [on, function, argument] { function(on, CUDA_SUCCESS, argument); };
+  return m.submit(*where, std::move(work));
+}
+SIMULATED_PER_THREAD(cuStreamAddCallback, _ptsz,
+                     (CUstream on, CUstreamCallback function, void* argument, unsigned flags),
+                     (on, function, argument, flags))
+
+SIMULATED_API cuStreamAttachMemAsync(CUstream on, CUdeviceptr address, size_t, unsigned) {
+  SIMULATED_CALL(after_init);
+  stream* where = nullptr;
+  SIMULATED_TRY(m.resolve(on, where));
+  return m.memory_.find(address) != nullptr ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+}
+SIMULATED_PER_THREAD(cuStreamAttachMemAsync, _ptsz, (CUstream on, CUdeviceptr address, size_t bytes, unsigned flags),
+                     (on, address, bytes, flags))

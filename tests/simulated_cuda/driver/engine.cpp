@@ -1,0 +1,168 @@
+// Work and time: placing operations, running their effects, waiting, and what captures forbid. See machine.hpp.
+// Called under the machine's lock; a host function runs without it, and then no other thread moves the clock.
+// Host threads share one clock of what has happened: a completion that any thread has seen is physically over for all.
+#include "machine.hpp"
+
+#include <cstdio>
+
+namespace simulated {
+
+void machine::legacy_order(stream& on) {
+  if (on.is_legacy) {
+    on.tail.join(on.owner->left_over_blocking);
+    for (stream* other : on.owner->streams) {
+      if (other != &on && other->blocking()) on.tail.join(other->tail);
+    }
+  } else if (on.blocking()) {
+    on.tail.join(on.owner->legacy->tail);
+  }
+}
+
+void machine::check(stream& on, operation const& work) {
+  std::uint64_t const tick = ticks_[on.slot];
+  for (simulated_access const& range : work.accesses) {
+    if (range.bytes == 0) continue;
+    block const* const found = memory_.find(range.address);
+    if (found == nullptr || range.address + range.bytes > found->base + found->span) {
+      // A fill may run over several blocks of the allocator above; a driver block is the limit of what is mapped.
+      bool const mapped = found != nullptr && found->segment != 0 &&
+                          range.address + range.bytes <= found->segment + found->segment_bytes;
+      if (!mapped) {
+        char text[160];
+        std::snprintf(text, sizeof text, "not allocated: %s touches [0x%llx, 0x%llx), which no driver allocation holds",
+                      work.name, static_cast<unsigned long long>(range.address),
+                      static_cast<unsigned long long>(range.address + range.bytes));
+        checker_.report(text);
+        continue;
+      }
+    }
+    if (found->kind == block_kind::host || found->kind == block_kind::registered) continue;
+    bool const ordinary = found->kind == block_kind::device || found->kind == block_kind::pooled;
+    checker_.access(range, on.slot, tick, on.tail.after, work.name, work.by_program && ordinary);
+  }
+}
+
+void machine::schedule(stream& on, operation work) {
+  legacy_order(on);
+  on.tail.after.join(host_);
+  on.tail.after.set(on.slot, ++ticks_[on.slot]);
+  on.tail.end = std::max(on.tail.end, now_) + work.duration;
+  check(on, work);
+  if (work.action || work.host_function) {
+    queue_.push({on.tail.end, sequence_++, std::move(work.action), std::move(work.host_function)});
+  }
+}
+
+CUresult machine::submit(stream& on, operation work) {
+  if (!on.capturing) {
+    if (on.is_legacy) {
+      if (CUresult const code = implicit_sync(*on.owner); code != CUDA_SUCCESS) return code;
+    }
+    schedule(on, std::move(work));
+    return CUDA_SUCCESS;
+  }
+  capture& into = *on.capturing;
+  if (into.invalidated) return CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
+  if (&on != into.origin) into.joined.insert(&on);
+  into.result->nodes.push_back({std::move(work), nullptr, nullptr});
+  return CUDA_SUCCESS;
+}
+
+void machine::wait(stream& on, point const& after) {
+  legacy_order(on);
+  on.tail.join(after);
+}
+
+point machine::all_work(context& of) {
+  point all = of.left_over;
+  for (stream* each : of.streams) all.join(each->tail);
+  return all;
+}
+
+void machine::advance(nanoseconds to) {
+  while (true) {
+    if (host_function_runs_) {
+      if (this_thread().in_host_function) return;
+      std::unique_lock held(lock_, std::adopt_lock);
+      host_function_done_.wait(held, [this] { return !host_function_runs_; });
+      held.release();
+    }
+    if (queue_.empty() || queue_.top().end > to) break;
+    pending next = queue_.top();
+    queue_.pop();
+    if (next.action) next.action();
+    if (next.host_function) {
+      host_function_runs_ = true;
+      lock_.unlock();
+      this_thread().in_host_function = true;
+      next.host_function();
+      this_thread().in_host_function = false;
+      lock_.lock();
+      host_function_runs_ = false;
+      host_function_done_.notify_all();
+    }
+    now_ = std::max(now_, next.end);
+  }
+  now_ = std::max(now_, to);
+}
+
+void machine::run_all() {
+  nanoseconds last = now_;
+  for (context* each : contexts_) last = std::max(last, each->left_over.end);
+  for (stream* each : streams_) last = std::max(last, each->tail.end);
+  advance(last);
+}
+
+void machine::host_wait(point const& until) {
+  advance(std::max(now_, until.end));
+  host_.join(until.after);
+}
+
+bool machine::host_query(point const& until) {
+  if (until.end > now_) return false;
+  advance(now_);
+  host_.join(until.after);
+  return true;
+}
+
+void machine::trim_pools() {
+  for (pool* each : memory_.pools) {
+    if (each->reserved > each->threshold) memory_.trim(*each, each->threshold, now_, host_);
+  }
+}
+
+CUresult machine::unsafe_call() {
+  thread_state const& mine = this_thread();
+  if (mine.mode == CU_STREAM_CAPTURE_MODE_RELAXED) return CUDA_SUCCESS;
+  bool disturbed = false;
+  for (auto const& each : captures_) {
+    bool const own = each->thread == mine.id && each->mode != CU_STREAM_CAPTURE_MODE_RELAXED;
+    bool const global = each->mode == CU_STREAM_CAPTURE_MODE_GLOBAL;
+    if (!own && !(global && mine.mode == CU_STREAM_CAPTURE_MODE_GLOBAL)) continue;
+    each->invalidated = true;
+    disturbed = true;
+  }
+  return disturbed ? CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED : CUDA_SUCCESS;
+}
+
+CUresult machine::disturbs(context& of) {
+  bool disturbed = false;
+  for (auto const& each : captures_) {
+    if (each->owner != &of) continue;
+    each->invalidated = true;
+    disturbed = true;
+  }
+  return disturbed ? CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED : CUDA_SUCCESS;
+}
+
+CUresult machine::implicit_sync(context& of) {
+  bool disturbed = false;
+  for (stream* each : of.streams) {
+    if (!each->capturing || !each->blocking()) continue;
+    each->capturing->invalidated = true;
+    disturbed = true;
+  }
+  return disturbed ? CUDA_ERROR_STREAM_CAPTURE_IMPLICIT : CUDA_SUCCESS;
+}
+
+}  // namespace simulated

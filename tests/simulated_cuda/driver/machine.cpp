@@ -1,0 +1,192 @@
+// The simulated machine: start-up, contexts, streams, handle look-up, call counters. Work and time are in engine.cpp.
+// Called under the machine's lock, but for counters and start-up, which have their own.
+// Nothing here runs before the first CUDA call.
+#include "machine.hpp"
+
+#include <pthread.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <new>
+
+namespace simulated {
+namespace {
+
+unsigned long long number(char const* name, unsigned long long otherwise) {
+  char const* const text = std::getenv(name);
+  return text == nullptr || *text == '\0' ? otherwise : std::strtoull(text, nullptr, 0);
+}
+
+}  // namespace
+
+thread_state& this_thread() noexcept {
+  static std::atomic<std::uint64_t> next{1};
+  thread_local thread_state state;
+  if (state.id == 0) state.id = next.fetch_add(1);
+  return state;
+}
+
+machine& machine::get() {
+  static machine* const one = new machine;
+  return *one;
+}
+
+machine::machine() {
+  char const* const clock = std::getenv("GPUMEM_SIMULATED_CLOCK");
+  manual_clock_ = clock != nullptr && std::strcmp(clock, "manual") == 0;
+  strict_ = number("GPUMEM_SIMULATED_STRICT", 0) != 0;
+  version_ = static_cast<int>(number("GPUMEM_SIMULATED_OLD_DRIVER", CUDA_VERSION));
+  pthread_atfork([] { get().before_fork(); }, [] { get().after_fork_in_parent(); },
+                 [] { get().after_fork_in_child(); });
+}
+
+CUresult machine::initialise() {
+  if (forked_) return CUDA_ERROR_NOT_INITIALIZED;
+  if (initialised_) return CUDA_SUCCESS;
+  auto const devices = number("GPUMEM_SIMULATED_DEVICES", 2);
+  if (devices == 0) return CUDA_ERROR_NO_DEVICE;
+  auto const bytes = number("GPUMEM_SIMULATED_MEMORY", 8ull << 30);
+  for (unsigned long long i = 0; i < devices; ++i) {
+    memory_.add_device(bytes / driver_block * driver_block);
+    auto* made = new context;
+    made->device = static_cast<int>(i);
+    made->primary = true;
+    contexts_.insert(made);
+    primary_.push_back(made);
+  }
+  initialised_ = true;
+  return CUDA_SUCCESS;
+}
+
+void machine::after_fork_in_child() {
+  // The lock is held by this thread's copy of the parent's; a fresh one is the portable way to let go of it.
+  new (&lock_) std::mutex;
+  new (&counters_lock_) std::mutex;
+  if (initialised_) forked_ = true;
+}
+
+void machine::start(context& made) {
+  made.alive = true;
+  made.id = next_id_++;
+  made.legacy = make_stream(made, CU_STREAM_DEFAULT, 0);
+  made.legacy->is_legacy = true;
+}
+
+void machine::finish(context& gone) {
+  host_wait(all_work(gone));
+  for (auto it = captures_.begin(); it != captures_.end();) {
+    it = (*it)->owner == &gone ? captures_.erase(it) : std::next(it);
+  }
+  while (!gone.streams.empty()) destroy_stream(*gone.streams.begin());
+  for (event* e : gone.events) {
+    events_.erase(e);
+    delete e;
+  }
+  gone.events.clear();
+  gone.per_thread.clear();
+  gone.left_over = gone.left_over_blocking = {};
+  gone.peers.clear();
+  gone.legacy = nullptr;
+  gone.alive = false;
+  memory_.forget(&gone);
+}
+
+stream* machine::make_stream(context& owner, unsigned flags, int priority) {
+  auto* made = new stream;
+  made->id = next_id_++;
+  made->owner = &owner;
+  made->flags = flags;
+  made->priority = priority;
+  made->slot = free_slot();
+  owner.streams.insert(made);
+  streams_.insert(made);
+  return made;
+}
+
+void machine::destroy_stream(stream* gone) {
+  if (gone->capturing) {
+    gone->capturing->joined.erase(gone);
+    gone->capturing->members.erase(gone);
+  }
+  gone->owner->streams.erase(gone);
+  streams_.erase(gone);
+  idle_slots_.push_back(gone->slot);
+  delete gone;
+}
+
+void machine::leave_work(stream& gone) {
+  gone.owner->left_over.join(gone.tail);
+  if (gone.blocking()) gone.owner->left_over_blocking.join(gone.tail);
+}
+
+std::size_t machine::free_slot() {
+  // A slot serves again only when the host is ordered after all its old work, or that work would look ordered.
+  for (std::size_t i = 0; i < idle_slots_.size() && i < 8; ++i) {
+    std::size_t const slot = idle_slots_[i];
+    if (ticks_[slot] != 0 && !host_.covers(slot, ticks_[slot])) continue;
+    idle_slots_[i] = idle_slots_.back();
+    idle_slots_.pop_back();
+    return slot;
+  }
+  ticks_.push_back(0);
+  return ticks_.size() - 1;
+}
+
+CUresult machine::current(context*& result) {
+  result = this_thread().current();
+  if (result == nullptr) return CUDA_ERROR_INVALID_CONTEXT;
+  return result->alive ? CUDA_SUCCESS : CUDA_ERROR_CONTEXT_IS_DESTROYED;
+}
+
+CUresult machine::resolve(CUcontext handle, context*& result) {
+  if (handle == nullptr) return current(result);
+  result = reinterpret_cast<context*>(handle);
+  if (contexts_.count(result) == 0) return CUDA_ERROR_INVALID_CONTEXT;
+  return result->alive ? CUDA_SUCCESS : CUDA_ERROR_CONTEXT_IS_DESTROYED;
+}
+
+CUresult machine::resolve(CUstream handle, stream*& result) {
+  thread_state& mine = this_thread();
+  if (handle == nullptr) handle = mine.per_thread_default ? CU_STREAM_PER_THREAD : CU_STREAM_LEGACY;
+  if (handle != CU_STREAM_LEGACY && handle != CU_STREAM_PER_THREAD) {
+    result = reinterpret_cast<stream*>(handle);
+    return streams_.count(result) != 0 ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
+  }
+  context* here = nullptr;
+  if (CUresult const code = current(here); code != CUDA_SUCCESS) return code;
+  if (handle == CU_STREAM_LEGACY) {
+    result = here->legacy;
+    return CUDA_SUCCESS;
+  }
+  stream*& own = here->per_thread[mine.id];
+  if (own == nullptr) own = make_stream(*here, CU_STREAM_DEFAULT, 0);
+  result = own;
+  return CUDA_SUCCESS;
+}
+
+CUresult machine::resolve(CUevent handle, event*& result) {
+  result = reinterpret_cast<event*>(handle);
+  return events_.count(result) != 0 ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
+}
+
+counter& machine::calls_of(char const* name) {
+  std::lock_guard const guard(counters_lock_);
+  return counters_[name];
+}
+
+unsigned long long machine::calls(char const* name) {
+  std::lock_guard const guard(counters_lock_);
+  unsigned long long sum = 0;
+  for (auto const& [each, count] : counters_) {
+    if (name == nullptr || each == name) sum += count.load();
+  }
+  return sum;
+}
+
+void machine::reset_calls() {
+  std::lock_guard const guard(counters_lock_);
+  for (auto& [name, count] : counters_) count = 0;
+}
+
+}  // namespace simulated

@@ -1,0 +1,160 @@
+// Driver allocations: blocks, small-block segments, deferred releases. See memory.hpp; pools are in pool.cpp.
+// Called under the machine's lock.
+// Small blocks share a 2 MiB driver block in 512-byte steps, as the real driver's do; IPC depends on it.
+#include "memory.hpp"
+
+#include "machine.hpp"
+
+namespace simulated {
+namespace {
+
+constexpr std::uint64_t step = 512;
+constexpr std::uint64_t small_limit = driver_block / 2;
+
+std::uint64_t round_up(std::uint64_t bytes, std::uint64_t to) { return (bytes + to - 1) / to * to; }
+
+void insert_hole(std::map<std::uint64_t, std::uint64_t>& holes, std::uint64_t address, std::uint64_t bytes) {
+  auto next = holes.lower_bound(address);
+  if (next != holes.end() && next->first == address + bytes) {
+    bytes += next->second;
+    next = holes.erase(next);
+  }
+  if (next != holes.begin()) {
+    auto before = std::prev(next);
+    if (before->first + before->second == address) {
+      before->second += bytes;
+      return;
+    }
+  }
+  holes[address] = bytes;
+}
+
+}  // namespace
+
+graph_memory::~graph_memory() {
+  machine& m = machine::get();
+  block* const found = m.memory_.at(address);
+  if (found != nullptr && found->kind == block_kind::graph) {
+    block const gone = *found;
+    m.memory_.erase(address);
+    m.memory_.release(gone);
+  }
+}
+
+void memory::add_device(std::uint64_t capacity) {
+  int const device = static_cast<int>(spaces_.size());
+  spaces_.push_back(std::make_unique<space>(capacity));
+  auto* made = new pool;
+  made->device = device;
+  made->is_default = true;
+  pools.insert(made);
+  default_pool.push_back(made);
+  current_pool.push_back(made);
+}
+
+block* memory::find(std::uint64_t address) {
+  auto it = blocks_.upper_bound(address);
+  if (it == blocks_.begin()) return nullptr;
+  --it;
+  return address < it->first + it->second.span ? &it->second : nullptr;
+}
+
+block* memory::at(std::uint64_t base) {
+  auto const it = blocks_.find(base);
+  return it == blocks_.end() ? nullptr : &it->second;
+}
+
+block& memory::insert(block made) {
+  made.id = next_id_++;
+  return blocks_[made.base] = made;
+}
+
+std::uint64_t memory::carve(context* owner, std::uint64_t bytes) {
+  for (int attempt = 0; attempt < 2; ++attempt) {
+    for (auto& [base, seg] : segments_) {
+      if (seg.owner != owner) continue;
+      for (auto it = seg.holes.begin(); it != seg.holes.end(); ++it) {
+        if (it->second < bytes) continue;
+        auto const [address, size] = *it;
+        seg.holes.erase(it);
+        if (size > bytes) seg.holes[address + bytes] = size - bytes;
+        return address;
+      }
+    }
+    std::uint64_t const base = of(owner->device).take(driver_block);
+    if (base == 0) return 0;
+    segments_[base] = segment{owner, {{base, driver_block}}};
+  }
+  return 0;
+}
+
+std::uint64_t memory::allocate(context* owner, block_kind kind, std::uint64_t bytes) {
+  block made;
+  made.kind = kind;
+  made.bytes = bytes;
+  made.owner = owner;
+  made.device = owner->device;
+  if (bytes > of(owner->device).capacity()) return 0;
+  if (bytes <= small_limit && kind == block_kind::device) {
+    made.span = round_up(bytes, step);
+    made.base = carve(owner, made.span);
+    made.segment = made.base / driver_block * driver_block;
+    made.segment_bytes = driver_block;
+  } else {
+    made.span = round_up(bytes, driver_block);
+    made.base = of(owner->device).take(made.span);
+    made.segment = made.base;
+    made.segment_bytes = made.span;
+  }
+  if (made.base != 0) insert(made);
+  return made.base;
+}
+
+void memory::release(block const& gone) {
+  auto const it = segments_.find(gone.segment);
+  if (it == segments_.end()) {
+    of(gone.device).give(gone.base, gone.span);
+    return;
+  }
+  auto& holes = it->second.holes;
+  insert_hole(holes, gone.base, gone.span);
+  if (holes.size() == 1 && holes.begin()->second == driver_block) {
+    segments_.erase(it);
+    of(gone.device).give(gone.segment, driver_block);
+  }
+}
+
+void memory::release_after(block const& gone, point when) {
+  deferred_.emplace_back(gone, std::move(when));
+}
+
+void memory::collect(nanoseconds now, vector_clock& host) {
+  std::erase_if(deferred_, [&](auto const& entry) {
+    if (entry.second.end > now) return false;
+    host.join(entry.second.after);
+    release(entry.first);
+    return true;
+  });
+}
+
+void memory::forget(context* owner) {
+  machine& m = machine::get();
+  for (auto it = blocks_.begin(); it != blocks_.end();) {
+    block const gone = it->second;
+    bool const ours = gone.owner == owner && (gone.kind == block_kind::device || gone.kind == block_kind::managed);
+    if (!ours) {
+      ++it;
+      continue;
+    }
+    it = blocks_.erase(it);
+    m.checker_.forget(gone.base, gone.span);
+    release(gone);
+  }
+  std::erase_if(deferred_, [&](auto const& entry) {
+    if (entry.first.owner != owner) return false;
+    release(entry.first);
+    return true;
+  });
+}
+
+}  // namespace simulated
