@@ -6,6 +6,7 @@
 
 #include "core/base/bytes.hpp"
 #include "core/resource/binning.hpp"
+#include "core/resource/chain.hpp"
 #include "core/resource/direct.hpp"
 #include "core/resource/fixed_size.hpp"
 #include "core/resource/pool.hpp"
@@ -184,12 +185,7 @@ class construction {
   std::uint64_t total_ = 0;
 };
 
-}  // namespace
-
-void use(plan const& effective) noexcept { in_use = &effective; }
-
 std::unique_ptr<resource::chain> build(resource::habitat const& home) {
-  if (in_use == nullptr) return nullptr;
   auto const kind = home.kind;
   route_plan const& route = kind == driver::memory_kind::host      ? in_use->host
                             : kind == driver::memory_kind::managed ? in_use->managed
@@ -199,6 +195,13 @@ std::unique_ptr<resource::chain> build(resource::habitat const& home) {
                            : kind == driver::memory_kind::managed ? "managed"
                                                                   : "device";
   return construction(*in_use, route, name, home).run();
+}
+
+}  // namespace
+
+route::chain_factory use_plan(plan const& effective) noexcept {
+  in_use = &effective;
+  return build;
 }
 
 }  // namespace gpumem::config
