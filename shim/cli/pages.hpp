@@ -1,0 +1,37 @@
+// The state pages in the user's folder: which there are, whose processes live, and which are too old to keep.
+// Used by `gpumem run` and `gpumem report`; one thread. Reads only what belongs to this user and is private.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "core/stats/snapshot.hpp"
+
+namespace gpumem::cli {
+
+struct found_page {
+  std::string path;
+  long pid = 0;
+  std::uint64_t start_ticks = 0;
+  unsigned exec_no = 0;
+
+  bool process_lives() const noexcept;
+};
+
+struct page_list {
+  std::vector<found_page> pages;                   // by pid, then number of the image
+  std::string directory;
+  std::string error;                               // why the folder cannot be used; empty: good, maybe empty
+};
+
+page_list find_pages();
+
+inline constexpr std::uint64_t days_kept = 7;
+// Removes pages of ended processes that are older than days_kept; returns how many.
+unsigned remove_stale(page_list const& list);
+
+// How a page's process ended, as far as its page tells: "running", "killed", "exit 0", "exec".
+std::string state_of(found_page const& page, stats::snapshot const& content);
+
+}  // namespace gpumem::cli

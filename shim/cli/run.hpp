@@ -1,0 +1,20 @@
+// `gpumem run`: starts a program under the library, and is the reporter of last resort for it and its descendants.
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace gpumem::cli {
+
+struct run_options {
+  std::string config;
+  bool quiet = false;
+  std::vector<std::string> command;
+};
+
+inline constexpr int exit_gpumem_failed = 125, exit_not_executable = 126, exit_not_found = 127;
+
+// The program's own exit code, 128 + n for a signal, or one of the above.
+int run(run_options const& options);
+
+}  // namespace gpumem::cli
