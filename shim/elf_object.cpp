@@ -11,6 +11,7 @@ namespace {
 struct search {
   char const* soname = nullptr;
   void const* address = nullptr;
+  void const* other = nullptr;
   elf_object* found = nullptr;
 };
 
@@ -74,6 +75,14 @@ int elf_object::visit_address(dl_phdr_info* info, std::size_t, void* argument) n
   return 1;
 }
 
+int elf_object::visit_either(dl_phdr_info* info, std::size_t, void* argument) noexcept {
+  auto const& wanted = *static_cast<search*>(argument);
+  elf_object const object(*info);
+  if (!object.contains(wanted.address) && !object.contains(wanted.other)) return 0;
+  *wanted.found = object;
+  return 1;
+}
+
 elf_object elf_object::with_soname(char const* soname) noexcept {
   elf_object object;
   search wanted{.soname = soname, .found = &object};
@@ -86,6 +95,13 @@ elf_object elf_object::containing(void const* address) noexcept {
   search wanted{.address = address, .found = &object};
   dl_iterate_phdr(&visit_address, &wanted);
   return object;
+}
+
+bool elf_object::precedes(void const* first, void const* second) noexcept {
+  elf_object object;
+  search wanted{.address = first, .other = second, .found = &object};
+  dl_iterate_phdr(&visit_either, &wanted);
+  return object.contains(first) && !object.contains(second);
 }
 
 void* elf_object::defined(ElfW(Sym) const& symbol, char const* name) const noexcept {

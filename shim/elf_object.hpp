@@ -15,6 +15,8 @@ class elf_object {
   static elf_object with_soname(char const* soname) noexcept;
   // The object that `address` lies in.
   static elf_object containing(void const* address) noexcept;
+  // True if the object of `first` was loaded before the object of `second`: it comes first in the global scope.
+  static bool precedes(void const* first, void const* second) noexcept;
 
   explicit operator bool() const noexcept { return dynamic_ != nullptr; }
   bool contains(void const* address) const noexcept {
@@ -38,6 +40,7 @@ class elf_object {
   void* defined(ElfW(Sym) const& symbol, char const* name) const noexcept;
   static int visit_soname(dl_phdr_info* info, std::size_t, void* search) noexcept;
   static int visit_address(dl_phdr_info* info, std::size_t, void* search) noexcept;
+  static int visit_either(dl_phdr_info* info, std::size_t, void* search) noexcept;
 
   std::uintptr_t base_ = 0;
   std::uintptr_t low_ = 0;

@@ -73,16 +73,32 @@ void* next(void* handle, char const* name, char const* version) noexcept {
 
 constexpr gpumem_lookup_answer jump_on{nullptr, 0};
 
+// A tool that is loaded before us and looks for the next dlsym by version would be given libc's, as ours has none.
+// A tool behind us must not be given ours: we are going to call it.
+gpumem_lookup_answer answer_for_tool(void* handle, std::string_view name, void const* caller) noexcept {
+  if (handle != RTLD_NEXT || (name != "dlsym" && name != "dlvsym")) return jump_on;
+  auto* const ours = reinterpret_cast<void*>(&gpumem_find_next_lookup);
+  if (!elf_object::precedes(caller, ours)) return jump_on;
+  return {name == "dlsym" ? reinterpret_cast<void*>(&dlsym) : reinterpret_cast<void*>(&dlvsym), 1};
+}
+
+// The global scope holds our exports. A program that probes for CUDA must not find it where there is none.
+template <typename Ask>
+gpumem_lookup_answer answer_probe(void* handle, hook which, Ask ask) noexcept {
+  bool const present =
+      is_driver(which) ? bool(real_symbols::driver_object()) : bool(elf_object::with_soname("libcudart.so."));
+  if (present) return jump_on;
+  void* const behind_us = ask(RTLD_NEXT);
+  if (behind_us != nullptr && handle == RTLD_NEXT) return jump_on;
+  return {behind_us, 1};
+}
+
 template <typename Ask>
 gpumem_lookup_answer answer(void* handle, char const* name, void const* caller, Ask ask) noexcept {
+  if (name[0] == 'd') return answer_for_tool(handle, name, caller);
   hook const which = find_name(name);
   if (which == hook::count) return jump_on;
-  if (handle == RTLD_DEFAULT) {
-    // The global scope holds our export. A program that probes for CUDA must not find it where there is none.
-    bool const present =
-        is_driver(which) ? bool(real_symbols::driver_object()) : bool(elf_object::with_soname("libcudart.so."));
-    return present ? jump_on : gpumem_lookup_answer{ask(RTLD_NEXT), 1};
-  }
+  if (handle == RTLD_DEFAULT || handle == RTLD_NEXT) return answer_probe(handle, which, ask);
   if (!is_driver(which) || real_symbols::in_driver(caller)) return jump_on;
   void* const found = ask(handle);
   if (found == nullptr) return jump_on;            // again, so that dlerror speaks of the program's own call

@@ -1,7 +1,7 @@
 // dlsym and dlvsym for AArch64, as tail jumps. glibc reads the caller from the link register (RTLD_NEXT and RTLD_DEFAULT
 // depend on it), so the real function must be branched to with x30 and the stack as the program left them.
-// Runs on every thread, also while the loader initialises libraries. Only names that begin with "cu" and are not asked
-// by RTLD_NEXT meet C++ code: lookup.cpp decides, and either has the whole answer or says "branch on".
+// Runs on every thread, also while the loader initialises libraries. Only names that begin with "cu" or "dl" meet C++
+// code: lookup.cpp decides, and either has the whole answer or says "branch on".
 
 // x0: handle, x1: name, x2: version (dlvsym only).
 .macro LOOKUP name, next, answer
@@ -11,15 +11,12 @@
 \name:
   .cfi_startproc
   hint #34                                         // bti c
-  cmn x0, #1
-  b.eq 1f
   cbz x1, 1f
   ldrb w16, [x1]
   cmp w16, #'c'
-  b.ne 1f
-  ldrb w16, [x1, #1]
-  cmp w16, #'u'
-  b.eq 3f
+  b.eq 5f
+  cmp w16, #'d'
+  b.eq 6f
 1:
   adrp x16, \next
   ldr x16, [x16, #:lo12:\next]
@@ -67,6 +64,16 @@
   .cfi_restore 29
   .cfi_def_cfa_offset 0
   ret
+5:
+  ldrb w16, [x1, #1]
+  cmp w16, #'u'
+  b.eq 3b
+  b 1b
+6:
+  ldrb w16, [x1, #1]
+  cmp w16, #'l'
+  b.eq 3b
+  b 1b
   .cfi_endproc
   .size \name, .-\name
 .endm

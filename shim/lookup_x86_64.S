@@ -1,7 +1,7 @@
 // dlsym and dlvsym for x86-64, as tail jumps. glibc reads the caller from the return address (RTLD_NEXT and RTLD_DEFAULT
 // depend on it), so the real function must be jumped to, with the stack as the program left it, and never called.
-// Runs on every thread, also while the loader initialises libraries. Only names that begin with "cu" and are not asked
-// by RTLD_NEXT meet C++ code: lookup.cpp decides, and either has the whole answer or says "jump on".
+// Runs on every thread, also while the loader initialises libraries. Only names that begin with "cu" or "dl" meet C++
+// code: lookup.cpp decides, and either has the whole answer or says "jump on".
 
 // rdi: handle, rsi: name, rdx: version (dlvsym only).
 .macro LOOKUP name, next, answer
@@ -11,14 +11,12 @@
 \name:
   .cfi_startproc
   endbr64
-  cmpq $-1, %rdi
-  je 1f
   testq %rsi, %rsi
   je 1f
   cmpb $'c', (%rsi)
-  jne 1f
-  cmpb $'u', 1(%rsi)
-  je 3f
+  je 4f
+  cmpb $'d', (%rsi)
+  je 5f
 1:
   movq \next(%rip), %r11
   testq %r11, %r11
@@ -58,6 +56,14 @@
   .cfi_adjust_cfa_offset -8
   je 1b
   ret
+4:
+  cmpb $'u', 1(%rsi)
+  je 3b
+  jmp 1b
+5:
+  cmpb $'l', 1(%rsi)
+  je 3b
+  jmp 1b
   .cfi_endproc
   .size \name, .-\name
 .endm

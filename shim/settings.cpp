@@ -1,0 +1,83 @@
+// The user's settings, read once at the start; see settings.hpp. Everything kept here is leaked on purpose: hooks and the
+// report may need it while static objects of the program are already being destroyed. Never called from a hook's path.
+#include "shim/settings.hpp"
+
+#include <unistd.h>
+
+#include <string>
+
+#include "config/builder.hpp"
+#include "config/load.hpp"
+#include "core/base/line_writer.hpp"
+#include "core/base/log.hpp"
+#include "core/stats/state_page.hpp"
+
+namespace gpumem::shim::settings {
+namespace {
+
+constexpr int configuration_error = 78;            // EX_CONFIG of sysexits.h
+
+struct values {
+  config::plan plan;
+  report::write_options report;
+  std::string run_id;
+};
+
+values* current = nullptr;
+
+void print(int descriptor, std::string const& text) noexcept {
+  for (std::size_t done = 0; done < text.size();) {
+    ssize_t const written = write(descriptor, text.data() + done, text.size() - done);
+    if (written <= 0) return;
+    done += static_cast<std::size_t>(written);
+  }
+}
+
+bool load_or_throw(int descriptor) {
+  auto const variables = config::read_environment(environ);
+  if (variables.disabled) return false;
+  auto loaded = config::load(variables);
+  bool const ends = loaded.failed() && loaded.plan.error_policy == config::on_error::abort;
+  auto const outcome = !loaded.failed() ? config::consequence::none
+                       : ends           ? config::consequence::not_started
+                                        : config::consequence::passthrough;
+  print(descriptor, loaded.text(outcome));
+  if (ends) _exit(configuration_error);
+  if (loaded.failed()) return false;
+
+  auto* next = new values;
+  next->plan = std::move(loaded.plan);
+  next->run_id = variables.run_id.value_or("");
+  next->report.text = next->plan.report_text;
+  next->report.json = next->plan.report_json;
+  next->report.stderr_fd = descriptor;
+  current = next;
+  auto level = base::log_level::warn;
+  base::parse_log_level(next->plan.log_level, level);
+  base::start_log(descriptor, level);
+  return true;
+}
+
+}  // namespace
+
+bool load(int descriptor) noexcept {
+  int const output = descriptor >= 0 ? descriptor : STDERR_FILENO;
+  try {
+    return load_or_throw(output);
+  } catch (...) {
+    print(output, "gpumem: warning: the configuration could not be read for lack of memory; all calls go to the driver\n");
+    return false;
+  }
+}
+
+void describe() noexcept {
+  stats::describe_config(current->plan.path, current->plan.text, static_cast<unsigned>(current->plan.warnings.size()));
+}
+
+route::chain_factory make_chain() noexcept { return config::use_plan(current->plan); }
+bool synchronize_on_free() noexcept { return current->plan.free == config::free_mode::synchronize; }
+report::write_options const& report_options() noexcept { return current->report; }
+std::string_view tool_version() noexcept { return GPUMEM_VERSION; }
+std::string_view run_id() noexcept { return current->run_id; }
+
+}  // namespace gpumem::shim::settings
