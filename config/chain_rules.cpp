@@ -110,7 +110,8 @@ void check_order(chain_view const& view) {
     if (driver && !last) {
       misplaced = true;
       view.out.error("E303", view.at(i), quoted(chain[i]) + " is a driver and must be the last of its chain",
-                     "move it behind " + quoted(chain.back()) + ", or remove what follows it");
+                     chain.back() == chain[i] ? "it is the last already: remove it here"
+                                              : "move it behind " + quoted(chain.back()) + ", or remove what follows it");
     }
     if (!driver && last && !misplaced) {
       view.out.error("E304", view.at(i), quoted(chain[i]) + " needs a resource after it, where its memory comes from",

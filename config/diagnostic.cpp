@@ -5,12 +5,12 @@
 #include <algorithm>
 #include <tuple>
 
+#include "config/utf8.hpp"
+
 namespace gpumem::config {
 namespace {
 
 constexpr std::size_t widest = 160;                // code points of a source line that are shown
-
-bool starts_code_point(char c) noexcept { return (static_cast<unsigned char>(c) & 0xC0U) != 0x80U; }
 
 std::string_view line_of(std::string_view text, std::uint32_t line) noexcept {
   for (std::uint32_t i = 1; i < line; ++i) {
@@ -23,14 +23,18 @@ std::string_view line_of(std::string_view text, std::uint32_t line) noexcept {
   return text;
 }
 
-// One text for each code point, with tabs as spaces and control characters as '?', so that carets stand right.
-std::vector<std::string> visible_code_points(std::string_view line) {
-  std::vector<std::string> result;
-  for (char c : line) {
-    if (c == '\t') c = ' ';
-    if (static_cast<unsigned char>(c) < 0x20U || c == 0x7F) c = '?';
-    if (starts_code_point(c) || result.empty()) result.emplace_back();
-    result.back() += c;
+// One text for each code point, with tabs as spaces, and '?' for control characters (those above 0x7F too: terminals
+// obey them) and for bytes that are no UTF-8; so carets stand right.
+std::vector<std::string_view> visible_code_points(std::string_view line) {
+  std::vector<std::string_view> result;
+  while (!line.empty()) {
+    std::size_t const size = utf8_sequence(line);
+    auto const first = static_cast<unsigned char>(line.front());
+    bool const control = first < 0x20 || first == 0x7F || (first == 0xC2 && static_cast<unsigned char>(line[1]) < 0xA0);
+    if (first == '\t') result.push_back(" ");
+    else if (size == 0 || control) result.push_back("?");
+    else result.push_back(line.substr(0, size));
+    line.remove_prefix(size == 0 ? 1 : size);
   }
   return result;
 }
@@ -62,7 +66,7 @@ std::string count_of(std::size_t count, std::string_view word) {
 std::string quoted(std::string_view text) {
   std::string result = "\"";
   std::size_t shown = 0;
-  for (auto const& point : visible_code_points(text)) {
+  for (auto point : visible_code_points(text)) {
     if (++shown > 60) {
       result += "...";
       break;
@@ -98,7 +102,8 @@ void sort(std::vector<diagnostic>& list) {
 }
 
 std::string render(diagnostic const& item) {
-  std::string result = item.file;
+  std::string result;
+  for (auto point : visible_code_points(item.file)) result += point;
   if (item.at.line != 0) result += ":" + std::to_string(item.at.line) + ":" + std::to_string(item.at.column);
   result += item.level == severity::error ? ": error[" : ": warning[";
   result += item.code + "]: " + item.text;
@@ -118,10 +123,12 @@ std::string render(std::vector<diagnostic> const& list, std::string_view file, c
     errors += error ? 1U : 0U;
     in_file = in_file || ((error || errors == 0) && item.file == file);
   }
+  std::string in_file_name;
+  for (auto point : visible_code_points(file)) in_file_name += point;
   result += "gpumem: ";
   result += errors != 0 ? count_of(errors, "error") : count_of(list.size(), "warning");
   result += " in ";
-  result += in_file ? std::string(file) : "the environment";
+  result += in_file ? in_file_name : "the environment";
   if (errors != 0 && outcome == consequence::not_started) result += "; the program was not started";
   if (errors != 0 && outcome == consequence::passthrough) result += "; the program runs without gpumem";
   return result + "\n";

@@ -9,6 +9,7 @@
 #include <cerrno>
 #include <cstdio>
 
+#include "config/utf8.hpp"
 #include "core/base/bytes.hpp"
 
 namespace gpumem::config {
@@ -48,22 +49,6 @@ bool fail_with_errno(std::string const& path, int error, std::vector<diagnostic>
 }
 
 std::string limit_text() { return std::string(base::print_exact_bytes(largest_file).view()); }
-
-// The length of the UTF-8 sequence at the front, 0 if it is none.
-std::size_t sequence(std::string_view text) noexcept {
-  auto const byte = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
-  unsigned const first = byte(0);
-  if (first < 0x80) return 1;
-  std::size_t const size = first >= 0xF0 ? 4 : first >= 0xE0 ? 3 : 2;
-  if (first < 0xC2 || first > 0xF4 || text.size() < size) return 0;
-  for (std::size_t i = 1; i < size; ++i) {
-    if ((byte(i) & 0xC0U) != 0x80U) return 0;
-  }
-  unsigned const second = byte(1);
-  bool const overlong = (first == 0xE0 && second < 0xA0) || (first == 0xF0 && second < 0x90);
-  bool const outside = (first == 0xED && second > 0x9F) || (first == 0xF4 && second > 0x8F);
-  return overlong || outside ? 0 : size;
-}
 
 // Follows the text just far enough to know which dots separate keys.
 class key_depth {
@@ -161,7 +146,7 @@ bool check_text(std::string_view text, findings& out) {
   place at{1, 1, 1};
   key_depth depth;
   while (!text.empty()) {
-    std::size_t const size = sequence(text);
+    std::size_t const size = utf8_sequence(text);
     if (size == 0) {
       char hex[8];
       std::snprintf(hex, sizeof hex, "0x%02X", static_cast<unsigned>(static_cast<unsigned char>(text.front())));

@@ -82,7 +82,8 @@ std::string_view named(std::string_view said) noexcept {
 }
 
 syntax_error explain_value(std::string_view line, place at, assignment const& parts) {
-  if (parts.value.starts_with('[') || parts.value.starts_with('{')) {
+  if (parts.key.empty() && trim(line).starts_with('[')) return {at, "an array above this line has no closing ]", {}};
+  if (parts.value.empty() || parts.value.starts_with('[') || parts.value.starts_with('{')) {
     auto const word = word_at(line, at.column);
     if (word.empty()) return {at, "this is no value", "texts stand in quotes, numbers are plain"};
     place const where{at.line, at.column, static_cast<std::uint32_t>(word.size())};
@@ -115,7 +116,7 @@ syntax_error explain_syntax(std::string_view line, place at, std::string_view sa
     return {where, quoted(named(said)) + " is set twice", "keep one of them"};
   }
   if (says("literal string") || says("parsing string")) {
-    if (says("escape")) return {at, "\\ begins an escape sequence in a text in \"...\"", "write the text in '...', or \\\\"};
+    if (says("escape sequence")) return {at, "\\ begins an escape sequence in a text in \"...\"", "write the text in '...', or \\\\"};
     place const where = parts.value.empty() ? at : parts.value_at;
     return {where, "a text has no closing quote", "it ends with the quote it began with, on the same line"};
   }
@@ -129,13 +130,16 @@ syntax_error explain_syntax(std::string_view line, place at, std::string_view sa
   if (says("expected a comment or whitespace") && says("','")) {
     return {at, "a line ends without a comma", "several values are an array: [\"a\", \"b\"]"};
   }
+  if (says("not representable")) {
+    return {parts.value_at, std::string(named(said)) + " does not fit into 64 bits", "write a size with a unit, in quotes"};
+  }
   if (says("table header")) return {at, "a table begins with [name] on a line of its own", {}};
   if (says("saw '/'") || says("saw ';'")) return {at, "this is no line of TOML", "a comment begins with #"};
   if (parts.value.empty() && !parts.key.empty()) return {at, quoted(parts.key) + " has no value", {}};
 
   constexpr std::string_view prefix = "Error while parsing ";
-  std::string text(said.starts_with(prefix) ? said.substr(prefix.size()) : said);
-  return {at, "syntax: " + quoted(text).substr(1, quoted(text).size() - 2), {}};
+  auto const text = said.starts_with(prefix) ? said.substr(prefix.size()) : said;
+  return {at, "syntax: " + quoted(text), {}};
 }
 
 }  // namespace gpumem::config

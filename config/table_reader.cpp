@@ -48,6 +48,11 @@ void unknown_top(node const& value, findings& out) {
     out.error("E209", value.key_at, "[" + value.key + "] is not in this version", std::string(table.meaning));
     return;
   }
+  bool const is_table = value.type == node::kind::table;
+  if (is_table && find_type(value.key) != nullptr) {
+    out.error("E202", value.key_at, "unknown table [" + value.key + "]", "write [resource." + value.key + "]");
+    return;
+  }
   std::vector<std::string_view> tables;
   std::string forms;
   for (auto const& table : all_tables()) {
@@ -60,16 +65,11 @@ void unknown_top(node const& value, findings& out) {
               "it belongs in [" + std::string(key.table) + "]");
     return;
   }
-  if (find_type(value.key) != nullptr) {
-    out.error("E202", value.key_at, "unknown table [" + value.key + "]", "write [resource." + value.key + "]");
-    return;
-  }
-  bool const table = value.type == node::kind::table;
-  if (!table) tables.push_back("version");
+  if (!is_table) tables.push_back("version");
   auto const guess = nearest(value.key, tables);
-  std::string note = guess.empty() ? "" : "did you mean " + (table ? "[" + std::string(guess) + "]" : quoted(guess)) + "?  ";
-  out.error(table ? "E202" : "E201", value.key_at,
-            (table ? "unknown table [" + value.key + "]" : "unknown key " + quoted(value.key)), note + "tables: " + forms);
+  std::string note = guess.empty() ? "" : "did you mean " + (is_table ? "[" + std::string(guess) + "]" : quoted(guess)) + "?  ";
+  out.error(is_table ? "E202" : "E201", value.key_at,
+            (is_table ? "unknown table [" + value.key + "]" : "unknown key " + quoted(value.key)), note + "tables: " + forms);
 }
 
 // A chain, or "passthrough".

@@ -1,0 +1,78 @@
+// Every NAME.toml here is loaded, and the whole text of its diagnostics, or else the effective configuration, must be
+// NAME.expected. UPDATE_GOLDEN=1 writes the expected files instead; read the difference before committing it.
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <set>
+#include <sstream>
+#include <string>
+
+#include "config/load.hpp"
+
+namespace gpumem::config {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::string contents(fs::path const& path) {
+  std::ostringstream text;
+  text << std::ifstream(path, std::ios::binary).rdbuf();
+  return text.str();
+}
+
+std::vector<fs::path> files(std::string const& extension) {
+  std::set<fs::path> found;
+  for (auto const& entry : fs::directory_iterator(GPUMEM_GOLDEN_FOLDER)) {
+    if (entry.path().extension() == extension) found.insert(entry.path());
+  }
+  return {found.begin(), found.end()};
+}
+
+std::string result_of(fs::path const& path) {
+  auto const result = load_text(path.filename().string(), contents(path));
+  return result.text(consequence::not_started) + (result.failed() ? "" : result.plan.text);
+}
+
+TEST(config_golden, every_file_says_what_is_expected) {
+  bool const update = std::getenv("UPDATE_GOLDEN") != nullptr;
+  auto const inputs = files(".toml");
+  ASSERT_GT(inputs.size(), 50u);
+  for (auto const& input : inputs) {
+    fs::path expected = input;
+    expected.replace_extension(".expected");
+    std::string const now = result_of(input);
+    if (update) std::ofstream(expected, std::ios::binary) << now;
+    EXPECT_EQ(now, contents(expected)) << input.filename() << " changed; UPDATE_GOLDEN=1 accepts it";
+  }
+}
+
+TEST(config_golden, no_expected_file_is_left_over) {
+  for (auto expected : files(".expected")) EXPECT_TRUE(fs::exists(expected.replace_extension(".toml"))) << expected;
+}
+
+// A message that no golden shows may say anything.
+TEST(config_golden, every_code_of_a_file_is_shown) {
+  std::string all;
+  for (auto const& path : files(".expected")) all += contents(path);
+  for (char const* code :
+       {"E101", "E103", "E104", "E105", "E106", "E107", "E201", "E202", "E203", "E204", "E205", "E206", "E207", "E208", "E209",
+        "E210", "E211", "E213", "E214", "E215", "E220", "E301", "E302", "E303", "E304", "E305", "E306", "E307", "E308", "W501",
+        "W502"}) {
+    EXPECT_NE(all.find("[" + std::string(code) + "]"), all.npos) << code;
+  }
+}
+
+TEST(config_golden, five_mistakes_are_five_positioned_errors) {
+  auto const result = load_text("x.toml", contents(fs::path(GPUMEM_GOLDEN_FOLDER) / "five_mistakes.toml"));
+  ASSERT_EQ(result.diagnostics.size(), 5u);
+  for (std::size_t i = 0; i < 5; ++i) {
+    EXPECT_EQ(result.diagnostics[i].level, severity::error);
+    EXPECT_GT(result.diagnostics[i].at.line, i == 0 ? 0u : result.diagnostics[i - 1].at.line);
+    EXPECT_FALSE(result.diagnostics[i].note.empty());
+  }
+}
+
+}  // namespace
+}  // namespace gpumem::config

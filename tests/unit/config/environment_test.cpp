@@ -1,0 +1,70 @@
+// The variables: what they set, and that neither a misspelt name nor a bad value stays unsaid.
+#include "config/environment.hpp"
+
+#include <gtest/gtest.h>
+
+#include "config/load.hpp"
+
+namespace gpumem::config {
+namespace {
+
+environment with(std::vector<char const*> variables) {
+  variables.push_back(nullptr);
+  return read_environment(variables.data());
+}
+
+TEST(environment, reads_every_variable) {
+  auto const e = with({"PATH=/bin", "GPUMEM_CONFIG=a.toml", "GPUMEM_REPORT=none", "GPUMEM_JSON=r.%p.json",
+                       "GPUMEM_LOG_LEVEL=debug", "GPUMEM_ON_ERROR=passthrough", "GPUMEM_DISABLE=1", "GPUMEM_STATE_DIR=/s",
+                       "GPUMEM_RUN_ID=7"});
+  EXPECT_TRUE(e.diagnostics.empty());
+  EXPECT_EQ(e.config, "a.toml");
+  EXPECT_EQ(e.report, "none");
+  EXPECT_EQ(e.json, "r.%p.json");
+  EXPECT_EQ(e.log_level, "debug");
+  EXPECT_EQ(e.error_policy, on_error::passthrough);
+  EXPECT_TRUE(e.disabled);
+  EXPECT_EQ(e.state_dir, "/s");
+  EXPECT_EQ(e.run_id, "7");
+}
+
+TEST(environment, warns_of_a_misspelt_name_only) {
+  auto const e = with({"GPUMEM_CONFG=a.toml", "GPUMEM_SIMULATED_DEVICES=2", "GPUMEMORY=1", "gpumem_config=1", "GPUMEM_CONFIG"});
+  ASSERT_EQ(e.diagnostics.size(), 1u);
+  EXPECT_EQ(render(e.diagnostics[0]),
+            "gpumem: environment: warning[W510]: \"GPUMEM_CONFG\" is not a variable of gpumem; did you mean GPUMEM_CONFIG?\n");
+  EXPECT_FALSE(e.config);
+}
+
+TEST(environment, a_bad_value_is_an_error) {
+  auto const e = with({"GPUMEM_ON_ERROR=abrt", "GPUMEM_LOG_LEVEL=loud", "GPUMEM_DISABLE=perhaps", "GPUMEM_JSON=%z", "GPUMEM_REPORT="});
+  ASSERT_EQ(e.diagnostics.size(), 5u);
+  for (auto const& item : e.diagnostics) {
+    EXPECT_EQ(item.code, "E511");
+    EXPECT_EQ(item.level, severity::error);
+  }
+  EXPECT_EQ(render(e.diagnostics[0]),
+            "gpumem: environment: error[E511]: GPUMEM_ON_ERROR = \"abrt\" is unknown; did you mean \"abort\"?  known values: "
+            "abort, passthrough\n");
+  auto const result = load(e);
+  EXPECT_TRUE(result.failed());
+  EXPECT_TRUE(result.text(consequence::not_started)
+                  .ends_with("gpumem: 5 errors in the environment; the program was not started\n"));
+}
+
+TEST(environment, disable_takes_the_usual_words) {
+  for (char const* yes : {"GPUMEM_DISABLE=1", "GPUMEM_DISABLE=true", "GPUMEM_DISABLE=yes", "GPUMEM_DISABLE=on"}) {
+    char const* const variables[] = {"A=b", yes, nullptr};
+    EXPECT_TRUE(is_disabled(variables)) << yes;
+    EXPECT_TRUE(with({yes}).disabled) << yes;
+  }
+  for (char const* no : {"GPUMEM_DISABLE=0", "GPUMEM_DISABLE=", "GPUMEM_DISABLE=off", "GPUMEM_DISABLED=1"}) {
+    char const* const variables[] = {no, nullptr};
+    EXPECT_FALSE(is_disabled(variables)) << no;
+    EXPECT_FALSE(with({no}).disabled) << no;
+  }
+  EXPECT_FALSE(is_disabled(nullptr));
+}
+
+}  // namespace
+}  // namespace gpumem::config
