@@ -10,11 +10,11 @@ if [ "$#" -gt 0 ]; then config=(-c "$1"); fi
 scripts/setup.sh
 if python3 tests/gpu/run.py --probe 2>/dev/null; then
   echo "demo: a GPU is here: thrust sorts a million numbers 500 times, unmodified, without gpumem and with it"
-  scripts/build.sh release gpumem gpumem_shim gpu_programs >/dev/null
+  scripts/build.sh release gpumem_preload gpumem_cli gpu_programs >/dev/null
   program=(build/gpu/thrust_sort.static 500)
 else
   echo "demo: no GPU here: the program runs on the simulated CUDA (tests/simulated_cuda)"
-  scripts/build.sh release gpumem gpumem_shim programs_runtime_loop_static simulated_cuda >/dev/null
+  scripts/build.sh release gpumem_preload gpumem_cli programs_runtime_loop_static simulated_cuda >/dev/null
   export LD_LIBRARY_PATH="$PWD/build/simulated${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}"
   program=(build/programs/runtime_loop.static 2000)
 fi
