@@ -141,7 +141,8 @@ void memory::forget(context* owner) {
   machine& m = machine::get();
   for (auto it = blocks_.begin(); it != blocks_.end();) {
     block const gone = it->second;
-    bool const ours = gone.owner == owner && (gone.kind == block_kind::device || gone.kind == block_kind::managed);
+    bool const ours = gone.owner == owner && (gone.kind == block_kind::device || gone.kind == block_kind::managed ||
+                                             gone.kind == block_kind::array);
     if (!ours) {
       ++it;
       continue;

@@ -1,0 +1,235 @@
+// Virtual memory management: physical allocations, address ranges, maps and access.
+// Any thread.
+// Each physical allocation has a memory file of its own, so that its descriptor can go to another process.
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "entry.hpp"
+
+using namespace simulated;
+
+namespace {
+
+struct physical {
+  int file = -1;
+  std::uint64_t bytes = 0;
+  CUmemAllocationProp properties = {};
+  bool counted = false;                            // device memory of this process
+  unsigned references = 1;                         // handles and maps
+};
+
+struct mapping {
+  physical* of = nullptr;
+  std::uint64_t bytes = 0;
+};
+
+struct tables {
+  std::unordered_set<physical*> physicals;
+  std::map<std::uint64_t, std::uint64_t> reserved;
+  std::map<std::uint64_t, mapping> mapped;
+};
+tables& all() {
+  static auto* const one = new tables;
+  return *one;
+}
+
+CUmemGenericAllocationHandle handle(physical* of) { return reinterpret_cast<CUmemGenericAllocationHandle>(of); }
+
+physical* find(CUmemGenericAllocationHandle which) {
+  auto* const found = reinterpret_cast<physical*>(which);
+  return all().physicals.count(found) != 0 ? found : nullptr;
+}
+
+void drop(machine& m, physical* of) {
+  if (--of->references != 0) return;
+  close(of->file);
+  if (of->counted) m.memory_.of(of->properties.location.id).uncharge(of->bytes);
+  all().physicals.erase(of);
+  delete of;
+}
+
+void* address_of(std::uint64_t number) { return reinterpret_cast<void*>(number); }
+
+}  // namespace
+
+SIMULATED_API cuMemGetAllocationGranularity(size_t* out, CUmemAllocationProp const* wanted,
+                                            CUmemAllocationGranularity_flags) {
+  SIMULATED_CALL(after_init);
+  if (out == nullptr || wanted == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  *out = driver_block;
+  return CUDA_SUCCESS;
+}
+
+SIMULATED_API cuMemCreate(CUmemGenericAllocationHandle* out, size_t bytes, CUmemAllocationProp const* wanted,
+                          unsigned long long flags) {
+  SIMULATED_CALL(after_init);
+  if (out == nullptr || wanted == nullptr || flags != 0 || bytes == 0 || bytes % driver_block != 0) {
+    return CUDA_ERROR_INVALID_VALUE;
+  }
+  bool const on_device = wanted->location.type == CU_MEM_LOCATION_TYPE_DEVICE;
+  int const device = wanted->location.id;
+  if (on_device && (device < 0 || device >= m.device_count())) return CUDA_ERROR_INVALID_DEVICE;
+  if (on_device && !m.memory_.of(device).charge(bytes)) return CUDA_ERROR_OUT_OF_MEMORY;
+  int const file = memfd_create("simulated-physical", MFD_CLOEXEC);
+  if (file < 0 || ftruncate(file, static_cast<off_t>(bytes)) != 0) {
+    if (file >= 0) close(file);
+    if (on_device) m.memory_.of(device).uncharge(bytes);
+    return CUDA_ERROR_OUT_OF_MEMORY;
+  }
+  auto* made = new physical{file, bytes, *wanted, on_device, 1};
+  all().physicals.insert(made);
+  *out = handle(made);
+  return CUDA_SUCCESS;
+}
+
+SIMULATED_API cuMemRelease(CUmemGenericAllocationHandle which) {
+  SIMULATED_CALL(after_init);
+  physical* const found = find(which);
+  if (found == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  drop(m, found);
+  return CUDA_SUCCESS;
+}
+
+SIMULATED_API cuMemRetainAllocationHandle(CUmemGenericAllocationHandle* out, void* address) {
+  SIMULATED_CALL(after_init);
+  auto const number = reinterpret_cast<std::uint64_t>(address);
+  auto it = all().mapped.upper_bound(number);
+  if (out == nullptr || it == all().mapped.begin()) return CUDA_ERROR_INVALID_VALUE;
+  --it;
+  if (number >= it->first + it->second.bytes) return CUDA_ERROR_INVALID_VALUE;
+  ++it->second.of->references;
+  *out = handle(it->second.of);
+  return CUDA_SUCCESS;
+}
+
+SIMULATED_API cuMemGetAllocationPropertiesFromHandle(CUmemAllocationProp* out, CUmemGenericAllocationHandle which) {
+  SIMULATED_CALL(after_init);
+  physical const* const found = find(which);
+  if (out == nullptr || found == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  *out = found->properties;
+  return CUDA_SUCCESS;
+}
+
+SIMULATED_API cuMemExportToShareableHandle(void* out, CUmemGenericAllocationHandle which,
+                                           CUmemAllocationHandleType type, unsigned long long flags) {
+  SIMULATED_CALL(after_init);
+  physical const* const found = find(which);
+  if (out == nullptr || found == nullptr || flags != 0) return CUDA_ERROR_INVALID_VALUE;
+  if (type != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR) return CUDA_ERROR_NOT_SUPPORTED;
+  int const file = fcntl(found->file, F_DUPFD_CLOEXEC, 0);
+  if (file < 0) return CUDA_ERROR_OUT_OF_MEMORY;
+  *static_cast<int*>(out) = file;
+  return CUDA_SUCCESS;
+}
+
+SIMULATED_API cuMemImportFromShareableHandle(CUmemGenericAllocationHandle* out, void* shared,
+                                             CUmemAllocationHandleType type) {
+  SIMULATED_CALL(after_init);
+  if (out == nullptr || type != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR) return CUDA_ERROR_INVALID_VALUE;
+  struct stat about = {};
+  int const file = fcntl(static_cast<int>(reinterpret_cast<std::intptr_t>(shared)), F_DUPFD_CLOEXEC, 0);
+  if (file < 0 || fstat(file, &about) != 0) return CUDA_ERROR_INVALID_VALUE;
+  CUmemAllocationProp properties = {};
+  properties.type = CU_MEM_ALLOCATION_TYPE_PINNED;
+  properties.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
+  properties.requestedHandleTypes = type;
+  auto* made = new physical{file, static_cast<std::uint64_t>(about.st_size), properties, false, 1};
+  all().physicals.insert(made);
+  *out = handle(made);
+  return CUDA_SUCCESS;
+}
+
+SIMULATED_API cuMemAddressReserve(CUdeviceptr* out, size_t bytes, size_t alignment, CUdeviceptr, unsigned long long flags) {
+  SIMULATED_CALL(after_init);
+  if (out == nullptr || bytes == 0 || bytes % driver_block != 0 || flags != 0) return CUDA_ERROR_INVALID_VALUE;
+  if (alignment != 0 && (alignment & (alignment - 1)) != 0) return CUDA_ERROR_INVALID_VALUE;
+  std::uint64_t const align = std::max<std::uint64_t>(alignment, driver_block);
+  void* const raw = mmap(nullptr, bytes + align, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (raw == MAP_FAILED) return CUDA_ERROR_OUT_OF_MEMORY;
+  auto const number = reinterpret_cast<std::uint64_t>(raw);
+  std::uint64_t const base = (number + align - 1) / align * align;
+  if (base > number) munmap(raw, base - number);
+  munmap(address_of(base + bytes), number + align - base);
+  all().reserved[base] = bytes;
+  *out = base;
+  return CUDA_SUCCESS;
+}
+
+SIMULATED_API cuMemAddressFree(CUdeviceptr address, size_t bytes) {
+  SIMULATED_CALL(after_init);
+  auto const it = all().reserved.find(address);
+  if (it == all().reserved.end() || it->second != bytes) return CUDA_ERROR_INVALID_VALUE;
+  auto const map = all().mapped.lower_bound(address);
+  if (map != all().mapped.end() && map->first < address + bytes) return CUDA_ERROR_INVALID_VALUE;
+  munmap(address_of(address), bytes);
+  all().reserved.erase(it);
+  return CUDA_SUCCESS;
+}
+
+SIMULATED_API cuMemMap(CUdeviceptr address, size_t bytes, size_t offset, CUmemGenericAllocationHandle which,
+                       unsigned long long flags) {
+  SIMULATED_CALL(after_init);
+  physical* const found = find(which);
+  if (found == nullptr || flags != 0 || offset != 0 || bytes == 0 || bytes > found->bytes) return CUDA_ERROR_INVALID_VALUE;
+  auto range = all().reserved.upper_bound(address);
+  if (range == all().reserved.begin()) return CUDA_ERROR_INVALID_VALUE;
+  --range;
+  if (address + bytes > range->first + range->second) return CUDA_ERROR_INVALID_VALUE;
+  if (m.memory_.find(address) != nullptr || m.memory_.find(address + bytes - 1) != nullptr) {
+    return CUDA_ERROR_INVALID_VALUE;
+  }
+  if (mmap(address_of(address), bytes, PROT_NONE, MAP_SHARED | MAP_FIXED | MAP_NORESERVE, found->file, 0) == MAP_FAILED) {
+    return CUDA_ERROR_OUT_OF_MEMORY;
+  }
+  ++found->references;
+  all().mapped[address] = {found, bytes};
+  block made;
+  made.kind = block_kind::mapping;
+  made.base = made.segment = address;
+  made.bytes = made.span = made.segment_bytes = bytes;
+  made.device = found->properties.location.id;
+  m.memory_.insert(made);
+  return CUDA_SUCCESS;
+}
+
+SIMULATED_API cuMemUnmap(CUdeviceptr address, size_t bytes) {
+  SIMULATED_CALL(after_init);
+  std::uint64_t covered = address;
+  for (auto it = all().mapped.find(address); it != all().mapped.end() && it->first == covered && covered < address + bytes;
+       ++it) {
+    covered += it->second.bytes;
+  }
+  if (covered != address + bytes || bytes == 0) return CUDA_ERROR_INVALID_VALUE;
+  m.checker_.unmapped(address, bytes);
+  m.run_all();                                     // effects still due must not meet an empty range
+  while (true) {
+    auto const it = all().mapped.lower_bound(address);
+    if (it == all().mapped.end() || it->first >= address + bytes) break;
+    mmap(address_of(it->first), it->second.bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED,
+         -1, 0);
+    m.memory_.erase(it->first);
+    drop(m, it->second.of);
+    all().mapped.erase(it);
+  }
+  return CUDA_SUCCESS;
+}
+
+SIMULATED_API cuMemSetAccess(CUdeviceptr address, size_t bytes, CUmemAccessDesc const* access, size_t count) {
+  SIMULATED_CALL(after_init);
+  if (access == nullptr || count == 0 || m.memory_.find(address) == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  int rights = PROT_NONE;
+  for (std::size_t i = 0; i < count; ++i) {
+    if (access[i].flags == CU_MEM_ACCESS_FLAGS_PROT_READWRITE) rights = PROT_READ | PROT_WRITE;
+    if (access[i].flags == CU_MEM_ACCESS_FLAGS_PROT_READ && rights == PROT_NONE) rights = PROT_READ;
+  }
+  return mprotect(address_of(address), bytes, rights) == 0 ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+}
+
+SIMULATED_API cuMemGetAccess(unsigned long long* flags, CUmemLocation const* location, CUdeviceptr address) {
+  SIMULATED_CALL(after_init);
+  if (flags == nullptr || location == nullptr || m.memory_.find(address) == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  *flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
+  return CUDA_SUCCESS;
+}

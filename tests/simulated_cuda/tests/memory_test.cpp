@@ -1,0 +1,120 @@
+// Virtual memory management, managed memory, arrays and pools.
+#include <cstring>
+
+#include "fixture.hpp"
+
+using memory_kinds = simulated_test;
+
+namespace {
+
+size_t free_bytes() {
+  size_t available = 0;
+  cuMemGetInfo(&available, nullptr);
+  return available;
+}
+
+}  // namespace
+
+TEST_F(memory_kinds, create_map_use_unmap) {
+  constexpr size_t bytes = 4u << 20;
+  CUmemAllocationProp wanted = {};
+  wanted.type = CU_MEM_ALLOCATION_TYPE_PINNED;
+  wanted.location = {CU_MEM_LOCATION_TYPE_DEVICE, {0}};
+  CUmemGenericAllocationHandle handle = 0, retained = 0;
+  CUdeviceptr range = 0;
+  size_t const before = free_bytes();
+  EXPECT_EQ(cuMemCreate(&handle, 1000, &wanted, 0), CUDA_ERROR_INVALID_VALUE);
+  ASSERT_EQ(cuMemCreate(&handle, bytes, &wanted, 0), CUDA_SUCCESS);
+  EXPECT_EQ(before - free_bytes(), bytes);
+  ASSERT_EQ(cuMemAddressReserve(&range, 256ull << 30, 0, 0, 0), CUDA_SUCCESS);
+  ASSERT_EQ(cuMemMap(range + bytes, bytes, 0, handle, 0), CUDA_SUCCESS);
+  CUmemAccessDesc const access = {wanted.location, CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
+  ASSERT_EQ(cuMemSetAccess(range + bytes, bytes, &access, 1), CUDA_SUCCESS);
+  EXPECT_EQ(cuMemsetD8(range + bytes, 3, bytes), CUDA_SUCCESS);
+  unsigned char seen = 0;
+  EXPECT_EQ(cuMemcpyDtoH(&seen, range + bytes + 77, 1), CUDA_SUCCESS);
+  EXPECT_EQ(seen, 3);
+  ASSERT_EQ(cuMemRetainAllocationHandle(&retained, reinterpret_cast<void*>(range + bytes + 5)), CUDA_SUCCESS);
+  EXPECT_EQ(retained, handle);
+  EXPECT_EQ(cuMemRelease(handle), CUDA_SUCCESS);
+  EXPECT_EQ(cuMemRelease(handle), CUDA_SUCCESS);
+  EXPECT_EQ(cuMemAddressFree(range, 256ull << 30), CUDA_ERROR_INVALID_VALUE) << "still mapped";
+  EXPECT_EQ(cuMemUnmap(range + bytes, bytes), CUDA_SUCCESS);
+  EXPECT_EQ(free_bytes(), before);
+  EXPECT_EQ(cuMemAddressFree(range, 256ull << 30), CUDA_SUCCESS);
+  EXPECT_EQ(cuMemRelease(handle), CUDA_ERROR_INVALID_VALUE);
+  EXPECT_EQ(simulatedHazardCount(), 0u);
+}
+
+TEST_F(memory_kinds, unmapping_under_work_is_a_hazard) {
+  constexpr size_t bytes = 2u << 20;
+  CUmemAllocationProp wanted = {};
+  wanted.type = CU_MEM_ALLOCATION_TYPE_PINNED;
+  wanted.location = {CU_MEM_LOCATION_TYPE_DEVICE, {0}};
+  CUmemGenericAllocationHandle handle = 0;
+  CUdeviceptr range = 0;
+  ASSERT_EQ(cuMemCreate(&handle, bytes, &wanted, 0), CUDA_SUCCESS);
+  ASSERT_EQ(cuMemAddressReserve(&range, bytes, 0, 0, 0), CUDA_SUCCESS);
+  ASSERT_EQ(cuMemMap(range, bytes, 0, handle, 0), CUDA_SUCCESS);
+  simulatedNoteAllocate(range, 4096, nullptr);
+  kernel(s, range, 4096, 1'000'000);
+  simulatedNoteFree(range, nullptr);
+  EXPECT_EQ(cuMemUnmap(range, bytes), CUDA_SUCCESS);
+  EXPECT_EQ(simulatedHazardCount(), 1u);
+  cuMemRelease(handle);
+  cuMemAddressFree(range, bytes);
+}
+
+TEST_F(memory_kinds, arrays_and_managed_memory_count_and_come_back) {
+  size_t const before = free_bytes();
+  CUarray array = nullptr;
+  CUdeviceptr managed = 0;
+  CUDA_ARRAY_DESCRIPTOR const wanted = {1024, 1024, CU_AD_FORMAT_FLOAT, 1};
+  ASSERT_EQ(cuArrayCreate(&array, &wanted), CUDA_SUCCESS);
+  EXPECT_EQ(before - free_bytes(), 4u << 20);
+  ASSERT_EQ(cuMemAllocManaged(&managed, 4096, CU_MEM_ATTACH_GLOBAL), CUDA_SUCCESS);
+  *reinterpret_cast<int*>(managed) = 5;
+  EXPECT_EQ(cuMemFree(managed), CUDA_SUCCESS);
+  EXPECT_EQ(cuArrayDestroy(array), CUDA_SUCCESS);
+  EXPECT_EQ(free_bytes(), before);
+}
+
+TEST_F(memory_kinds, pool_keeps_to_its_threshold_at_a_synchronisation) {
+  CUmemPoolProps wanted = {};
+  wanted.allocType = CU_MEM_ALLOCATION_TYPE_PINNED;
+  wanted.location = {CU_MEM_LOCATION_TYPE_DEVICE, {0}};
+  CUmemoryPool pool = nullptr;
+  CUdeviceptr p = 0;
+  cuuint64_t value = ~cuuint64_t{0};
+  ASSERT_EQ(cuMemPoolCreate(&pool, &wanted), CUDA_SUCCESS);
+  ASSERT_EQ(cuMemPoolSetAttribute(pool, CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, &value), CUDA_SUCCESS);
+  ASSERT_EQ(cuMemAllocFromPoolAsync(&p, 1u << 20, pool, s), CUDA_SUCCESS);
+  ASSERT_EQ(cuMemFreeAsync(p, s), CUDA_SUCCESS);
+  cuStreamSynchronize(s);
+  cuMemPoolGetAttribute(pool, CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT, &value);
+  EXPECT_GT(value, 0u);
+  cuuint64_t zero = 0;
+  cuMemPoolSetAttribute(pool, CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, &zero);
+  cuStreamSynchronize(s);
+  cuMemPoolGetAttribute(pool, CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT, &value);
+  EXPECT_EQ(value, 0u);
+  EXPECT_EQ(cuMemPoolDestroy(pool), CUDA_SUCCESS);
+}
+
+TEST_F(memory_kinds, pool_waits_on_the_device_rather_than_fail) {
+  size_t const most = free_bytes() / 4 * 3;
+  CUdeviceptr p = 0, q = 0;
+  ASSERT_EQ(cuMemAllocAsync(&p, most, s), CUDA_SUCCESS);
+  simulatedNoteAllocate(p, most, s);
+  kernel(s, p, most, 1'000'000);
+  simulatedNoteFree(p, s);
+  ASSERT_EQ(cuMemFreeAsync(p, s), CUDA_SUCCESS);
+  ASSERT_EQ(cuMemAllocAsync(&q, most, t), CUDA_SUCCESS);
+  simulatedNoteAllocate(q, most, t);
+  kernel(t, q, most);
+  EXPECT_EQ(simulatedHazardCount(), 0u);
+  EXPECT_EQ(cuStreamQuery(t), CUDA_ERROR_NOT_READY);
+  simulatedNoteFree(q, t);
+  cuMemFreeAsync(q, t);
+  cuStreamSynchronize(t);
+}
