@@ -1,5 +1,6 @@
 // Reads bins; see bins_reader.hpp. One thread, once a load.
-// Bins out of order are an error, not sorted in silence: the file would then read as something it does not do.
+// Bins out of order are an error, not sorted in silence: the file would then read as something it does not
+// do.
 #include "config/bins_reader.hpp"
 
 #include "config/resource_reader.hpp"
@@ -13,11 +14,14 @@ namespace {
 constexpr key_info max_key{"resource.binning", "max", value_kind::size, "required", "", 1, 0, ""};
 constexpr char const* bin_example = "write { max = \"1 KiB\" } or { max = \"1 KiB\", to = \"small\" }";
 
-std::string shown(std::uint64_t bytes) { return std::string(base::print_exact_bytes(bytes).view()); }
+std::string shown(std::uint64_t bytes) {
+  return std::string(base::print_exact_bytes(bytes).view());
+}
 
 std::optional<bin> read_bin(node const& value, findings& out) {
   if (value.type != node::kind::table) {
-    out.error("E203", value.at, "a bin must be a table, not " + std::string(kind_name(value.type)), bin_example);
+    out.error("E203", value.at, "a bin must be a table, not " + std::string(kind_name(value.type)),
+              bin_example);
     return std::nullopt;
   }
   bin result;
@@ -30,7 +34,8 @@ std::optional<bin> read_bin(node const& value, findings& out) {
     } else if (child.key == "to" && child.type == node::kind::string) {
       result.to = child.text;
     } else if (child.key == "to") {
-      out.error("E203", child.at, "to must be a string, not " + std::string(kind_name(child.type)), bin_example);
+      out.error("E203", child.at, "to must be a string, not " + std::string(kind_name(child.type)),
+                bin_example);
       good = false;
     } else {
       unknown_key(child, "a bin", {"max", "to"}, out);
@@ -88,10 +93,12 @@ std::optional<option> read_bins(node const& value, std::string const& where, dra
 
 void expand_exponents(resource_plan& resource, std::string const& where, draft const& all, findings& out) {
   auto const was_set = [&](std::string const& key) {
-    return all.places.contains(where + "." + key) || all.places.contains("resource." + resource.name + "." + key);
+    return all.places.contains(where + "." + key) ||
+           all.places.contains("resource." + resource.name + "." + key);
   };
   auto const at = [&](std::string const& key) {
-    return all.where(where + "." + key, "resource." + resource.name + "." + key, where, "resource." + resource.name);
+    return all.where(where + "." + key, "resource." + resource.name + "." + key, where,
+                     "resource." + resource.name);
   };
   auto const low = resource.options.find("min_size_exponent");
   auto const high = resource.options.find("max_size_exponent");
@@ -99,14 +106,17 @@ void expand_exponents(resource_plan& resource, std::string const& where, draft c
   bool const has_high = high != resource.options.end();
   if (resource.options.contains("bins")) {
     if (has_low || has_high) {
-      exponents_error(resource, at(has_low ? "min_size_exponent" : "max_size_exponent"), "has bins and exponents", out);
+      exponents_error(resource, at(has_low ? "min_size_exponent" : "max_size_exponent"),
+                      "has bins and exponents", out);
     }
     return;
   }
   if (!has_low || !has_high) {
     bool const said = was_set("bins") || (!has_low && was_set("min_size_exponent")) ||
                       (!has_high && was_set("max_size_exponent"));
-    char const* const what = has_low ? "has no max_size_exponent" : has_high ? "has no min_size_exponent" : "has no bins";
+    char const* const what = has_low    ? "has no max_size_exponent"
+                             : has_high ? "has no min_size_exponent"
+                                        : "has no bins";
     if (!said) exponents_error(resource, at("bins"), what, out);
     return;
   }

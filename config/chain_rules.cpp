@@ -15,9 +15,9 @@ namespace {
 
 // One route under its name, with what its rules need.
 struct chain_view {
-  std::string name;                                // "device"
+  std::string name;  // "device"
   route_plan const& route;
-  int device;                                      // -1: those without values of their own
+  int device;  // -1: those without values of their own
   draft const& all;
   findings& out;
 
@@ -74,7 +74,8 @@ class cycle_search {
     way_.push_back(id);
     auto const& chain = view_.route.chain;
     auto const self = std::find(chain.begin(), chain.end(), id);
-    std::size_t const below = self == chain.end() ? depth + 1 : static_cast<std::size_t>(self - chain.begin()) + 1;
+    std::size_t const below =
+        self == chain.end() ? depth + 1 : static_cast<std::size_t>(self - chain.begin()) + 1;
     if (resource != nullptr && resource->type == "binning") {
       auto const* const bins = bins_of(*resource);
       for (std::size_t i = 0; bins != nullptr && i < bins->size(); ++i) {
@@ -82,8 +83,10 @@ class cycle_search {
         place const entry = bin_place(view_.all, view_.device, id, i);
         visit((*bins)[i].to, below - 1, entry);
         type_info const* const target = view_.type((*bins)[i].to);
-        if (target == nullptr || target->part != role::driver || holds_word(target->routes, view_.name)) continue;
-        view_.out.error("E307", entry, quoted((*bins)[i].to) + " cannot serve " + view_.where(), drivers_of(view_.name));
+        if (target == nullptr || target->part != role::driver || holds_word(target->routes, view_.name))
+          continue;
+        view_.out.error("E307", entry, quoted((*bins)[i].to) + " cannot serve " + view_.where(),
+                        drivers_of(view_.name));
       }
     }
     // A driver's upstream is the device, whatever stands after it by mistake.
@@ -110,15 +113,18 @@ void check_order(chain_view const& view) {
     if (driver && !last) {
       misplaced = true;
       view.out.error("E303", view.at(i), quoted(chain[i]) + " is a driver and must be the last of its chain",
-                     chain.back() == chain[i] ? "it is the last already: remove it here"
-                                              : "move it behind " + quoted(chain.back()) + ", or remove what follows it");
+                     chain.back() == chain[i]
+                         ? "it is the last already: remove it here"
+                         : "move it behind " + quoted(chain.back()) + ", or remove what follows it");
     }
     if (!driver && last && !misplaced) {
-      view.out.error("E304", view.at(i), quoted(chain[i]) + " needs a resource after it, where its memory comes from",
+      view.out.error("E304", view.at(i),
+                     quoted(chain[i]) + " needs a resource after it, where its memory comes from",
                      drivers_of(view.name));
     }
     if (driver && last && !holds_word(type->routes, view.name)) {
-      view.out.error("E307", view.at(i), quoted(chain[i]) + " cannot serve " + view.where(), drivers_of(view.name));
+      view.out.error("E307", view.at(i), quoted(chain[i]) + " cannot serve " + view.where(),
+                     drivers_of(view.name));
     }
     if (driver && last && view.name == "host" && chain.size() > 1 && type->name == "pinned_host") {
       view.out.error("E308", view.at(0), "a resource over \"pinned_host\" is not in this version",
@@ -133,8 +139,8 @@ void check_order(chain_view const& view) {
   }
 }
 
-void check_bin_fits(bin const& entry, resource_plan const* target, place at, draft const& all, std::string const& where,
-                    findings& out) {
+void check_bin_fits(bin const& entry, resource_plan const* target, place at, draft const& all,
+                    std::string const& where, findings& out) {
   if (target == nullptr || target->type != "fixed_size") return;
   auto const block = target->options.find("block_size");
   if (block == target->options.end()) return;
@@ -143,8 +149,9 @@ void check_bin_fits(bin const& entry, resource_plan const* target, place at, dra
   place const defined = all.where(where + entry.to + ".block_size", "resource." + entry.to + ".block_size");
   auto const shown = [](std::uint64_t bytes) { return std::string(base::print_exact_bytes(bytes).view()); };
   out.error("E305", at,
-            "bin of up to " + shown(entry.max) + " goes to " + quoted(entry.to) + ", whose blocks are " + shown(size->bytes) +
-                " (" + std::to_string(defined.line) + ":" + std::to_string(defined.column) + ")",
+            "bin of up to " + shown(entry.max) + " goes to " + quoted(entry.to) + ", whose blocks are " +
+                shown(size->bytes) + " (" + std::to_string(defined.line) + ":" +
+                std::to_string(defined.column) + ")",
             "set its block_size to " + quoted(shown(entry.max)) + ", or leave `to` out");
 }
 
@@ -165,8 +172,8 @@ void check_bins(resource_plan const& binning, int device, draft const& all, find
   std::string const number = "device." + std::to_string(device) + ".";
   for (std::size_t i = 0; bins != nullptr && i < bins->size(); ++i) {
     if ((*bins)[i].to.empty()) continue;
-    check_bin_fits((*bins)[i], all.result.find((*bins)[i].to, device), bin_place(all, device, binning.name, i), all, number,
-                   out);
+    check_bin_fits((*bins)[i], all.result.find((*bins)[i].to, device),
+                   bin_place(all, device, binning.name, i), all, number, out);
   }
 }
 
@@ -189,9 +196,10 @@ void check_unused(draft const& all, findings& out) {
   for (auto const& [name, resource] : all.result.resources) {
     if (used.contains(name)) continue;
     bool const declared = all.declared.contains(name);
-    out.warning("W501", all.where("resource." + name),
-                declared ? "[resource." + name + "] is used by no route" : quoted(name) + " is used by no route",
-                "name it in a chain of [route], or remove it");
+    out.warning(
+        "W501", all.where("resource." + name),
+        declared ? "[resource." + name + "] is used by no route" : quoted(name) + " is used by no route",
+        "name it in a chain of [route], or remove it");
   }
 }
 
@@ -199,7 +207,7 @@ void check_unused(draft const& all, findings& out) {
 
 void check_chains(draft& all, findings& out) {
   plan const& result = all.result;
-  std::vector<std::string> names;                  // a copy: resolving adds resources
+  std::vector<std::string> names;  // a copy: resolving adds resources
   for (auto const& [name, resource] : result.resources) names.push_back(name);
   std::vector<int> devices{-1};
   for (auto const& [number, overrides] : result.devices) devices.push_back(number);
@@ -208,7 +216,8 @@ void check_chains(draft& all, findings& out) {
     for (auto const& name : names) resolve_bins(all, *result.find(name, device), device, out);
   }
   for (int device : devices) {
-    for (auto const& [name, resource] : result.resources) check_bins(*result.find(name, device), device, all, out);
+    for (auto const& [name, resource] : result.resources)
+      check_bins(*result.find(name, device), device, all, out);
     for (auto const& [name, route] : {std::pair<char const*, route_plan const*>{"device", &result.device},
                                       {"managed", &result.managed},
                                       {"host", &result.host}}) {

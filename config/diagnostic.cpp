@@ -1,5 +1,6 @@
 // Renders diagnostics in the form of compilers, which editors know how to jump to; see diagnostic.hpp.
-// Called once, when a configuration was loaded; one thread. The text of a file is untrusted: it is never printed raw.
+// Called once, when a configuration was loaded; one thread. The text of a file is untrusted: it is never
+// printed raw.
 #include "config/diagnostic.hpp"
 
 #include <algorithm>
@@ -10,7 +11,7 @@
 namespace gpumem::config {
 namespace {
 
-constexpr std::size_t widest = 160;                // code points of a source line that are shown
+constexpr std::size_t widest = 160;  // code points of a source line that are shown
 
 std::string_view line_of(std::string_view text, std::uint32_t line) noexcept {
   for (std::uint32_t i = 1; i < line; ++i) {
@@ -23,17 +24,21 @@ std::string_view line_of(std::string_view text, std::uint32_t line) noexcept {
   return text;
 }
 
-// One text for each code point, with tabs as spaces, and '?' for control characters (those above 0x7F too: terminals
-// obey them) and for bytes that are no UTF-8; so carets stand right.
+// One text for each code point, with tabs as spaces, and '?' for control characters (those above 0x7F too:
+// terminals obey them) and for bytes that are no UTF-8; so carets stand right.
 std::vector<std::string_view> visible_code_points(std::string_view line) {
   std::vector<std::string_view> result;
   while (!line.empty()) {
     std::size_t const size = utf8_sequence(line);
     auto const first = static_cast<unsigned char>(line.front());
-    bool const control = first < 0x20 || first == 0x7F || (first == 0xC2 && static_cast<unsigned char>(line[1]) < 0xA0);
-    if (first == '\t') result.push_back(" ");
-    else if (size == 0 || control) result.push_back("?");
-    else result.push_back(line.substr(0, size));
+    bool const control =
+        first < 0x20 || first == 0x7F || (first == 0xC2 && static_cast<unsigned char>(line[1]) < 0xA0);
+    if (first == '\t')
+      result.push_back(" ");
+    else if (size == 0 || control)
+      result.push_back("?");
+    else
+      result.push_back(line.substr(0, size));
     line.remove_prefix(size == 0 ? 1 : size);
   }
   return result;
@@ -81,13 +86,15 @@ std::string findings::position(place at) const {
 }
 
 bool findings::has_errors() const noexcept {
-  return std::any_of(list_.begin(), list_.end(), [](auto const& item) { return item.level == severity::error; });
+  return std::any_of(list_.begin(), list_.end(),
+                     [](auto const& item) { return item.level == severity::error; });
 }
 
 void findings::add(severity level, char const* code, place at, std::string text, std::string note) {
   // Per-device views repeat the rules; what they find twice is said once.
   for (auto const& item : list_) {
-    if (item.code == code && item.at.line == at.line && item.at.column == at.column && item.text == text) return;
+    if (item.code == code && item.at.line == at.line && item.at.column == at.column && item.text == text)
+      return;
   }
   list_.push_back({level, code, file_, at, std::move(text), std::move(note),
                    std::string(at.line == 0 ? std::string_view() : line_of(text_, at.line))});

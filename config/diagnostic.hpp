@@ -1,5 +1,6 @@
-// Errors and warnings of a configuration, as values: collected by every reader and rule, rendered once, all together.
-// Used while a configuration is loaded and by `gpumem check`; one thread. Nothing here ends the program or prints.
+// Errors and warnings of a configuration, as values: collected by every reader and rule, rendered once, all
+// together. Used while a configuration is loaded and by `gpumem check`; one thread. Nothing here ends the
+// program or prints.
 #pragma once
 
 #include <cstdint>
@@ -15,11 +16,11 @@ enum class severity : std::uint8_t { error, warning };
 
 struct diagnostic {
   severity level = severity::error;
-  std::string code;                                // "E301"
-  std::string file;                                // as the user named it; "gpumem: environment" for variables
-  place at;                                        // line 0: the file as a whole
-  std::string text;                                // what is wrong, with the value and the limit
-  std::string note;                                // the remedy
+  std::string code;  // "E301"
+  std::string file;  // as the user named it; "gpumem: environment" for variables
+  place at;          // line 0: the file as a whole
+  std::string text;  // what is wrong, with the value and the limit
+  std::string note;  // the remedy
   std::string source_line;
 };
 
@@ -45,7 +46,7 @@ class findings {
   void add(severity level, char const* code, place at, std::string text, std::string note);
 
   std::string file_;
-  std::string_view text_;                          // outlives this object: the caller owns the file's text
+  std::string_view text_;  // outlives this object: the caller owns the file's text
   std::vector<diagnostic> list_;
 };
 

@@ -1,5 +1,6 @@
-// A parsed file as plain values with positions: what toml_reader hands on, without any type of the TOML library.
-// Read by the readers of tables and values; lives on one thread, only while a configuration is loaded.
+// A parsed file as plain values with positions: what toml_reader hands on, without any type of the TOML
+// library. Read by the readers of tables and values; lives on one thread, only while a configuration is
+// loaded.
 #pragma once
 
 #include <cstdint>
@@ -19,13 +20,13 @@ struct place {
 struct node {
   enum class kind : std::uint8_t { table, array, string, integer, floating, boolean, date_time };
 
-  std::string key;                                 // empty in arrays and at the root
+  std::string key;  // empty in arrays and at the root
   place key_at;
   place at;
   kind type = kind::table;
-  std::string text;                                // string
+  std::string text;  // string
   std::int64_t integer = 0;
-  std::vector<node> children;                      // of tables in the order of their keys' positions, of arrays in order
+  std::vector<node> children;  // of tables in the order of their keys' positions, of arrays in order
 
   node const* find(std::string_view name) const noexcept {
     for (auto const& child : children) {

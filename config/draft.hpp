@@ -1,5 +1,5 @@
-// A plan in the making: the values read so far, and where each of them stands in the file, so that a rule which looks
-// at several values can point at one. Lives on one thread, only while a configuration is loaded.
+// A plan in the making: the values read so far, and where each of them stands in the file, so that a rule
+// which looks at several values can point at one. Lives on one thread, only while a configuration is loaded.
 #pragma once
 
 #include <map>
@@ -13,10 +13,10 @@ namespace gpumem::config {
 
 struct draft {
   plan result;
-  std::set<std::string> broken;                    // resources whose type is unknown: said once, then no rule looks at them
-  std::set<std::string> declared;                  // resources with a table of their own
-  // "resource.pool" the table, "resource.pool.growth" a value, "device.1.pool.growth", "route.device" a chain,
-  // "route.device.0" a name in it, "resource.binning.bins.0" a bin.
+  std::set<std::string> broken;    // resources whose type is unknown: said once, then no rule looks at them
+  std::set<std::string> declared;  // resources with a table of their own
+  // "resource.pool" the table, "resource.pool.growth" a value, "device.1.pool.growth", "route.device" a
+  // chain, "route.device.0" a name in it, "resource.binning.bins.0" a bin.
   std::map<std::string, place> places;
 
   // Of the first key that has a place.

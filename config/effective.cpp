@@ -64,7 +64,8 @@ origin origin_of(plan const& from, std::string const& key) {
   return found == from.origins.end() ? origin{} : found->second;
 }
 
-void write_options(std::string& out, resource_plan const& resource, resource_plan const* base, std::string const& prefix) {
+void write_options(std::string& out, resource_plan const& resource, resource_plan const* base,
+                   std::string const& prefix) {
   for (auto const* key : keys_of("resource." + resource.type)) {
     std::string const name(key->name);
     auto const value = resource.options.find(name);
@@ -102,7 +103,8 @@ std::string effective_text(plan const& effective) {
   line(out, effective.free == free_mode::deferred ? "free = \"deferred\"" : "free = \"synchronize\"",
        origin_of(effective, "behavior.free"));
   line(out,
-       effective.error_policy == on_error::abort ? "on_config_error = \"abort\"" : "on_config_error = \"passthrough\"",
+       effective.error_policy == on_error::abort ? "on_config_error = \"abort\""
+                                                 : "on_config_error = \"passthrough\"",
        origin_of(effective, "behavior.on_config_error"));
   out += "\n[report]\n";
   line(out, "text = " + toml_string(effective.report_text), origin_of(effective, "report.text"));

@@ -1,5 +1,5 @@
-// The configuration in effect as TOML, each value with its origin: for the report, `gpumem check` and bug reports.
-// Called once a load; pure. The text is itself a valid file that means the same.
+// The configuration in effect as TOML, each value with its origin: for the report, `gpumem check` and bug
+// reports. Called once a load; pure. The text is itself a valid file that means the same.
 #pragma once
 
 #include <string>

@@ -22,8 +22,12 @@ bool is_one_of(std::string_view value, std::initializer_list<std::string_view> w
   }
   return false;
 }
-bool is_yes(std::string_view value) noexcept { return is_one_of(value, {"1", "true", "yes", "on"}); }
-bool is_no(std::string_view value) noexcept { return is_one_of(value, {"", "0", "false", "no", "off"}); }
+bool is_yes(std::string_view value) noexcept {
+  return is_one_of(value, {"1", "true", "yes", "on"});
+}
+bool is_no(std::string_view value) noexcept {
+  return is_one_of(value, {"", "0", "false", "no", "off"});
+}
 
 void unknown_variable(environment& to, std::string_view name) {
   std::vector<std::string_view> names;

@@ -73,7 +73,8 @@ load_result guarded(std::string const& name, Steps steps) noexcept {
     steps(result);
     finish(result);
   } catch (std::exception const& problem) {
-    result.diagnostics.push_back({severity::error, "E005", name, {}, std::string("cannot be read: ") + problem.what(), {}, {}});
+    result.diagnostics.push_back(
+        {severity::error, "E005", name, {}, std::string("cannot be read: ") + problem.what(), {}, {}});
   }
   return result;
 }
@@ -89,7 +90,9 @@ std::string load_result::text(consequence outcome) const {
   return render(diagnostics, plan.path, outcome);
 }
 
-std::string_view default_text() noexcept { return built_in; }
+std::string_view default_text() noexcept {
+  return built_in;
+}
 
 load_result load_text(std::string const& name, std::string_view text) noexcept {
   return guarded(name, [&](load_result& result) {

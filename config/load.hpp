@@ -1,6 +1,6 @@
 // The one door to the configuration: file and environment in, plan and diagnostics out.
-// Called once at the first CUDA call, and by `gpumem check` and `gpumem run`; one thread. Nothing is thrown, printed or
-// ended here: what an error means is the caller's to decide (plan.error_policy, valid even then).
+// Called once at the first CUDA call, and by `gpumem check` and `gpumem run`; one thread. Nothing is thrown,
+// printed or ended here: what an error means is the caller's to decide (plan.error_policy, valid even then).
 #pragma once
 
 #include <string>
@@ -14,8 +14,8 @@
 namespace gpumem::config {
 
 struct load_result {
-  config::plan plan;                               // to be used only if there are no errors
-  std::vector<diagnostic> diagnostics;             // sorted
+  config::plan plan;                    // to be used only if there are no errors
+  std::vector<diagnostic> diagnostics;  // sorted
 
   bool failed() const noexcept;
   // All of it for people, with the closing line; empty if there is nothing to say.

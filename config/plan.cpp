@@ -8,7 +8,7 @@ namespace gpumem::config {
 std::uint64_t size_value::resolve(std::uint64_t free_bytes, std::uint64_t total_bytes) const noexcept {
   if (kind == unit::bytes) return bytes;
   // In integers: a double loses bytes of a size above 2^53.
-  constexpr unsigned parts = 10'000;               // of a percent; as many as can be written
+  constexpr unsigned parts = 10'000;  // of a percent; as many as can be written
   auto const share = static_cast<unsigned __int128>(std::llround(percent * parts));
   std::uint64_t const whole = kind == unit::percent_of_free ? free_bytes : total_bytes;
   return static_cast<std::uint64_t>(whole * share / (100ULL * parts));
@@ -16,7 +16,8 @@ std::uint64_t size_value::resolve(std::uint64_t free_bytes, std::uint64_t total_
 
 resource_plan const* plan::find(std::string const& name, int device_number) const {
   if (auto const overrides = devices.find(device_number); overrides != devices.end()) {
-    if (auto const found = overrides->second.find(name); found != overrides->second.end()) return &found->second;
+    if (auto const found = overrides->second.find(name); found != overrides->second.end())
+      return &found->second;
   }
   auto const found = resources.find(name);
   return found == resources.end() ? nullptr : &found->second;

@@ -9,7 +9,9 @@
 namespace gpumem::config {
 namespace {
 
-std::string code(std::string_view text) { return "`" + std::string(text) + "`"; }
+std::string code(std::string_view text) {
+  return "`" + std::string(text) + "`";
+}
 
 std::string codes(std::string_view words) {
   std::string result;
@@ -20,24 +22,40 @@ std::string codes(std::string_view words) {
 std::string values_of(key_info const& key) {
   std::string text;
   switch (key.kind) {
-    case value_kind::size: text = "size"; break;
-    case value_kind::device_size: text = "size or percentage"; break;
+    case value_kind::size:
+      text = "size";
+      break;
+    case value_kind::device_size:
+      text = "size or percentage";
+      break;
     case value_kind::integer:
-      return std::to_string(key.lowest) + (key.lowest == key.highest ? "" : " to " + std::to_string(key.highest));
-    case value_kind::choice: return codes(key.words);
-    case value_kind::pattern: text = "file name with placeholders"; break;
-    case value_kind::chain: text = "array of resource names"; break;
-    case value_kind::bins: return "array of tables";
+      return std::to_string(key.lowest) +
+             (key.lowest == key.highest ? "" : " to " + std::to_string(key.highest));
+    case value_kind::choice:
+      return codes(key.words);
+    case value_kind::pattern:
+      text = "file name with placeholders";
+      break;
+    case value_kind::chain:
+      text = "array of resource names";
+      break;
+    case value_kind::bins:
+      return "array of tables";
   }
-  if (key.lowest > 0) text += ", at least " + std::string(base::print_exact_bytes(static_cast<std::uint64_t>(key.lowest)).view());
+  if (key.lowest > 0)
+    text +=
+        ", at least " + std::string(base::print_exact_bytes(static_cast<std::uint64_t>(key.lowest)).view());
   return key.words.empty() ? text : text + ", or " + codes(key.words);
 }
 
 void write_keys(std::string& out, std::string_view table) {
   out += "| key | values | default | meaning |\n|---|---|---|---|\n";
   for (auto const* key : keys_of(table)) {
-    std::string const preset = key->preset.empty() ? "none" : key->required() ? "required" : code(key->preset);
-    out += "| " + code(key->name) + " | " + values_of(*key) + " | " + preset + " | " + std::string(key->meaning) + " |\n";
+    std::string const preset = key->preset.empty() ? "none"
+                               : key->required()   ? "required"
+                                                   : code(key->preset);
+    out += "| " + code(key->name) + " | " + values_of(*key) + " | " + preset + " | " +
+           std::string(key->meaning) + " |\n";
   }
   out += "\n";
 }
@@ -51,9 +69,12 @@ void write_later(std::string& out, std::string_view what, std::span<named_meanin
 constexpr std::string_view head =
     "# Configuration reference\n\n"
     "Generated from `schema.def` by the target `config_reference`; do not edit.\n\n"
-    "Sizes: `\"512 MiB\"` (KiB, MiB, GiB, TiB: powers of 1024), `\"70 GB\"` (kB, MB, GB, TB: powers of 1000), or an\n"
-    "integer of bytes. Percentages: `\"50 % of free\"` or `\"90 % of total\"` of the device's memory at first use.\n"
-    "File names: `%e` program, `%p` process id, `%h` host, `%r` MPI rank, `%x` exec/fork number, `%q{VAR}` a variable,\n"
+    "Sizes: `\"512 MiB\"` (KiB, MiB, GiB, TiB: powers of 1024), `\"70 GB\"` (kB, MB, GB, TB: powers of "
+    "1000), or an\n"
+    "integer of bytes. Percentages: `\"50 % of free\"` or `\"90 % of total\"` of the device's memory at "
+    "first use.\n"
+    "File names: `%e` program, `%p` process id, `%h` host, `%r` MPI rank, `%x` exec/fork number, `%q{VAR}` a "
+    "variable,\n"
     "`%%` a percent sign.\n\n";
 
 }  // namespace
@@ -78,8 +99,8 @@ std::string reference_text() {
   }
   out += "## Environment\n\n| variable | values | meaning |\n|---|---|---|\n";
   for (auto const& variable : all_variables()) {
-    out += "| " + code(variable.name) + " | " + (variable.words.empty() ? "text" : codes(variable.words)) + " | " +
-           std::string(variable.meaning) + " |\n";
+    out += "| " + code(variable.name) + " | " + (variable.words.empty() ? "text" : codes(variable.words)) +
+           " | " + std::string(variable.meaning) + " |\n";
   }
   out += "\nOrder: a variable over the file over the default.\n\n## Not in this version\n\n";
   write_later(out, "table", coming_tables());

@@ -1,5 +1,6 @@
 // Names, types and options of resources; see resource_reader.hpp. One thread, once a load.
-// A resource whose type is unknown is reported once and kept as broken, so that it causes no further messages.
+// A resource whose type is unknown is reported once and kept as broken, so that it causes no further
+// messages.
 #include "config/resource_reader.hpp"
 
 #include "config/bins_reader.hpp"
@@ -10,9 +11,11 @@
 namespace gpumem::config {
 namespace {
 
-constexpr std::size_t longest_name = 40;           // the state page's field for it
+constexpr std::size_t longest_name = 40;  // the state page's field for it
 
-std::string table_of(std::string_view type) { return "resource." + std::string(type); }
+std::string table_of(std::string_view type) {
+  return "resource." + std::string(type);
+}
 
 std::vector<std::string_view> option_names(std::string_view type) {
   std::vector<std::string_view> names;
@@ -22,7 +25,8 @@ std::vector<std::string_view> option_names(std::string_view type) {
 
 bool is_good_name(std::string_view name) noexcept {
   for (char c : name) {
-    bool const good = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '-';
+    bool const good =
+        (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '-';
     if (!good) return false;
   }
   return !name.empty() && name.size() <= longest_name && name != "passthrough";
@@ -61,7 +65,8 @@ std::string type_of(node const& table, findings& out) {
 
 }  // namespace
 
-void unknown_key(node const& key, std::string_view table, std::vector<std::string_view> const& known, findings& out) {
+void unknown_key(node const& key, std::string_view table, std::vector<std::string_view> const& known,
+                 findings& out) {
   auto const guess = did_you_mean(key.key, known);
   std::string note = guess.empty() ? "" : guess + "  ";
   note += known.empty() ? "it has no keys" : "known keys: " + joined(known);
@@ -80,8 +85,9 @@ void read_resource(node const& table, draft& to, findings& out) {
   }
   if (!is_good_name(table.key)) {
     to.broken.insert(table.key);
-    out.error("E214", table.key_at, quoted(table.key) + " cannot name a resource",
-              "letters, digits, _ and -, at most " + std::to_string(longest_name) + ", and not \"passthrough\"");
+    out.error(
+        "E214", table.key_at, quoted(table.key) + " cannot name a resource",
+        "letters, digits, _ and -, at most " + std::to_string(longest_name) + ", and not \"passthrough\"");
     return;
   }
   resource_plan resource;
@@ -108,10 +114,9 @@ void read_options(node const& table, std::string const& where, draft& all, resou
     }
     std::string const place_name = where + "." + child.key;
     all.places[place_name] = child.at;
-    auto value = key->kind == value_kind::bins
-                     ? read_bins(child, place_name, all, out)
-                     : read_value(*key, child, to.name + "." + child.key, out);
-    if (!value) continue;                          // its place stays: no rule may call it missing
+    auto value = key->kind == value_kind::bins ? read_bins(child, place_name, all, out)
+                                               : read_value(*key, child, to.name + "." + child.key, out);
+    if (!value) continue;  // its place stays: no rule may call it missing
     if (device) forget_other_form(child.key, to);
     to.options[child.key] = std::move(*value);
     to.origins[child.key] = {out.position(child.at)};
@@ -160,7 +165,9 @@ void complete(resource_plan& resource, std::string const& where, draft const& al
     std::string const name(key->name);
     if (resource.options.contains(name)) continue;
     if (key->required()) {
-      if (all.places.contains(where + "." + name) || all.places.contains("resource." + resource.name + "." + name)) continue;
+      if (all.places.contains(where + "." + name) ||
+          all.places.contains("resource." + resource.name + "." + name))
+        continue;
       out.error("E205", at, quoted(resource.name) + " needs " + name,
                 "add " + name + " = ... to [resource." + resource.name + "]: " + std::string(key->meaning));
       continue;

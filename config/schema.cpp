@@ -1,4 +1,5 @@
-// The tables made from schema.def; see schema.hpp. Pure look-ups, any thread; no data is computed at start-up.
+// The tables made from schema.def; see schema.hpp. Pure look-ups, any thread; no data is computed at
+// start-up.
 #include "config/schema.hpp"
 
 #include <algorithm>
@@ -49,12 +50,24 @@ constexpr variable_info variables[] = {
 
 }  // namespace
 
-std::span<key_info const> all_keys() noexcept { return keys; }
-std::span<table_info const> all_tables() noexcept { return tables; }
-std::span<named_meaning const> coming_tables() noexcept { return later_tables; }
-std::span<type_info const> all_types() noexcept { return types; }
-std::span<named_meaning const> coming_types() noexcept { return later_types; }
-std::span<variable_info const> all_variables() noexcept { return variables; }
+std::span<key_info const> all_keys() noexcept {
+  return keys;
+}
+std::span<table_info const> all_tables() noexcept {
+  return tables;
+}
+std::span<named_meaning const> coming_tables() noexcept {
+  return later_tables;
+}
+std::span<type_info const> all_types() noexcept {
+  return types;
+}
+std::span<named_meaning const> coming_types() noexcept {
+  return later_types;
+}
+std::span<variable_info const> all_variables() noexcept {
+  return variables;
+}
 
 key_info const* find_key(std::string_view table, std::string_view name) noexcept {
   for (auto const& key : keys) {

@@ -1,5 +1,5 @@
-// schema.def as tables: which keys, types and variables exist. Read by every reader of the configuration and by the
-// generator of REFERENCE.md. Constant data, initialised by the compiler.
+// schema.def as tables: which keys, types and variables exist. Read by every reader of the configuration and
+// by the generator of REFERENCE.md. Constant data, initialised by the compiler.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@ enum class value_kind : std::uint8_t { size, device_size, integer, choice, patte
 enum class role : std::uint8_t { driver, adaptor };
 
 struct key_info {
-  std::string_view table;                          // "route", "resource.pool", "" for the top
+  std::string_view table;  // "route", "resource.pool", "" for the top
   std::string_view name;
   value_kind kind;
   std::string_view preset;

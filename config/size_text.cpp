@@ -50,7 +50,8 @@ size_reading read_share(std::string_view text, std::string_view number, std::str
   auto const percent = read_percent(trim(number));
   if (number.starts_with('-')) return fail("E207", quoted(text) + " is negative", "a percentage is 0 to 100");
   if (!percent) {
-    return fail("E210", quoted(text) + " is not a size", "write a percentage as \"50 % of free\" or \"12.5 % of total\"");
+    return fail("E210", quoted(text) + " is not a size",
+                "write a percentage as \"50 % of free\" or \"12.5 % of total\"");
   }
   if (!allowed) return fail("E210", "a percentage is not possible here", "write bytes, such as \"256 KiB\"");
   if (*percent > 100) return fail("E207", quoted(text) + " is more than 100 %", "a percentage is 0 to 100");
@@ -94,7 +95,8 @@ std::string both_readings(std::string_view text, base::parsed_size const& size) 
   auto const offer = [&](std::string const& unit, std::uint64_t bytes) {
     if (bytes == 0) return;
     result += result.empty() ? "write " : " or ";
-    result += "\"" + with_unit(text, unit) + "\" (" + std::string(base::print_count(bytes).view()) + " bytes)";
+    result +=
+        "\"" + with_unit(text, unit) + "\" (" + std::string(base::print_count(bytes).view()) + " bytes)";
   };
   offer(prefix + "iB", size.bytes);
   offer(prefix + "B", size.decimal_bytes);
@@ -110,15 +112,20 @@ size_reading read_bytes(std::string_view text) {
       value.bytes = size.bytes;
       return {value, "", {}, {}};
     }
-    case base::size_error::empty: return fail("E210", "a size is missing", "write bytes, such as \"256 KiB\"");
-    case base::size_error::negative: return fail("E210", quoted(text) + " is negative", "a size is 0 or more");
-    case base::size_error::bare_prefix: return fail("E210", no_size, both_readings(text, size));
+    case base::size_error::empty:
+      return fail("E210", "a size is missing", "write bytes, such as \"256 KiB\"");
+    case base::size_error::negative:
+      return fail("E210", quoted(text) + " is negative", "a size is 0 or more");
+    case base::size_error::bare_prefix:
+      return fail("E210", no_size, both_readings(text, size));
     case base::size_error::fraction:
       return fail("E210", quoted(text) + " is no whole number of bytes", "use a smaller unit");
     case base::size_error::overflow:
       return fail("E210", quoted(text) + " is too large", "the limit is 2^64 - 1 bytes, just under 16 EiB");
-    case base::size_error::not_a_number: return fail("E210", no_size, "write \"512 MiB\"");
-    case base::size_error::unknown_unit: break;
+    case base::size_error::not_a_number:
+      return fail("E210", no_size, "write \"512 MiB\"");
+    case base::size_error::unknown_unit:
+      break;
   }
   auto const unit = respelt_unit(text);
   if (!unit.empty()) return fail("E210", no_size, "units are spelled so: \"" + with_unit(text, unit) + "\"");

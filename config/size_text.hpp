@@ -1,5 +1,5 @@
-// "512 MiB", "50 % of free", "90 % of total" to size_value and back. Pure; used by the value reader and the effective
-// configuration. A percentage is kept as it was written and becomes bytes when the device is known.
+// "512 MiB", "50 % of free", "90 % of total" to size_value and back. Pure; used by the value reader and the
+// effective configuration. A percentage is kept as it was written and becomes bytes when the device is known.
 #pragma once
 
 #include <optional>
@@ -12,8 +12,8 @@ namespace gpumem::config {
 
 struct size_reading {
   std::optional<size_value> value;
-  char const* code = "E210";                       // of the problem
-  std::string problem;                             // empty: good
+  char const* code = "E210";  // of the problem
+  std::string problem;        // empty: good
   std::string remedy;
 };
 

@@ -1,5 +1,6 @@
 // Reads and checks the text of a configuration file; see source_file.hpp. One thread, once a load.
-// The checks exist because a parser may recurse or loop in proportion to its input: whatever passes here is small.
+// The checks exist because a parser may recurse or loop in proportion to its input: whatever passes here is
+// small.
 #include "config/source_file.hpp"
 
 #include <fcntl.h>
@@ -39,20 +40,30 @@ bool fail(std::string const& path, char const* code, std::string text, std::stri
 bool fail_with_errno(std::string const& path, int error, std::vector<diagnostic>& list) {
   if (error == ENOENT || error == ENOTDIR) {
     return fail(path, "E001", "there is no such file",
-                path.starts_with('/') ? "check GPUMEM_CONFIG" : "a relative path starts at the working folder of the program",
+                path.starts_with('/') ? "check GPUMEM_CONFIG"
+                                      : "a relative path starts at the working folder of the program",
                 list);
   }
   if (error == EACCES || error == EPERM) {
-    return fail(path, "E002", "the file may not be read by this user", "chmod u+r it, or name another file", list);
+    return fail(path, "E002", "the file may not be read by this user", "chmod u+r it, or name another file",
+                list);
   }
   return fail(path, "E002", "the file cannot be read (errno " + std::to_string(error) + ")", "", list);
 }
 
-std::string limit_text() { return std::string(base::print_exact_bytes(largest_file).view()); }
+std::string limit_text() {
+  return std::string(base::print_exact_bytes(largest_file).view());
+}
 
-// Follows the text just far enough to know which dots separate keys.
-class key_depth {
+// Follows the text just far enough to know what stands outside of strings and comments, and which dots
+// separate keys.
+class outline {
  public:
+  // Before take: a character here is part of a key or a bare value.
+  bool is_outside(char c) const noexcept {
+    return skip_ == 0 && quotes_ == 0 && !comment_ && static_cast<unsigned char>(c) >= 0x80;
+  }
+
   // False when the character makes a key too deep.
   bool take(std::string_view rest) noexcept {
     char const c = rest.front();
@@ -83,13 +94,15 @@ class key_depth {
     } else if (quotes_ == 1 && (c == mark_ || c == '\n')) {
       quotes_ = 0;
     } else if (quotes_ == 3 && c == mark_ && rest.starts_with(mark_ == '"' ? R"(""")" : "'''")) {
+      // Up to two more quotes belong to the string.
       quotes_ = 0;
       skip_ = 2;
+      for (std::size_t i = 3; i < 5 && i < rest.size() && rest[i] == mark_; ++i) ++skip_;
     }
   }
 
   int dots_ = 0;
-  int quotes_ = 0;                                 // of the string we are in: 0, 1 or 3
+  int quotes_ = 0;  // of the string we are in: 0, 1 or 3
   int skip_ = 0;
   char mark_ = 0;
   bool comment_ = false;
@@ -108,7 +121,8 @@ bool read_file(std::string const& path, std::string& text, std::vector<diagnosti
   struct stat about {};
   if (::fstat(file.number(), &about) != 0) return fail_with_errno(path, errno, list);
   if (S_ISDIR(about.st_mode)) return fail(path, "E002", "this is a folder", "name the file in it", list);
-  if (!S_ISREG(about.st_mode)) return fail(path, "E002", "this is not a regular file", "copy it to a file", list);
+  if (!S_ISREG(about.st_mode))
+    return fail(path, "E002", "this is not a regular file", "copy it to a file", list);
 
   std::string read(largest_file + 1, '\0');
   std::size_t size = 0;
@@ -122,7 +136,8 @@ bool read_file(std::string const& path, std::string& text, std::vector<diagnosti
   if (size > largest_file) {
     auto const whole = static_cast<std::uint64_t>(about.st_size);
     return fail(path, "E004",
-                "the file holds " + std::string(base::print_bytes(whole).view()) + ", more than the limit of " + limit_text(),
+                "the file holds " + std::string(base::print_bytes(whole).view()) +
+                    ", more than the limit of " + limit_text(),
                 "is it a configuration?", list);
   }
   read.resize(size);
@@ -144,12 +159,13 @@ bool check_text(std::string_view text, findings& out) {
     return false;
   }
   place at{1, 1, 1};
-  key_depth depth;
+  outline shape;
   while (!text.empty()) {
     std::size_t const size = utf8_sequence(text);
     if (size == 0) {
       char hex[8];
-      std::snprintf(hex, sizeof hex, "0x%02X", static_cast<unsigned>(static_cast<unsigned char>(text.front())));
+      std::snprintf(hex, sizeof hex, "0x%02X",
+                    static_cast<unsigned>(static_cast<unsigned char>(text.front())));
       out.error("E103", at, "byte " + std::string(hex) + " is not UTF-8", "save the file as UTF-8");
       return false;
     }
@@ -157,7 +173,15 @@ bool check_text(std::string_view text, findings& out) {
       out.error("E104", at, "a NUL byte", "the file is not text, or UTF-16; save it as UTF-8");
       return false;
     }
-    if (!depth.take(text)) {
+    // No TOML has it, and the parser takes it for granted that no one tries.
+    if (shape.is_outside(text.front())) {
+      bool const quote = text.starts_with("\u201C") || text.starts_with("\u201D") ||
+                         text.starts_with("\u2018") || text.starts_with("\u2019");
+      out.error("E108", at, quoted(text.substr(0, size)) + " cannot stand outside of quotes and comments",
+                quote ? "write straight quotes: \"...\"" : "");
+      return false;
+    }
+    if (!shape.take(text)) {
       out.error("E107", at, "a key of more than " + std::to_string(deepest_nesting) + " parts",
                 "no key of gpumem has more than 4");
       return false;

@@ -1,5 +1,6 @@
-// The text of a configuration file, checked before any parser sees it: size, NUL bytes, UTF-8, depth of dotted keys.
-// Called once a load. Opens nothing but regular files (a FIFO would hang the program) and keeps no descriptor.
+// The text of a configuration file, checked before any parser sees it: size, NUL bytes, UTF-8, depth of
+// dotted keys. Called once a load. Opens nothing but regular files (a FIFO would hang the program) and keeps
+// no descriptor.
 #pragma once
 
 #include <cstddef>
@@ -11,7 +12,7 @@
 namespace gpumem::config {
 
 inline constexpr std::size_t largest_file = 256 * 1024;
-inline constexpr int deepest_nesting = 32;         // of arrays, inline tables and dotted keys
+inline constexpr int deepest_nesting = 32;  // of arrays, inline tables and dotted keys
 
 // The reason and the remedy are added to `list` on failure; then the text is empty and the result false.
 bool read_file(std::string const& path, std::string& text, std::vector<diagnostic>& list);

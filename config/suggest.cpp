@@ -10,8 +10,12 @@ namespace {
 
 constexpr std::size_t longest = 48;
 
-char lower(char c) noexcept { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; }
-bool same(char a, char b) noexcept { return lower(a) == lower(b); }
+char lower(char c) noexcept {
+  return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
+}
+bool same(char a, char b) noexcept {
+  return lower(a) == lower(b);
+}
 
 std::size_t distance(std::string_view a, std::string_view b) noexcept {
   using row = std::array<std::size_t, longest + 1>;

@@ -1,5 +1,5 @@
-// Rewrites the parser's messages; see syntax_text.hpp. The line itself tells more than the message: "expected digit,
-// saw 'G'" is about a size without quotes. An unknown message is handed on, so nothing is lost.
+// Rewrites the parser's messages; see syntax_text.hpp. The line itself tells more than the message: "expected
+// digit, saw 'G'" is about a size without quotes. An unknown message is handed on, so nothing is lost.
 #include "config/syntax_text.hpp"
 
 #include "config/diagnostic.hpp"
@@ -7,9 +7,15 @@
 namespace gpumem::config {
 namespace {
 
-bool is_space(char c) noexcept { return c == ' ' || c == '\t'; }
-bool is_digit(char c) noexcept { return c >= '0' && c <= '9'; }
-bool is_letter(char c) noexcept { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; }
+bool is_space(char c) noexcept {
+  return c == ' ' || c == '\t';
+}
+bool is_digit(char c) noexcept {
+  return c >= '0' && c <= '9';
+}
+bool is_letter(char c) noexcept {
+  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
+}
 
 std::string_view trim(std::string_view text) noexcept {
   while (!text.empty() && is_space(text.front())) text.remove_prefix(1);
@@ -30,7 +36,8 @@ assignment split(std::string_view line, place at) noexcept {
   result.key = trim(line.substr(0, equals));
   auto const value = line.substr(equals + 1);
   result.value = trim(value.substr(0, value.find('#')));
-  std::size_t const begin = result.value.empty() ? line.size() : static_cast<std::size_t>(result.value.data() - line.data());
+  std::size_t const begin =
+      result.value.empty() ? line.size() : static_cast<std::size_t>(result.value.data() - line.data());
   std::uint32_t points = 0;
   for (char c : line.substr(0, begin)) points += (static_cast<unsigned char>(c) & 0xC0U) != 0x80U ? 1U : 0U;
   result.value_at = {at.line, points + 1, static_cast<std::uint32_t>(result.value.size())};
@@ -48,7 +55,7 @@ bool is_number_with_unit(std::string_view value) noexcept {
   for (char c : unit) {
     if (!is_letter(c)) return false;
   }
-  return unit.front() != 'x';                      // hexadecimal
+  return unit.front() != 'x';  // hexadecimal
 }
 
 // The bare word that begins at the column.
@@ -82,7 +89,8 @@ std::string_view named(std::string_view said) noexcept {
 }
 
 syntax_error explain_value(std::string_view line, place at, assignment const& parts) {
-  if (parts.key.empty() && trim(line).starts_with('[')) return {at, "an array above this line has no closing ]", {}};
+  if (parts.key.empty() && trim(line).starts_with('['))
+    return {at, "an array above this line has no closing ]", {}};
   if (parts.value.empty() || parts.value.starts_with('[') || parts.value.starts_with('{')) {
     auto const word = word_at(line, at.column);
     if (word.empty()) return {at, "this is no value", "texts stand in quotes, numbers are plain"};
@@ -110,28 +118,34 @@ syntax_error explain_syntax(std::string_view line, place at, std::string_view sa
   if (says("cannot redefine")) {
     place const where = first_of_line(line, at);
     if (line.substr(where.column - 1).starts_with('[')) {
-      return {{where.line, where.column, 999}, "[" + std::string(named(said)) + "] is defined twice",
+      return {{where.line, where.column, 999},
+              "[" + std::string(named(said)) + "] is defined twice",
               "join the two tables"};
     }
     return {where, quoted(named(said)) + " is set twice", "keep one of them"};
   }
   if (says("literal string") || says("parsing string")) {
-    if (says("escape sequence")) return {at, "\\ begins an escape sequence in a text in \"...\"", "write the text in '...', or \\\\"};
+    if (says("escape sequence"))
+      return {at, "\\ begins an escape sequence in a text in \"...\"", "write the text in '...', or \\\\"};
     place const where = parts.value.empty() ? at : parts.value_at;
     return {where, "a text has no closing quote", "it ends with the quote it began with, on the same line"};
   }
   if (says("parsing array") && says("end-of-file")) return {at, "an array has no closing ]", {}};
-  if (says("parsing array")) return {at, "a comma is missing, or there is one too many", "write [\"a\", \"b\"]"};
+  if (says("parsing array"))
+    return {at, "a comma is missing, or there is one too many", "write [\"a\", \"b\"]"};
   if (says("inline table")) {
     return {at, "{ ... } stands on one line, its parts separated by commas, with none after the last", {}};
   }
   if (says("maximum nested value depth")) return {at, "values are nested too deeply", "the limit is 32"};
-  if (says("expected '='")) return {at, "KEY = VALUE is expected", "a key of several words has none between: use _"};
+  if (says("expected '='"))
+    return {at, "KEY = VALUE is expected", "a key of several words has none between: use _"};
   if (says("expected a comment or whitespace") && says("','")) {
     return {at, "a line ends without a comma", "several values are an array: [\"a\", \"b\"]"};
   }
+  if (says("bare key")) return {at, "a name is expected here", "names are of letters, digits, _ and -"};
   if (says("not representable")) {
-    return {parts.value_at, std::string(named(said)) + " does not fit into 64 bits", "write a size with a unit, in quotes"};
+    return {parts.value_at, std::string(named(said)) + " does not fit into 64 bits",
+            "write a size with a unit, in quotes"};
   }
   if (says("table header")) return {at, "a table begins with [name] on a line of its own", {}};
   if (says("saw '/'") || says("saw ';'")) return {at, "this is no line of TOML", "a comment begins with #"};
@@ -139,7 +153,7 @@ syntax_error explain_syntax(std::string_view line, place at, std::string_view sa
 
   constexpr std::string_view prefix = "Error while parsing ";
   auto const text = said.starts_with(prefix) ? said.substr(prefix.size()) : said;
-  return {at, "syntax: " + quoted(text), {}};
+  return {at, "syntax: " + std::string(text), {}};
 }
 
 }  // namespace gpumem::config

@@ -1,5 +1,6 @@
 // Walks the tables of a file; see table_reader.hpp. One thread, once a load.
-// Resources come first, as chains and devices name them; positions put the messages back in the order of the file.
+// Resources come first, as chains and devices name them; positions put the messages back in the order of the
+// file.
 #include "config/table_reader.hpp"
 
 #include <optional>
@@ -50,7 +51,8 @@ void unknown_top(node const& value, findings& out) {
   }
   bool const is_table = value.type == node::kind::table;
   if (is_table && find_type(value.key) != nullptr) {
-    out.error("E202", value.key_at, "unknown table [" + value.key + "]", "write [resource." + value.key + "]");
+    out.error("E202", value.key_at, "unknown table [" + value.key + "]",
+              "write [resource." + value.key + "]");
     return;
   }
   std::vector<std::string_view> tables;
@@ -67,9 +69,12 @@ void unknown_top(node const& value, findings& out) {
   }
   if (!is_table) tables.push_back("version");
   auto const guess = nearest(value.key, tables);
-  std::string note = guess.empty() ? "" : "did you mean " + (is_table ? "[" + std::string(guess) + "]" : quoted(guess)) + "?  ";
+  std::string note =
+      guess.empty() ? ""
+                    : "did you mean " + (is_table ? "[" + std::string(guess) + "]" : quoted(guess)) + "?  ";
   out.error(is_table ? "E202" : "E201", value.key_at,
-            (is_table ? "unknown table [" + value.key + "]" : "unknown key " + quoted(value.key)), note + "tables: " + forms);
+            (is_table ? "unknown table [" + value.key + "]" : "unknown key " + quoted(value.key)),
+            note + "tables: " + forms);
 }
 
 // A chain, or "passthrough".
@@ -91,13 +96,15 @@ void read_route(node const& value, route_plan& route, draft& to, findings& out) 
     return;
   }
   if (value.children.empty()) {
-    out.error("E306", value.at, where + " is an empty chain", "write \"passthrough\" to leave this memory to the driver");
+    out.error("E306", value.at, where + " is an empty chain",
+              "write \"passthrough\" to leave this memory to the driver");
     return;
   }
   route.passthrough = false;
   for (auto const& child : value.children) {
     if (child.type != node::kind::string) {
-      out.error("E203", child.at, "a chain holds names of resources, not " + std::string(kind_name(child.type)),
+      out.error("E203", child.at,
+                "a chain holds names of resources, not " + std::string(kind_name(child.type)),
                 "write names in quotes");
       continue;
     }
@@ -110,10 +117,14 @@ void read_route(node const& value, route_plan& route, draft& to, findings& out) 
 void read_routes(node const& table, draft& to, findings& out) {
   if (!expect_table(table, "route", "write [route] and below it device = [\"pool\", \"cuda\"]", out)) return;
   for (auto const& child : table.children) {
-    if (child.key == "device") read_route(child, to.result.device, to, out);
-    else if (child.key == "managed") read_route(child, to.result.managed, to, out);
-    else if (child.key == "host") read_route(child, to.result.host, to, out);
-    else unknown_key(child, "[route]", names_in("route"), out);
+    if (child.key == "device")
+      read_route(child, to.result.device, to, out);
+    else if (child.key == "managed")
+      read_route(child, to.result.managed, to, out);
+    else if (child.key == "host")
+      read_route(child, to.result.host, to, out);
+    else
+      unknown_key(child, "[route]", names_in("route"), out);
   }
 }
 
@@ -132,8 +143,10 @@ void read_settings(node const& table, draft& to, findings& out) {
     if (!value) continue;
     auto const& text = std::get<std::string>(*value);
     result.origins[shown] = {out.position(child.at)};
-    if (shown == "behavior.free") result.free = text == "deferred" ? free_mode::deferred : free_mode::synchronize;
-    if (shown == "behavior.on_config_error") result.error_policy = text == "abort" ? on_error::abort : on_error::passthrough;
+    if (shown == "behavior.free")
+      result.free = text == "deferred" ? free_mode::deferred : free_mode::synchronize;
+    if (shown == "behavior.on_config_error")
+      result.error_policy = text == "abort" ? on_error::abort : on_error::passthrough;
     if (shown == "report.text") result.report_text = text;
     if (shown == "report.json") result.report_json = text == "none" ? "" : text;
   }
@@ -153,14 +166,18 @@ void read_device(node const& table, draft& to, findings& out) {
   std::string const where = "device." + table.key;
   auto const number = device_number(table.key);
   if (!number) {
-    out.error("E206", table.key_at, quoted(table.key) + " is no device number",
-              "write [device.0], as CUDA_VISIBLE_DEVICES leaves them, up to " + std::to_string(largest_device));
+    out.error(
+        "E206", table.key_at, quoted(table.key) + " is no device number",
+        "write [device.0], as CUDA_VISIBLE_DEVICES leaves them, up to " + std::to_string(largest_device));
     return;
   }
-  if (!expect_table(table, where, "write [" + where + "] and below it pool.maximum_pool_size = \"8 GiB\"", out)) return;
+  if (!expect_table(table, where, "write [" + where + "] and below it pool.maximum_pool_size = \"8 GiB\"",
+                    out))
+    return;
   for (auto const& child : table.children) {
     std::string const named = where + "." + child.key;
-    if (!expect_table(child, named, "options belong to a resource: write pool." + child.key + " = ...", out)) continue;
+    if (!expect_table(child, named, "options belong to a resource: write pool." + child.key + " = ...", out))
+      continue;
     if (!resolve_name(child.key, child.key_at, "[" + where + "]", to, out)) continue;
     resource_plan merged = to.result.resources.at(child.key);
     to.places[named] = child.key_at;
@@ -174,17 +191,21 @@ void read_device(node const& table, draft& to, findings& out) {
 void read_tables(node const& root, draft& to, findings& out) {
   if (!check_version(root, out)) return;
   node const* const resources = root.find("resource");
-  if (resources != nullptr && expect_table(*resources, "resource", "write [resource.NAME] and its options below", out)) {
+  if (resources != nullptr &&
+      expect_table(*resources, "resource", "write [resource.NAME] and its options below", out)) {
     for (auto const& table : resources->children) read_resource(table, to, out);
   }
   if (node const* const routes = root.find("route")) read_routes(*routes, to, out);
   node const* const devices = root.find("device");
-  if (devices != nullptr && expect_table(*devices, "device", "write [device.0]; a chain belongs in [route]", out)) {
+  if (devices != nullptr &&
+      expect_table(*devices, "device", "write [device.0]; a chain belongs in [route]", out)) {
     for (auto const& table : devices->children) read_device(table, to, out);
   }
   for (auto const& child : root.children) {
-    if (child.key == "behavior" || child.key == "report") read_settings(child, to, out);
-    else if (child.key != "version" && child.key != "resource" && child.key != "route" && child.key != "device")
+    if (child.key == "behavior" || child.key == "report")
+      read_settings(child, to, out);
+    else if (child.key != "version" && child.key != "resource" && child.key != "route" &&
+             child.key != "device")
       unknown_top(child, out);
   }
 }

@@ -1,5 +1,5 @@
-// Turns the tables of toml++ into plain nodes, in the order of the file; see toml_reader.hpp. One thread, once a load.
-// Recursion is bounded: check_text limits dotted keys, the parser limits nested values.
+// Turns the tables of toml++ into plain nodes, in the order of the file; see toml_reader.hpp. One thread,
+// once a load. Recursion is bounded: check_text limits dotted keys, the parser limits nested values.
 #include "config/toml_reader.hpp"
 
 #include <algorithm>
@@ -12,6 +12,11 @@
 #define TOML_ENABLE_SIMD 0
 #define TOML_HEADER_ONLY 1
 #define TOML_MAX_NESTED_VALUES 32
+// The parser asserts what a file may violate ("[" and then no name). Debug builds would abort the program,
+// and with NDEBUG the compiler is told to assume it, which is worse. Without both, the parser's own error
+// branch is taken.
+#undef NDEBUG
+#define TOML_ASSERT(expr) static_assert(true)
 #include <toml++/toml.h>
 
 namespace gpumem::config {
@@ -22,7 +27,8 @@ static_assert(TOML_MAX_NESTED_VALUES == deepest_nesting);
 place place_of(toml::source_region const& region) {
   constexpr std::uint32_t to_end_of_line = 9999;
   bool const one_line = region.begin.line == region.end.line;
-  std::uint32_t const length = one_line ? region.end.column - std::min(region.begin.column, region.end.column) : to_end_of_line;
+  std::uint32_t const length =
+      one_line ? region.end.column - std::min(region.begin.column, region.end.column) : to_end_of_line;
   return {region.begin.line, region.begin.column, std::max<std::uint32_t>(length, 1)};
 }
 
@@ -54,9 +60,15 @@ node convert(toml::node const& from) {
       to.type = node::kind::integer;
       to.integer = from.as_integer()->get();
       break;
-    case toml::node_type::floating_point: to.type = node::kind::floating; break;
-    case toml::node_type::boolean: to.type = node::kind::boolean; break;
-    default: to.type = node::kind::date_time; break;
+    case toml::node_type::floating_point:
+      to.type = node::kind::floating;
+      break;
+    case toml::node_type::boolean:
+      to.type = node::kind::boolean;
+      break;
+    default:
+      to.type = node::kind::date_time;
+      break;
   }
   return to;
 }
@@ -65,7 +77,7 @@ std::string_view line_at(std::string_view text, std::uint32_t& line) {
   for (std::uint32_t now = 1;; ++now) {
     auto const end = text.find('\n');
     if (now == line || end == text.npos) {
-      line = now;                                  // a position behind the last line becomes that line's
+      line = now;  // a position behind the last line becomes that line's
       return text.substr(0, end);
     }
     text.remove_prefix(end + 1);

@@ -28,8 +28,9 @@ void check_pool(resource_plan const& pool, std::string const& where, draft const
   std::string const base = "resource." + pool.name;
   place const limit = all.where(where + ".maximum_pool_size", base + ".maximum_pool_size");
   out.error("E220", all.where(where + ".initial_pool_size", base + ".initial_pool_size"),
-            "initial_pool_size (" + write_size(*initial) + ") is larger than maximum_pool_size (" + write_size(*maximum) +
-                ", " + std::to_string(limit.line) + ":" + std::to_string(limit.column) + ")",
+            "initial_pool_size (" + write_size(*initial) + ") is larger than maximum_pool_size (" +
+                write_size(*maximum) + ", " + std::to_string(limit.line) + ":" +
+                std::to_string(limit.column) + ")",
             "raise maximum_pool_size, or leave initial_pool_size out: the pool grows by itself");
 }
 

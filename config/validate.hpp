@@ -1,5 +1,6 @@
-// Rules that look at more than one value: sizes against each other, chains, bins, what is used. Codes E2xx and E3xx.
-// Called once a load, after the tables were read; one thread. Broken names are skipped: they were reported already.
+// Rules that look at more than one value: sizes against each other, chains, bins, what is used. Codes E2xx
+// and E3xx. Called once a load, after the tables were read; one thread. Broken names are skipped: they were
+// reported already.
 #pragma once
 
 #include "config/diagnostic.hpp"

@@ -12,24 +12,35 @@ namespace {
 
 std::string_view wanted(value_kind kind) noexcept {
   switch (kind) {
-    case value_kind::size: return "a size";
-    case value_kind::device_size: return "a size or a percentage";
-    case value_kind::integer: return "an integer";
+    case value_kind::size:
+      return "a size";
+    case value_kind::device_size:
+      return "a size or a percentage";
+    case value_kind::integer:
+      return "an integer";
     case value_kind::choice:
-    case value_kind::pattern: return "a string";
-    case value_kind::chain: return "a chain";
-    case value_kind::bins: return "an array of bins";
+    case value_kind::pattern:
+      return "a string";
+    case value_kind::chain:
+      return "a chain";
+    case value_kind::bins:
+      return "an array of bins";
   }
   return "a value";
 }
 
 std::string example(key_info const& key) {
   switch (key.kind) {
-    case value_kind::size: return "write \"256 KiB\" or bytes as an integer";
-    case value_kind::device_size: return "write \"512 MiB\", \"50 % of free\" or bytes as an integer";
-    case value_kind::integer: return "write a whole number without quotes";
-    case value_kind::choice: return "one of: " + joined(split_words(key.words));
-    default: return "write a text in quotes";
+    case value_kind::size:
+      return "write \"256 KiB\" or bytes as an integer";
+    case value_kind::device_size:
+      return "write \"512 MiB\", \"50 % of free\" or bytes as an integer";
+    case value_kind::integer:
+      return "write a whole number without quotes";
+    case value_kind::choice:
+      return "one of: " + joined(split_words(key.words));
+    default:
+      return "write a text in quotes";
   }
 }
 
@@ -45,7 +56,8 @@ bool in_range(key_info const& key, std::uint64_t number) noexcept {
          (key.highest == 0 || number <= static_cast<std::uint64_t>(key.highest));
 }
 
-std::optional<option> read_integer(key_info const& key, node const& value, std::string_view shown, findings& out) {
+std::optional<option> read_integer(key_info const& key, node const& value, std::string_view shown,
+                                   findings& out) {
   if (value.type != node::kind::integer) {
     wrong_type(key, value, shown, out);
     return std::nullopt;
@@ -59,7 +71,8 @@ std::optional<option> read_integer(key_info const& key, node const& value, std::
   return value.integer;
 }
 
-std::optional<option> read_size_value(key_info const& key, node const& value, std::string_view shown, findings& out) {
+std::optional<option> read_size_value(key_info const& key, node const& value, std::string_view shown,
+                                      findings& out) {
   size_value size;
   if (value.type == node::kind::integer) {
     if (value.integer < 0) {
@@ -84,7 +97,8 @@ std::optional<option> read_size_value(key_info const& key, node const& value, st
   bool const bytes = size.kind == size_value::unit::bytes;
   bool const nothing = bytes ? size.bytes == 0 : size.percent <= 0;
   if (bytes ? !in_range(key, size.bytes) : (nothing && key.lowest > 0)) {
-    std::string remedy = "it is at least " + std::string(base::print_exact_bytes(static_cast<std::uint64_t>(key.lowest)).view());
+    std::string remedy = "it is at least " +
+                         std::string(base::print_exact_bytes(static_cast<std::uint64_t>(key.lowest)).view());
     if (nothing && key.preset.empty()) remedy = "leave " + std::string(key.name) + " out for no limit";
     out.error("E206", value.at, std::string(shown) + " = " + write_size(size) + " is out of range", remedy);
     return std::nullopt;
@@ -92,7 +106,8 @@ std::optional<option> read_size_value(key_info const& key, node const& value, st
   return size;
 }
 
-std::optional<option> read_text(key_info const& key, node const& value, std::string_view shown, findings& out) {
+std::optional<option> read_text(key_info const& key, node const& value, std::string_view shown,
+                                findings& out) {
   if (value.type != node::kind::string) {
     wrong_type(key, value, shown, out);
     return std::nullopt;
@@ -115,26 +130,38 @@ std::optional<option> read_text(key_info const& key, node const& value, std::str
 
 std::string_view kind_name(node::kind kind) noexcept {
   switch (kind) {
-    case node::kind::table: return "a table";
-    case node::kind::array: return "an array";
-    case node::kind::string: return "a string";
-    case node::kind::integer: return "an integer";
-    case node::kind::floating: return "a floating-point number";
-    case node::kind::boolean: return "a boolean";
-    case node::kind::date_time: return "a date";
+    case node::kind::table:
+      return "a table";
+    case node::kind::array:
+      return "an array";
+    case node::kind::string:
+      return "a string";
+    case node::kind::integer:
+      return "an integer";
+    case node::kind::floating:
+      return "a floating-point number";
+    case node::kind::boolean:
+      return "a boolean";
+    case node::kind::date_time:
+      return "a date";
   }
   return "a value";
 }
 
-std::optional<option> read_value(key_info const& key, node const& value, std::string_view shown, findings& out) {
+std::optional<option> read_value(key_info const& key, node const& value, std::string_view shown,
+                                 findings& out) {
   switch (key.kind) {
-    case value_kind::integer: return read_integer(key, value, shown, out);
+    case value_kind::integer:
+      return read_integer(key, value, shown, out);
     case value_kind::size:
-    case value_kind::device_size: return read_size_value(key, value, shown, out);
+    case value_kind::device_size:
+      return read_size_value(key, value, shown, out);
     case value_kind::choice:
-    case value_kind::pattern: return read_text(key, value, shown, out);
+    case value_kind::pattern:
+      return read_text(key, value, shown, out);
     case value_kind::chain:
-    case value_kind::bins: break;                  // have readers of their own
+    case value_kind::bins:
+      break;  // have readers of their own
   }
   return std::nullopt;
 }

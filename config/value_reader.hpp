@@ -1,5 +1,5 @@
-// One value of the file, checked against its line of schema.def. Called for every key by the table reader; one thread.
-// Reports what is wrong and gives nothing back then: a wrong value never turns into a default.
+// One value of the file, checked against its line of schema.def. Called for every key by the table reader;
+// one thread. Reports what is wrong and gives nothing back then: a wrong value never turns into a default.
 #pragma once
 
 #include <optional>
@@ -17,7 +17,8 @@ namespace gpumem::config {
 std::string_view kind_name(node::kind kind) noexcept;
 
 // Every kind but chain and bins. `shown` names the key in messages: "behavior.free".
-std::optional<option> read_value(key_info const& key, node const& value, std::string_view shown, findings& out);
+std::optional<option> read_value(key_info const& key, node const& value, std::string_view shown,
+                                 findings& out);
 
 // Of the schema itself: "0 B", "max", "deferred". Empty where the key has no default.
 std::optional<option> preset_value(key_info const& key);

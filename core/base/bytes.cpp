@@ -10,8 +10,12 @@ using wide = unsigned __int128;
 constexpr wide limit = static_cast<wide>(1) << 64;
 constexpr std::string_view prefixes = "KMGTPE";
 
-constexpr bool is_digit(char c) noexcept { return c >= '0' && c <= '9'; }
-constexpr bool is_space(char c) noexcept { return c == ' ' || c == '\t'; }
+constexpr bool is_digit(char c) noexcept {
+  return c >= '0' && c <= '9';
+}
+constexpr bool is_space(char c) noexcept {
+  return c == ' ' || c == '\t';
+}
 
 std::string_view trim(std::string_view text) noexcept {
   while (!text.empty() && is_space(text.front())) text.remove_prefix(1);
@@ -19,7 +23,8 @@ std::string_view trim(std::string_view text) noexcept {
   return text;
 }
 
-// A decimal number as digits * 10^-decimals, both small enough that a multiplication by a unit stays in 128 bits.
+// A decimal number as digits * 10^-decimals, both small enough that a multiplication by a unit stays in 128
+// bits.
 struct number {
   wide digits = 0;
   unsigned decimals = 0;
@@ -45,7 +50,7 @@ number take_number(std::string_view& text) noexcept {
 
 struct unit {
   bool known = false;
-  bool bare = false;                               // a prefix alone
+  bool bare = false;  // a prefix alone
   bool binary = false;
   unsigned power = 0;
 };

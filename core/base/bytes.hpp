@@ -19,17 +19,17 @@ enum class size_error : std::uint8_t {
   none,
   empty,
   negative,
-  not_a_number,                                    // does not begin with digits
-  bare_prefix,                                     // "70 G": binary or decimal? Both readings are in the result
+  not_a_number,  // does not begin with digits
+  bare_prefix,   // "70 G": binary or decimal? Both readings are in the result
   unknown_unit,
-  fraction,                                        // "0.1 KiB" is no whole number of bytes
-  overflow,                                        // 2^64 bytes or more
+  fraction,  // "0.1 KiB" is no whole number of bytes
+  overflow,  // 2^64 bytes or more
 };
 
 struct parsed_size {
   size_error error = size_error::none;
-  std::uint64_t bytes = 0;                         // the value; for bare_prefix the binary reading, 0 where that overflows
-  std::uint64_t decimal_bytes = 0;                 // for bare_prefix: the decimal reading, 0 where that overflows
+  std::uint64_t bytes = 0;          // the value; for bare_prefix the binary reading, 0 where that overflows
+  std::uint64_t decimal_bytes = 0;  // for bare_prefix: the decimal reading, 0 where that overflows
 };
 
 // "1024", "512 MiB", "1.5GiB", "70 GB", "7 bytes". Binary units KiB to EiB, decimal ones kB (KB) to EB.

@@ -1,5 +1,6 @@
-// Every NAME.toml here is loaded, and the whole text of its diagnostics, or else the effective configuration, must be
-// NAME.expected. UPDATE_GOLDEN=1 writes the expected files instead; read the difference before committing it.
+// Every NAME.toml here is loaded, and the whole text of its diagnostics, or else the effective configuration,
+// must be NAME.expected. UPDATE_GOLDEN=1 writes the expected files instead; read the difference before
+// committing it.
 #include <gtest/gtest.h>
 
 #include <cstdlib>
@@ -49,7 +50,8 @@ TEST(config_golden, every_file_says_what_is_expected) {
 }
 
 TEST(config_golden, no_expected_file_is_left_over) {
-  for (auto expected : files(".expected")) EXPECT_TRUE(fs::exists(expected.replace_extension(".toml"))) << expected;
+  for (auto expected : files(".expected"))
+    EXPECT_TRUE(fs::exists(expected.replace_extension(".toml"))) << expected;
 }
 
 // A message that no golden shows may say anything.
@@ -57,9 +59,9 @@ TEST(config_golden, every_code_of_a_file_is_shown) {
   std::string all;
   for (auto const& path : files(".expected")) all += contents(path);
   for (char const* code :
-       {"E101", "E103", "E104", "E105", "E106", "E107", "E201", "E202", "E203", "E204", "E205", "E206", "E207", "E208", "E209",
-        "E210", "E211", "E213", "E214", "E215", "E220", "E301", "E302", "E303", "E304", "E305", "E306", "E307", "E308", "W501",
-        "W502"}) {
+       {"E101", "E103", "E104", "E105", "E106", "E107", "E108", "E201", "E202", "E203", "E204",
+        "E205", "E206", "E207", "E208", "E209", "E210", "E211", "E213", "E214", "E215", "E220",
+        "E301", "E302", "E303", "E304", "E305", "E306", "E307", "E308", "W501", "W502"}) {
     EXPECT_NE(all.find("[" + std::string(code) + "]"), all.npos) << code;
   }
 }

@@ -16,7 +16,9 @@ std::uint64_t good(std::string_view text) {
   EXPECT_EQ(size.error, size_error::none) << text;
   return size.bytes;
 }
-size_error bad(std::string_view text) { return parse_bytes(text).error; }
+size_error bad(std::string_view text) {
+  return parse_bytes(text).error;
+}
 
 TEST(parse_bytes, reads_binary_and_decimal_units_exactly) {
   EXPECT_EQ(good("0"), 0u);

@@ -15,8 +15,8 @@ environment with(std::vector<char const*> variables) {
 
 TEST(environment, reads_every_variable) {
   auto const e = with({"PATH=/bin", "GPUMEM_CONFIG=a.toml", "GPUMEM_REPORT=none", "GPUMEM_JSON=r.%p.json",
-                       "GPUMEM_LOG_LEVEL=debug", "GPUMEM_ON_ERROR=passthrough", "GPUMEM_DISABLE=1", "GPUMEM_STATE_DIR=/s",
-                       "GPUMEM_RUN_ID=7"});
+                       "GPUMEM_LOG_LEVEL=debug", "GPUMEM_ON_ERROR=passthrough", "GPUMEM_DISABLE=1",
+                       "GPUMEM_STATE_DIR=/s", "GPUMEM_RUN_ID=7"});
   EXPECT_TRUE(e.diagnostics.empty());
   EXPECT_EQ(e.config, "a.toml");
   EXPECT_EQ(e.report, "none");
@@ -29,22 +29,26 @@ TEST(environment, reads_every_variable) {
 }
 
 TEST(environment, warns_of_a_misspelt_name_only) {
-  auto const e = with({"GPUMEM_CONFG=a.toml", "GPUMEM_SIMULATED_DEVICES=2", "GPUMEMORY=1", "gpumem_config=1", "GPUMEM_CONFIG"});
+  auto const e = with({"GPUMEM_CONFG=a.toml", "GPUMEM_SIMULATED_DEVICES=2", "GPUMEMORY=1", "gpumem_config=1",
+                       "GPUMEM_CONFIG"});
   ASSERT_EQ(e.diagnostics.size(), 1u);
   EXPECT_EQ(render(e.diagnostics[0]),
-            "gpumem: environment: warning[W510]: \"GPUMEM_CONFG\" is not a variable of gpumem; did you mean GPUMEM_CONFIG?\n");
+            "gpumem: environment: warning[W510]: \"GPUMEM_CONFG\" is not a variable of gpumem; did you mean "
+            "GPUMEM_CONFIG?\n");
   EXPECT_FALSE(e.config);
 }
 
 TEST(environment, a_bad_value_is_an_error) {
-  auto const e = with({"GPUMEM_ON_ERROR=abrt", "GPUMEM_LOG_LEVEL=loud", "GPUMEM_DISABLE=perhaps", "GPUMEM_JSON=%z", "GPUMEM_REPORT="});
+  auto const e = with({"GPUMEM_ON_ERROR=abrt", "GPUMEM_LOG_LEVEL=loud", "GPUMEM_DISABLE=perhaps",
+                       "GPUMEM_JSON=%z", "GPUMEM_REPORT="});
   ASSERT_EQ(e.diagnostics.size(), 5u);
   for (auto const& item : e.diagnostics) {
     EXPECT_EQ(item.code, "E511");
     EXPECT_EQ(item.level, severity::error);
   }
   EXPECT_EQ(render(e.diagnostics[0]),
-            "gpumem: environment: error[E511]: GPUMEM_ON_ERROR = \"abrt\" is unknown; did you mean \"abort\"?  known values: "
+            "gpumem: environment: error[E511]: GPUMEM_ON_ERROR = \"abrt\" is unknown; did you mean "
+            "\"abort\"?  known values: "
             "abort, passthrough\n");
   auto const result = load(e);
   EXPECT_TRUE(result.failed());
@@ -53,7 +57,8 @@ TEST(environment, a_bad_value_is_an_error) {
 }
 
 TEST(environment, disable_takes_the_usual_words) {
-  for (char const* yes : {"GPUMEM_DISABLE=1", "GPUMEM_DISABLE=true", "GPUMEM_DISABLE=yes", "GPUMEM_DISABLE=on"}) {
+  for (char const* yes :
+       {"GPUMEM_DISABLE=1", "GPUMEM_DISABLE=true", "GPUMEM_DISABLE=yes", "GPUMEM_DISABLE=on"}) {
     char const* const variables[] = {"A=b", yes, nullptr};
     EXPECT_TRUE(is_disabled(variables)) << yes;
     EXPECT_TRUE(with({yes}).disabled) << yes;

@@ -9,7 +9,9 @@
 namespace gpumem::config {
 namespace {
 
-std::string path_of(std::string const& name) { return GPUMEM_CONFIG_FOLDER "/examples/" + name + ".toml"; }
+std::string path_of(std::string const& name) {
+  return GPUMEM_CONFIG_FOLDER "/examples/" + name + ".toml";
+}
 
 load_result example(std::string const& name) {
   auto result = load_file(path_of(name));
@@ -52,7 +54,8 @@ TEST(examples, bins_of_the_pytorch_example_fit) {
   ASSERT_EQ(bins.size(), 6u);
   EXPECT_EQ(bins[1].to, "small");
   EXPECT_EQ(std::get<size_value>(plan.find("small", 0)->options.at("block_size")).bytes, bins[1].max);
-  EXPECT_EQ(std::get<std::int64_t>(plan.find("small", 0)->options.at("blocks_to_preallocate")) * 256, 16 * 1024);
+  EXPECT_EQ(std::get<std::int64_t>(plan.find("small", 0)->options.at("blocks_to_preallocate")) * 256,
+            16 * 1024);
 }
 
 TEST(examples, limits_differ_by_device_and_debug_synchronizes) {

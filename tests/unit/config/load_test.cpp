@@ -35,7 +35,8 @@ class folder : public ::testing::Test {
     EXPECT_TRUE(result.failed());
     EXPECT_EQ(result.diagnostics.size(), 1u);
     std::string text = result.text(consequence::not_started);
-    for (auto at = text.find(path_); at != text.npos; at = text.find(path_)) text.replace(at, path_.size(), "DIR");
+    for (auto at = text.find(path_); at != text.npos; at = text.find(path_))
+      text.replace(at, path_.size(), "DIR");
     return text;
   }
 
@@ -43,16 +44,22 @@ class folder : public ::testing::Test {
   std::vector<std::string> files_;
 };
 
-std::string closing(std::string const& name) { return "gpumem: 1 error in " + name + "; the program was not started\n"; }
+std::string closing(std::string const& name) {
+  return "gpumem: 1 error in " + name + "; the program was not started\n";
+}
 
 TEST_F(folder, files_that_cannot_be_read_say_why) {
-  EXPECT_EQ(error_of(path_ + "/no.toml"), "DIR/no.toml: error[E001]: there is no such file; check GPUMEM_CONFIG\n" + closing("DIR/no.toml"));
+  EXPECT_EQ(
+      error_of(path_ + "/no.toml"),
+      "DIR/no.toml: error[E001]: there is no such file; check GPUMEM_CONFIG\n" + closing("DIR/no.toml"));
   EXPECT_EQ(error_of("no/such.toml"),
-            "no/such.toml: error[E001]: there is no such file; a relative path starts at the working folder of the program\n" +
+            "no/such.toml: error[E001]: there is no such file; a relative path starts at the working folder "
+            "of the program\n" +
                 closing("no/such.toml"));
   EXPECT_EQ(error_of(path_), "DIR: error[E002]: this is a folder; name the file in it\n" + closing("DIR"));
   EXPECT_EQ(error_of(""),
-            "gpumem: error[E003]: the path of the configuration is empty; unset GPUMEM_CONFIG for the built-in default, or "
+            "gpumem: error[E003]: the path of the configuration is empty; unset GPUMEM_CONFIG for the "
+            "built-in default, or "
             "name a file\ngpumem: 1 error in the environment; the program was not started\n");
   EXPECT_EQ(error_of("/dev/null"),
             "/dev/null: error[E002]: this is not a regular file; copy it to a file\n" + closing("/dev/null"));
@@ -74,7 +81,8 @@ TEST_F(folder, an_unreadable_file_says_so) {
 
 TEST_F(folder, a_huge_file_is_refused_and_the_largest_is_read) {
   EXPECT_EQ(error_of(write("huge.toml", std::string(10 << 20, '#'))),
-            "DIR/huge.toml: error[E004]: the file holds 10.00 MiB, more than the limit of 256 KiB; is it a configuration?\n" +
+            "DIR/huge.toml: error[E004]: the file holds 10.00 MiB, more than the limit of 256 KiB; is it a "
+            "configuration?\n" +
                 closing("DIR/huge.toml"));
   std::string largest = "version = 1\n";
   largest.resize(largest_file, '#');
@@ -127,7 +135,8 @@ TEST(load, each_device_sees_its_own_values_and_the_common_rest) {
   auto const& common = *result.plan.find("pool", 0);
   auto const& first = *result.plan.find("pool", 1);
   EXPECT_EQ(std::get<size_value>(common.options.at("maximum_pool_size")).bytes, 8ULL << 30);
-  EXPECT_EQ(std::get<size_value>(first.options.at("maximum_pool_size")).kind, size_value::unit::percent_of_total);
+  EXPECT_EQ(std::get<size_value>(first.options.at("maximum_pool_size")).kind,
+            size_value::unit::percent_of_total);
   EXPECT_EQ(std::get<size_value>(first.options.at("growth")).bytes, 1048576u);
   EXPECT_EQ(common.origins.at("maximum_pool_size").text, "two.toml:5:21");
   EXPECT_EQ(first.origins.at("maximum_pool_size").text, "two.toml:11:26");
@@ -180,10 +189,12 @@ TEST_F(folder, variables_come_before_the_file) {
 }
 
 TEST(load, the_error_policy_of_a_wrong_file_is_obeyed) {
-  auto const result = load_text("x", "version = 1\n[route]\ndevice = [\"pol\"]\n[behavior]\non_config_error = \"passthrough\"\n");
+  auto const result = load_text(
+      "x", "version = 1\n[route]\ndevice = [\"pol\"]\n[behavior]\non_config_error = \"passthrough\"\n");
   EXPECT_TRUE(result.failed());
   EXPECT_EQ(result.plan.error_policy, on_error::passthrough);
-  EXPECT_TRUE(result.text(consequence::passthrough).ends_with("gpumem: 1 error in x; the program runs without gpumem\n"));
+  EXPECT_TRUE(result.text(consequence::passthrough)
+                  .ends_with("gpumem: 1 error in x; the program runs without gpumem\n"));
 }
 
 TEST(load, warnings_are_kept_for_the_report_and_are_no_failure) {

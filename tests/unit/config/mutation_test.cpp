@@ -1,4 +1,5 @@
-// Damaged examples under a fixed seed: the reader never crashes, and gives a plan or an error inside the file.
+// Damaged examples under a fixed seed: the reader never crashes, and gives a plan or an error inside the
+// file.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -14,7 +15,8 @@ namespace {
 
 std::vector<std::string> examples() {
   std::vector<std::filesystem::path> paths;
-  for (auto const& entry : std::filesystem::directory_iterator(GPUMEM_CONFIG_FOLDER "/examples")) paths.push_back(entry.path());
+  for (auto const& entry : std::filesystem::directory_iterator(GPUMEM_CONFIG_FOLDER "/examples"))
+    paths.push_back(entry.path());
   std::sort(paths.begin(), paths.end());
   std::vector<std::string> texts;
   for (auto const& path : paths) {
@@ -25,10 +27,46 @@ std::vector<std::string> examples() {
   return texts;
 }
 
-constexpr std::string_view pieces[] = {"\"", "'", "[", "]", "{", "}", "=", ".", ",", "\n", "#", "-", "%", "0", "99999999999999999999",
-                                       "\xff", "\xc2\x9b", "\xE2\x82\xAC", "\\", "\\u0000", " = ", "[[rule]]\n", "\"\"\"", "'''", "pool",
-                                       "[resource.pool]\n", "[device.1]\n", "pool.growth = 0\n", "binning", "to = \"pool\"", "true", "1.5",
-                                       "1979-05-27", "\r", "\t", "inf", "nan", "\"50 % of free\"", "\"70 G\"", "version = 1\n"};
+constexpr std::string_view pieces[] = {"\"",
+                                       "'",
+                                       "[",
+                                       "]",
+                                       "{",
+                                       "}",
+                                       "=",
+                                       ".",
+                                       ",",
+                                       "\n",
+                                       "#",
+                                       "-",
+                                       "%",
+                                       "0",
+                                       "99999999999999999999",
+                                       "\xff",
+                                       "\xc2\x9b",
+                                       "\xE2\x82\xAC",
+                                       "\\",
+                                       "\\u0000",
+                                       " = ",
+                                       "[[rule]]\n",
+                                       "\"\"\"",
+                                       "'''",
+                                       "pool",
+                                       "[resource.pool]\n",
+                                       "[device.1]\n",
+                                       "pool.growth = 0\n",
+                                       "binning",
+                                       "to = \"pool\"",
+                                       "true",
+                                       "1.5",
+                                       "1979-05-27",
+                                       "\r",
+                                       "\t",
+                                       "inf",
+                                       "nan",
+                                       "\"50 % of free\"",
+                                       "\"70 G\"",
+                                       "version = 1\n"};
 
 class mutator {
  public:
@@ -46,13 +84,27 @@ class mutator {
   void mutate(std::string& text, std::vector<std::string> const& texts) {
     std::size_t const at = below(text.size());
     switch (below(7)) {
-      case 0: text.erase(at, 1 + below(8)); break;
-      case 1: text.insert(at, pieces[below(std::size(pieces))]); break;
-      case 2: if (!text.empty()) text[at] = static_cast<char>(random_()); break;
-      case 3: text.resize(at); break;
-      case 4: text.insert(at, text.substr(below(text.size()), below(80))); break;
-      case 5: text.insert(at, texts[below(texts.size())].substr(below(200), below(200))); break;
-      default: swap_lines(text); break;
+      case 0:
+        text.erase(at, 1 + below(8));
+        break;
+      case 1:
+        text.insert(at, pieces[below(std::size(pieces))]);
+        break;
+      case 2:
+        if (!text.empty()) text[at] = static_cast<char>(random_());
+        break;
+      case 3:
+        text.resize(at);
+        break;
+      case 4:
+        text.insert(at, text.substr(below(text.size()), below(80)));
+        break;
+      case 5:
+        text.insert(at, texts[below(texts.size())].substr(below(200), below(200)));
+        break;
+      default:
+        swap_lines(text);
+        break;
     }
   }
 
@@ -83,7 +135,8 @@ TEST(mutation, damaged_examples_give_a_plan_or_positioned_errors) {
     for (auto const& item : result.diagnostics) expect_inside(item, text);
     std::string const shown = result.text(consequence::not_started);
     for (char c : shown) {
-      if (c != '\n' && static_cast<unsigned char>(c) < 0x20) ADD_FAILURE() << "a control character in a message";
+      if (c != '\n' && static_cast<unsigned char>(c) < 0x20)
+        ADD_FAILURE() << "a control character in a message";
     }
     if (result.failed()) {
       ++failed;

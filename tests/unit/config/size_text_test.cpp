@@ -24,8 +24,9 @@ TEST(size_text, reads_percentages_with_any_spacing) {
 }
 
 TEST(size_text, a_refusal_has_a_reason_and_a_remedy) {
-  for (char const* text : {"50 %", "% of free", "101 % of free", "-1 % of total", "5 % of", "1..5 % of free", "70 G", "x",
-                           "", "5 GIB", "1e3", "0.3 B", "nan % of free", "99999999999999 % of free", "1. % of free"}) {
+  for (char const* text :
+       {"50 %", "% of free", "101 % of free", "-1 % of total", "5 % of", "1..5 % of free", "70 G", "x", "",
+        "5 GIB", "1e3", "0.3 B", "nan % of free", "99999999999999 % of free", "1. % of free"}) {
     auto const reading = read_size(text, true);
     EXPECT_FALSE(reading.value) << text;
     EXPECT_FALSE(reading.problem.empty()) << text;
@@ -35,8 +36,8 @@ TEST(size_text, a_refusal_has_a_reason_and_a_remedy) {
 }
 
 TEST(size_text, what_is_written_reads_back_to_the_same) {
-  for (char const* text : {"0 B", "1025 B", "512 MiB", "1536 MiB", "50 % of free", "12.5 % of total", "0.0001 % of free",
-                           "99.9999 % of total", "100 % of free"}) {
+  for (char const* text : {"0 B", "1025 B", "512 MiB", "1536 MiB", "50 % of free", "12.5 % of total",
+                           "0.0001 % of free", "99.9999 % of total", "100 % of free"}) {
     EXPECT_EQ(write_size(good(text)), text);
   }
   EXPECT_EQ(write_size(good("70 GB")), "68359375 KiB");

@@ -6,7 +6,8 @@
 namespace gpumem::config {
 namespace {
 
-std::vector<std::string_view> const names{"pool", "binning", "fixed_size", "cuda", "cuda_async", "initial_pool_size"};
+std::vector<std::string_view> const names{"pool", "binning",    "fixed_size",
+                                          "cuda", "cuda_async", "initial_pool_size"};
 
 TEST(suggest, finds_typing_errors_transpositions_and_case) {
   EXPECT_EQ(nearest("pol", names), "pool");
