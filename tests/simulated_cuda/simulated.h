@@ -1,7 +1,7 @@
 /* The controls of the simulated CUDA: what a test says to the stand-in driver that no CUDA function says.
-   Exported by the stand-in libcuda.so.1 as plain C functions, callable from any thread. A program that does not link
-   that library uses the C++ class at the end, which finds them at run time and does nothing on a real driver.
-   Nothing here is part of CUDA: never call it from the library under test. */
+   Exported by the stand-in libcuda.so.1 as plain C functions, callable from any thread. A program that does
+   not link that library uses the C++ class at the end, which finds them at run time and does nothing on a
+   real driver. Nothing here is part of CUDA: never call it from the library under test. */
 #pragma once
 
 #include <cuda.h>
@@ -14,7 +14,7 @@ extern "C" {
 typedef struct simulated_access {
   CUdeviceptr address;
   size_t bytes;
-  int writes;                                      /* 0: reads only */
+  int writes; /* 0: reads only */
 } simulated_access;
 
 /* Puts a kernel on `stream` that touches the given ranges and runs `duration_ns` of simulated time. */
@@ -23,18 +23,19 @@ CUresult simulatedLaunch(CUstream stream, simulated_access const* accesses, unsi
 CUresult simulatedLaunch_ptsz(CUstream stream, simulated_access const* accesses, unsigned count,
                               unsigned long long duration_ns);
 
-/* The clock. Automatic (the default): each driver call takes 500 ns. Manual: only waits and these calls move it. */
+/* The clock. Automatic (the default): each driver call takes 500 ns. Manual: only waits and these calls move
+ * it. */
 void simulatedClockManual(int manual);
 void simulatedAdvance(unsigned long long ns);
-void simulatedRunAll(void);                        /* until nothing is pending; the host is not ordered after it */
+void simulatedRunAll(void); /* until nothing is pending; the host is not ordered after it */
 unsigned long long simulatedNow(void);
 
-/* What the program was given and gave back, above the driver: makes one allocation distinct from the next one at the
-   same address. The stand-in runtime calls them by itself; a driver API test calls them after a successful
-   allocation and before the free. */
+/* What the program was given and gave back, above the driver: makes one allocation distinct from the next one
+   at the same address. The stand-in runtime calls them by itself; a driver API test calls them after a
+   successful allocation and before the free. */
 void simulatedNoteAllocate(CUdeviceptr address, size_t bytes, CUstream stream);
 void simulatedNoteFree(CUdeviceptr address, CUstream stream);
-void simulatedNoteFreeRefused(CUdeviceptr address);   /* the free just noted by this thread failed */
+void simulatedNoteFreeRefused(CUdeviceptr address); /* the free just noted by this thread failed */
 
 /* Accesses that nothing ordered, since the start or the last clear. Text stays valid until the next clear. */
 unsigned long long simulatedHazardCount(void);
@@ -52,8 +53,8 @@ void simulatedCountersReset(void);
 #ifdef __cplusplus
 #include <dlfcn.h>
 
-/* The same for a program that links no libcuda: looked up at the first use. On a real driver `present` is false and the
-   calls do nothing. */
+/* The same for a program that links no libcuda: looked up at the first use. On a real driver `present` is
+   false and the calls do nothing. */
 namespace simulated_control {
 
 template <class Function>
@@ -62,7 +63,9 @@ Function* find(char const* name) {
   return library == nullptr ? nullptr : reinterpret_cast<Function*>(dlsym(library, name));
 }
 
-inline bool present() { return find<void()>("simulatedRunAll") != nullptr; }
+inline bool present() {
+  return find<void()>("simulatedRunAll") != nullptr;
+}
 
 inline CUresult launch(CUstream stream, simulated_access const* accesses, unsigned count,
                        unsigned long long duration_ns) {
@@ -74,7 +77,8 @@ inline CUresult launch(CUstream stream, void* address, size_t bytes, unsigned lo
   return launch(stream, &access, 1, duration_ns);
 }
 inline void clock_manual(bool manual) {
-  if (auto* const function = find<decltype(simulatedClockManual)>("simulatedClockManual")) function(manual ? 1 : 0);
+  if (auto* const function = find<decltype(simulatedClockManual)>("simulatedClockManual"))
+    function(manual ? 1 : 0);
 }
 inline void advance(unsigned long long ns) {
   if (auto* const function = find<decltype(simulatedAdvance)>("simulatedAdvance")) function(ns);

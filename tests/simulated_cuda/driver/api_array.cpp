@@ -10,14 +10,18 @@ namespace {
 std::uint64_t element_bytes(CUarray_format format, unsigned channels) {
   switch (format) {
     case CU_AD_FORMAT_UNSIGNED_INT8:
-    case CU_AD_FORMAT_SIGNED_INT8: return channels;
+    case CU_AD_FORMAT_SIGNED_INT8:
+      return channels;
     case CU_AD_FORMAT_UNSIGNED_INT16:
     case CU_AD_FORMAT_SIGNED_INT16:
-    case CU_AD_FORMAT_HALF: return 2ull * channels;
+    case CU_AD_FORMAT_HALF:
+      return 2ull * channels;
     case CU_AD_FORMAT_UNSIGNED_INT32:
     case CU_AD_FORMAT_SIGNED_INT32:
-    case CU_AD_FORMAT_FLOAT: return 4ull * channels;
-    default: return 0;
+    case CU_AD_FORMAT_FLOAT:
+      return 4ull * channels;
+    default:
+      return 0;
   }
 }
 
@@ -33,8 +37,8 @@ std::unordered_set<array*>& arrays() {
 CUresult create(machine& m, context& here, CUarray* out, CUDA_ARRAY3D_DESCRIPTOR const& wanted) {
   std::uint64_t const element = element_bytes(wanted.Format, wanted.NumChannels);
   if (out == nullptr || element == 0 || wanted.Width == 0) return CUDA_ERROR_INVALID_VALUE;
-  std::uint64_t const bytes =
-      element * wanted.Width * std::max<std::size_t>(wanted.Height, 1) * std::max<std::size_t>(wanted.Depth, 1);
+  std::uint64_t const bytes = element * wanted.Width * std::max<std::size_t>(wanted.Height, 1) *
+                              std::max<std::size_t>(wanted.Depth, 1);
   std::uint64_t const address = m.memory_.allocate(&here, block_kind::array, bytes);
   if (address == 0) return CUDA_ERROR_OUT_OF_MEMORY;
   auto* made = new array{wanted, address};
@@ -111,5 +115,6 @@ SIMULATED_API cuMemPrefetchAsync(CUdeviceptr address, size_t bytes, CUdevice, CU
   SIMULATED_TRY(hint(m, address, bytes));
   return m.submit(*where, {"prefetch", 1000, {}, {}, {}, false});
 }
-SIMULATED_PER_THREAD(cuMemPrefetchAsync, _ptsz, (CUdeviceptr address, size_t bytes, CUdevice device, CUstream on),
+SIMULATED_PER_THREAD(cuMemPrefetchAsync, _ptsz,
+                     (CUdeviceptr address, size_t bytes, CUdevice device, CUstream on),
                      (address, bytes, device, on))

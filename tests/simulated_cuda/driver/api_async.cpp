@@ -1,13 +1,16 @@
 // Stream-ordered memory: cuMemAllocAsync, cuMemFreeAsync and memory pools.
 // Any thread.
-// On a capturing stream both are graph nodes: the address is fixed now, the memory comes and goes with each launch.
+// On a capturing stream both are graph nodes: the address is fixed now, the memory comes and goes with each
+// launch.
 #include "entry.hpp"
 
 using namespace simulated;
 
 namespace {
 
-CUmemoryPool handle(pool* of) { return reinterpret_cast<CUmemoryPool>(of); }
+CUmemoryPool handle(pool* of) {
+  return reinterpret_cast<CUmemoryPool>(of);
+}
 
 CUresult capture_allocation(machine& m, stream& on, CUdeviceptr* out, std::uint64_t bytes) {
   if (on.capturing->invalidated) return CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
@@ -53,9 +56,10 @@ SIMULATED_API cuMemAllocAsync(CUdeviceptr* out, size_t bytes, CUstream on) {
   SIMULATED_CALL(after_init);
   stream* where = nullptr;
   SIMULATED_TRY(m.resolve(on, where));
-  return allocate(m, m.memory_.current_pool[static_cast<std::size_t>(where->owner->device)], *where, out, bytes);
+  return allocate(m, m.memory_.current_pool[static_cast<std::size_t>(where->owner->device)], *where, out,
+                  bytes);
 }
-SIMULATED_PER_THREAD(cuMemAllocAsync, _ptsz, (CUdeviceptr* out, size_t bytes, CUstream on), (out, bytes, on))
+SIMULATED_PER_THREAD(cuMemAllocAsync, _ptsz, (CUdeviceptr * out, size_t bytes, CUstream on), (out, bytes, on))
 
 SIMULATED_API cuMemAllocFromPoolAsync(CUdeviceptr* out, size_t bytes, CUmemoryPool from, CUstream on) {
   SIMULATED_CALL(after_init);
@@ -66,7 +70,8 @@ SIMULATED_API cuMemAllocFromPoolAsync(CUdeviceptr* out, size_t bytes, CUmemoryPo
   return allocate(m, found, *where, out, bytes);
 }
 SIMULATED_PER_THREAD(cuMemAllocFromPoolAsync, _ptsz,
-                     (CUdeviceptr* out, size_t bytes, CUmemoryPool from, CUstream on), (out, bytes, from, on))
+                     (CUdeviceptr * out, size_t bytes, CUmemoryPool from, CUstream on),
+                     (out, bytes, from, on))
 
 SIMULATED_API cuMemFreeAsync(CUdeviceptr address, CUstream on) {
   SIMULATED_CALL(after_init);
@@ -98,8 +103,10 @@ SIMULATED_API cuMemFreeAsync(CUdeviceptr address, CUstream on) {
       m.memory_.erase(address);
       m.memory_.release_after(gone, where->tail);
       return CUDA_SUCCESS;
-    case block_kind::graph: return CUDA_SUCCESS;
-    default: return CUDA_ERROR_INVALID_VALUE;
+    case block_kind::graph:
+      return CUDA_SUCCESS;
+    default:
+      return CUDA_ERROR_INVALID_VALUE;
   }
 }
 SIMULATED_PER_THREAD(cuMemFreeAsync, _ptsz, (CUdeviceptr address, CUstream on), (address, on))
@@ -123,7 +130,8 @@ SIMULATED_API cuMemPoolDestroy(CUmemoryPool which) {
   pool* gone = nullptr;
   SIMULATED_TRY(find_pool(m, which, gone));
   if (gone->is_default) return CUDA_ERROR_INVALID_VALUE;
-  // Outstanding frees complete first; blocks still out keep the pool alive in the real driver, here they end with it.
+  // Outstanding frees complete first; blocks still out keep the pool alive in the real driver, here they end
+  // with it.
   for (stream* each : m.streams_) m.host_wait(each->tail);
   m.memory_.drop(*gone);
   m.memory_.pools.erase(gone);
@@ -147,13 +155,26 @@ SIMULATED_API cuMemPoolSetAttribute(CUmemoryPool which, CUmemPool_attribute attr
   SIMULATED_TRY(find_pool(m, which, found));
   if (value == nullptr) return CUDA_ERROR_INVALID_VALUE;
   switch (attribute) {
-    case CU_MEMPOOL_ATTR_RELEASE_THRESHOLD: found->threshold = *static_cast<cuuint64_t*>(value); break;
-    case CU_MEMPOOL_ATTR_REUSE_FOLLOW_EVENT_DEPENDENCIES: found->reuse_follow = *static_cast<int*>(value); break;
-    case CU_MEMPOOL_ATTR_REUSE_ALLOW_OPPORTUNISTIC: found->reuse_opportunistic = *static_cast<int*>(value); break;
-    case CU_MEMPOOL_ATTR_REUSE_ALLOW_INTERNAL_DEPENDENCIES: found->reuse_internal = *static_cast<int*>(value); break;
-    case CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH: found->reserved_high = found->reserved; break;
-    case CU_MEMPOOL_ATTR_USED_MEM_HIGH: found->used_high = found->used; break;
-    default: return CUDA_ERROR_INVALID_VALUE;
+    case CU_MEMPOOL_ATTR_RELEASE_THRESHOLD:
+      found->threshold = *static_cast<cuuint64_t*>(value);
+      break;
+    case CU_MEMPOOL_ATTR_REUSE_FOLLOW_EVENT_DEPENDENCIES:
+      found->reuse_follow = *static_cast<int*>(value);
+      break;
+    case CU_MEMPOOL_ATTR_REUSE_ALLOW_OPPORTUNISTIC:
+      found->reuse_opportunistic = *static_cast<int*>(value);
+      break;
+    case CU_MEMPOOL_ATTR_REUSE_ALLOW_INTERNAL_DEPENDENCIES:
+      found->reuse_internal = *static_cast<int*>(value);
+      break;
+    case CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH:
+      found->reserved_high = found->reserved;
+      break;
+    case CU_MEMPOOL_ATTR_USED_MEM_HIGH:
+      found->used_high = found->used;
+      break;
+    default:
+      return CUDA_ERROR_INVALID_VALUE;
   }
   return CUDA_SUCCESS;
 }
@@ -166,15 +187,32 @@ SIMULATED_API cuMemPoolGetAttribute(CUmemoryPool which, CUmemPool_attribute attr
   auto& wide = *static_cast<cuuint64_t*>(value);
   auto& narrow = *static_cast<int*>(value);
   switch (attribute) {
-    case CU_MEMPOOL_ATTR_RELEASE_THRESHOLD: wide = found->threshold; break;
-    case CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT: wide = found->reserved; break;
-    case CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH: wide = found->reserved_high; break;
-    case CU_MEMPOOL_ATTR_USED_MEM_CURRENT: wide = found->used; break;
-    case CU_MEMPOOL_ATTR_USED_MEM_HIGH: wide = found->used_high; break;
-    case CU_MEMPOOL_ATTR_REUSE_FOLLOW_EVENT_DEPENDENCIES: narrow = found->reuse_follow; break;
-    case CU_MEMPOOL_ATTR_REUSE_ALLOW_OPPORTUNISTIC: narrow = found->reuse_opportunistic; break;
-    case CU_MEMPOOL_ATTR_REUSE_ALLOW_INTERNAL_DEPENDENCIES: narrow = found->reuse_internal; break;
-    default: return CUDA_ERROR_INVALID_VALUE;
+    case CU_MEMPOOL_ATTR_RELEASE_THRESHOLD:
+      wide = found->threshold;
+      break;
+    case CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT:
+      wide = found->reserved;
+      break;
+    case CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH:
+      wide = found->reserved_high;
+      break;
+    case CU_MEMPOOL_ATTR_USED_MEM_CURRENT:
+      wide = found->used;
+      break;
+    case CU_MEMPOOL_ATTR_USED_MEM_HIGH:
+      wide = found->used_high;
+      break;
+    case CU_MEMPOOL_ATTR_REUSE_FOLLOW_EVENT_DEPENDENCIES:
+      narrow = found->reuse_follow;
+      break;
+    case CU_MEMPOOL_ATTR_REUSE_ALLOW_OPPORTUNISTIC:
+      narrow = found->reuse_opportunistic;
+      break;
+    case CU_MEMPOOL_ATTR_REUSE_ALLOW_INTERNAL_DEPENDENCIES:
+      narrow = found->reuse_internal;
+      break;
+    default:
+      return CUDA_ERROR_INVALID_VALUE;
   }
   return CUDA_SUCCESS;
 }

@@ -36,7 +36,7 @@ CUresult information(machine& m, CUstream on, CUstreamCaptureStatus* status, cuu
   SIMULATED_TRY(m.resolve(on, where));
   if (status == nullptr) return CUDA_ERROR_INVALID_VALUE;
   if (where->is_legacy) SIMULATED_TRY(m.implicit_sync(*where->owner));
-  *status = !where->capturing ? CU_STREAM_CAPTURE_STATUS_NONE
+  *status = !where->capturing               ? CU_STREAM_CAPTURE_STATUS_NONE
             : where->capturing->invalidated ? CU_STREAM_CAPTURE_STATUS_INVALIDATED
                                             : CU_STREAM_CAPTURE_STATUS_ACTIVE;
   if (id != nullptr && where->capturing) *id = where->capturing->id;
@@ -79,8 +79,8 @@ SIMULATED_API cuStreamIsCapturing(CUstream on, CUstreamCaptureStatus* status) {
 }
 SIMULATED_PER_THREAD(cuStreamIsCapturing, _ptsz, (CUstream on, CUstreamCaptureStatus* status), (on, status))
 
-SIMULATED_API cuStreamGetCaptureInfo_v2(CUstream on, CUstreamCaptureStatus* status, cuuint64_t* id, CUgraph* graph_out,
-                                        CUgraphNode const** dependencies, size_t* count) {
+SIMULATED_API cuStreamGetCaptureInfo_v2(CUstream on, CUstreamCaptureStatus* status, cuuint64_t* id,
+                                        CUgraph* graph_out, CUgraphNode const** dependencies, size_t* count) {
   SIMULATED_CALL(after_init);
   if (graph_out != nullptr) *graph_out = nullptr;
   if (dependencies != nullptr) *dependencies = nullptr;
@@ -92,9 +92,9 @@ SIMULATED_PER_THREAD(cuStreamGetCaptureInfo_v2, _ptsz,
                       CUgraphNode const** dependencies, size_t* count),
                      (on, status, id, graph_out, dependencies, count))
 
-SIMULATED_API cuStreamGetCaptureInfo_v3(CUstream on, CUstreamCaptureStatus* status, cuuint64_t* id, CUgraph* graph_out,
-                                        CUgraphNode const** dependencies, CUgraphEdgeData const** edges,
-                                        size_t* count) {
+SIMULATED_API cuStreamGetCaptureInfo_v3(CUstream on, CUstreamCaptureStatus* status, cuuint64_t* id,
+                                        CUgraph* graph_out, CUgraphNode const** dependencies,
+                                        CUgraphEdgeData const** edges, size_t* count) {
   SIMULATED_CALL(after_init);
   if (graph_out != nullptr) *graph_out = nullptr;
   if (dependencies != nullptr) *dependencies = nullptr;

@@ -7,7 +7,9 @@ using namespace simulated;
 
 namespace {
 
-CUcontext handle(context* of) { return reinterpret_cast<CUcontext>(of); }
+CUcontext handle(context* of) {
+  return reinterpret_cast<CUcontext>(of);
+}
 
 CUresult push(context* of) {
   thread_state& mine = this_thread();

@@ -1,9 +1,10 @@
 // Copies and fills: each is an operation with its accesses, its effect on memory at its end.
 // Any thread. The 2D and 3D forms are in api_copy_pitched.cpp.
-// Pageable host memory is read before an asynchronous copy returns, and is complete when it returns, as natively.
-#include "copy.hpp"
-
+// Pageable host memory is read before an asynchronous copy returns, and is complete when it returns, as
+// natively.
 #include <cstring>
+
+#include "copy.hpp"
 
 using namespace simulated;
 
@@ -61,15 +62,16 @@ CUresult copy(machine& m, CUstream on, copy_shape const& shape, direction way, b
   return CUDA_SUCCESS;
 }
 
-CUresult fill(machine& m, CUstream on, CUdeviceptr target, std::uint64_t pitch, unsigned value, unsigned element,
-              std::uint64_t width, std::uint64_t rows) {
+CUresult fill(machine& m, CUstream on, CUdeviceptr target, std::uint64_t pitch, unsigned value,
+              unsigned element, std::uint64_t width, std::uint64_t rows) {
   if (width == 0 || rows == 0) return CUDA_SUCCESS;
   stream* where = nullptr;
   SIMULATED_TRY(m.resolve(on, where));
   std::uint64_t const row_bytes = width * element;
   std::uint64_t const bytes = pitch * (rows - 1) + row_bytes;
   block const* const found = m.memory_.find(target);
-  if (found == nullptr || !inside(found, target, bytes) || target % element != 0) return CUDA_ERROR_INVALID_VALUE;
+  if (found == nullptr || !inside(found, target, bytes) || target % element != 0)
+    return CUDA_ERROR_INVALID_VALUE;
   operation work;
   work.name = "fill";
   work.duration = 1000 + width * rows * element / 32;
@@ -104,23 +106,25 @@ constexpr direction to_device{true, false, true}, to_host{false, true, true}, on
 copy_shape line(std::uint64_t target, std::uint64_t source, std::uint64_t bytes) {
   return {target, source, bytes, 1, bytes, bytes};
 }
-std::uint64_t number(void const* pointer) { return reinterpret_cast<std::uint64_t>(pointer); }
+std::uint64_t number(void const* pointer) {
+  return reinterpret_cast<std::uint64_t>(pointer);
+}
 
 }  // namespace
 
 // Each copy and fill in its blocking form and, for the per-thread default stream, once more.
-#define BLOCKING(name, parameters, arguments, expression)                 \
-  SIMULATED_API name parameters {                                         \
-    SIMULATED_CALL(with_context);                                         \
-    SIMULATED_TRY(refuse_blocking(m, nullptr));                           \
-    return expression;                                                    \
-  }                                                                       \
+#define BLOCKING(name, parameters, arguments, expression) \
+  SIMULATED_API name parameters {                         \
+    SIMULATED_CALL(with_context);                         \
+    SIMULATED_TRY(refuse_blocking(m, nullptr));           \
+    return expression;                                    \
+  }                                                       \
   SIMULATED_PER_THREAD(name, _ptds, parameters, arguments)
-#define ASYNC(name, parameters, arguments, expression)                    \
-  SIMULATED_API name parameters {                                         \
-    SIMULATED_CALL(with_context);                                         \
-    return expression;                                                    \
-  }                                                                       \
+#define ASYNC(name, parameters, arguments, expression) \
+  SIMULATED_API name parameters {                      \
+    SIMULATED_CALL(with_context);                      \
+    return expression;                                 \
+  }                                                    \
   SIMULATED_PER_THREAD(name, _ptsz, parameters, arguments)
 
 BLOCKING(cuMemcpy, (CUdeviceptr to, CUdeviceptr from, size_t bytes), (to, from, bytes),
@@ -131,20 +135,22 @@ BLOCKING(cuMemcpyDtoH_v2, (void* to, CUdeviceptr from, size_t bytes), (to, from,
          copy(m, nullptr, line(number(to), from, bytes), to_host, true))
 BLOCKING(cuMemcpyDtoD_v2, (CUdeviceptr to, CUdeviceptr from, size_t bytes), (to, from, bytes),
          copy(m, nullptr, line(to, from, bytes), on_device, true))
-BLOCKING(cuMemcpyPeer, (CUdeviceptr to, CUcontext to_context, CUdeviceptr from, CUcontext from_context, size_t bytes),
+BLOCKING(cuMemcpyPeer,
+         (CUdeviceptr to, CUcontext to_context, CUdeviceptr from, CUcontext from_context, size_t bytes),
          (to, to_context, from, from_context, bytes),
          (static_cast<void>(to_context), static_cast<void>(from_context),
           copy(m, nullptr, line(to, from, bytes), on_device, true)))
 ASYNC(cuMemcpyAsync, (CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream on), (to, from, bytes, on),
       copy(m, on, line(to, from, bytes), by_address, false))
-ASYNC(cuMemcpyHtoDAsync_v2, (CUdeviceptr to, void const* from, size_t bytes, CUstream on), (to, from, bytes, on),
-      copy(m, on, line(to, number(from), bytes), to_device, false))
+ASYNC(cuMemcpyHtoDAsync_v2, (CUdeviceptr to, void const* from, size_t bytes, CUstream on),
+      (to, from, bytes, on), copy(m, on, line(to, number(from), bytes), to_device, false))
 ASYNC(cuMemcpyDtoHAsync_v2, (void* to, CUdeviceptr from, size_t bytes, CUstream on), (to, from, bytes, on),
       copy(m, on, line(number(to), from, bytes), to_host, false))
-ASYNC(cuMemcpyDtoDAsync_v2, (CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream on), (to, from, bytes, on),
-      copy(m, on, line(to, from, bytes), on_device, false))
+ASYNC(cuMemcpyDtoDAsync_v2, (CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream on),
+      (to, from, bytes, on), copy(m, on, line(to, from, bytes), on_device, false))
 ASYNC(cuMemcpyPeerAsync,
-      (CUdeviceptr to, CUcontext to_context, CUdeviceptr from, CUcontext from_context, size_t bytes, CUstream on),
+      (CUdeviceptr to, CUcontext to_context, CUdeviceptr from, CUcontext from_context, size_t bytes,
+       CUstream on),
       (to, to_context, from, from_context, bytes, on),
       (static_cast<void>(to_context), static_cast<void>(from_context),
        copy(m, on, line(to, from, bytes), on_device, false)))
@@ -159,13 +165,15 @@ BLOCKING(cuMemsetD2D8_v2, (CUdeviceptr to, size_t pitch, unsigned char value, si
          (to, pitch, value, width, rows), fill(m, nullptr, to, pitch, value, 1, width, rows))
 BLOCKING(cuMemsetD2D32_v2, (CUdeviceptr to, size_t pitch, unsigned value, size_t width, size_t rows),
          (to, pitch, value, width, rows), fill(m, nullptr, to, pitch, value, 4, width, rows))
-ASYNC(cuMemsetD8Async, (CUdeviceptr to, unsigned char value, size_t count, CUstream on), (to, value, count, on),
-      fill(m, on, to, 0, value, 1, count, 1))
-ASYNC(cuMemsetD16Async, (CUdeviceptr to, unsigned short value, size_t count, CUstream on), (to, value, count, on),
-      fill(m, on, to, 0, value, 2, count, 1))
+ASYNC(cuMemsetD8Async, (CUdeviceptr to, unsigned char value, size_t count, CUstream on),
+      (to, value, count, on), fill(m, on, to, 0, value, 1, count, 1))
+ASYNC(cuMemsetD16Async, (CUdeviceptr to, unsigned short value, size_t count, CUstream on),
+      (to, value, count, on), fill(m, on, to, 0, value, 2, count, 1))
 ASYNC(cuMemsetD32Async, (CUdeviceptr to, unsigned value, size_t count, CUstream on), (to, value, count, on),
       fill(m, on, to, 0, value, 4, count, 1))
-ASYNC(cuMemsetD2D8Async, (CUdeviceptr to, size_t pitch, unsigned char value, size_t width, size_t rows, CUstream on),
+ASYNC(cuMemsetD2D8Async,
+      (CUdeviceptr to, size_t pitch, unsigned char value, size_t width, size_t rows, CUstream on),
       (to, pitch, value, width, rows, on), fill(m, on, to, pitch, value, 1, width, rows))
-ASYNC(cuMemsetD2D32Async, (CUdeviceptr to, size_t pitch, unsigned value, size_t width, size_t rows, CUstream on),
+ASYNC(cuMemsetD2D32Async,
+      (CUdeviceptr to, size_t pitch, unsigned value, size_t width, size_t rows, CUstream on),
       (to, pitch, value, width, rows, on), fill(m, on, to, pitch, value, 4, width, rows))

@@ -7,7 +7,9 @@ using namespace simulated;
 
 namespace {
 
-bool host(CUmemorytype type) { return type == CU_MEMORYTYPE_HOST; }
+bool host(CUmemorytype type) {
+  return type == CU_MEMORYTYPE_HOST;
+}
 
 std::uint64_t side(CUmemorytype type, void const* on_host, CUdeviceptr on_device) {
   return host(type) ? reinterpret_cast<std::uint64_t>(on_host) : on_device;
@@ -23,8 +25,10 @@ CUresult plane(machine& m, CUstream on, CUDA_MEMCPY2D const* p, bool blocking) {
   shape.rows = p->Height;
   shape.source_pitch = p->srcPitch != 0 ? p->srcPitch : p->WidthInBytes;
   shape.target_pitch = p->dstPitch != 0 ? p->dstPitch : p->WidthInBytes;
-  shape.source = side(p->srcMemoryType, p->srcHost, p->srcDevice) + p->srcY * shape.source_pitch + p->srcXInBytes;
-  shape.target = side(p->dstMemoryType, p->dstHost, p->dstDevice) + p->dstY * shape.target_pitch + p->dstXInBytes;
+  shape.source =
+      side(p->srcMemoryType, p->srcHost, p->srcDevice) + p->srcY * shape.source_pitch + p->srcXInBytes;
+  shape.target =
+      side(p->dstMemoryType, p->dstHost, p->dstDevice) + p->dstY * shape.target_pitch + p->dstXInBytes;
   bool const strict = p->srcMemoryType != CU_MEMORYTYPE_UNIFIED && p->dstMemoryType != CU_MEMORYTYPE_UNIFIED;
   return copy(m, on, shape, {host(p->srcMemoryType), host(p->dstMemoryType), strict}, blocking);
 }

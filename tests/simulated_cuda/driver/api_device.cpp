@@ -10,7 +10,9 @@ using namespace simulated;
 
 namespace {
 
-bool known(machine& m, CUdevice device) { return device >= 0 && device < m.device_count(); }
+bool known(machine& m, CUdevice device) {
+  return device >= 0 && device < m.device_count();
+}
 
 struct error_text {
   CUresult code;
@@ -19,37 +21,48 @@ struct error_text {
 };
 
 constexpr error_text errors[] = {
-#define SIMULATED_ERROR(code, text) {code, #code, text},
-    SIMULATED_ERROR(CUDA_SUCCESS, "no error")
-    SIMULATED_ERROR(CUDA_ERROR_INVALID_VALUE, "invalid argument")
-    SIMULATED_ERROR(CUDA_ERROR_OUT_OF_MEMORY, "out of memory")
-    SIMULATED_ERROR(CUDA_ERROR_NOT_INITIALIZED, "initialization error")
-    SIMULATED_ERROR(CUDA_ERROR_DEINITIALIZED, "driver shutting down")
-    SIMULATED_ERROR(CUDA_ERROR_NO_DEVICE, "no CUDA-capable device is detected")
-    SIMULATED_ERROR(CUDA_ERROR_INVALID_DEVICE, "invalid device ordinal")
-    SIMULATED_ERROR(CUDA_ERROR_INVALID_CONTEXT, "invalid device context")
-    SIMULATED_ERROR(CUDA_ERROR_ALREADY_MAPPED, "resource already mapped")
-    SIMULATED_ERROR(CUDA_ERROR_PEER_ACCESS_UNSUPPORTED, "peer access is not supported between these two devices")
-    SIMULATED_ERROR(CUDA_ERROR_INVALID_HANDLE, "invalid resource handle")
-    SIMULATED_ERROR(CUDA_ERROR_ILLEGAL_STATE, "the operation cannot be performed in the present state")
-    SIMULATED_ERROR(CUDA_ERROR_NOT_FOUND, "named symbol not found")
-    SIMULATED_ERROR(CUDA_ERROR_NOT_READY, "device not ready")
-    SIMULATED_ERROR(CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED, "peer access is already enabled")
-    SIMULATED_ERROR(CUDA_ERROR_PEER_ACCESS_NOT_ENABLED, "peer access has not been enabled")
-    SIMULATED_ERROR(CUDA_ERROR_CONTEXT_IS_DESTROYED, "context is destroyed")
-    SIMULATED_ERROR(CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED, "part or all of the requested memory range is already mapped")
-    SIMULATED_ERROR(CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED, "pointer does not correspond to a registered memory region")
-    SIMULATED_ERROR(CUDA_ERROR_NOT_PERMITTED, "operation not permitted")
-    SIMULATED_ERROR(CUDA_ERROR_NOT_SUPPORTED, "operation not supported")
-    SIMULATED_ERROR(CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, "operation not permitted when stream is capturing")
-    SIMULATED_ERROR(CUDA_ERROR_STREAM_CAPTURE_INVALIDATED, "operation failed due to a previous error during capture")
-    SIMULATED_ERROR(CUDA_ERROR_STREAM_CAPTURE_UNMATCHED, "operation failed because the capture began on another stream")
-    SIMULATED_ERROR(CUDA_ERROR_STREAM_CAPTURE_UNJOINED, "capturing stream has unjoined work")
-    SIMULATED_ERROR(CUDA_ERROR_STREAM_CAPTURE_ISOLATION, "dependency created on uncaptured work in another stream")
-    SIMULATED_ERROR(CUDA_ERROR_STREAM_CAPTURE_IMPLICIT, "operation would make the legacy stream depend on a capturing blocking stream")
-    SIMULATED_ERROR(CUDA_ERROR_CAPTURED_EVENT, "operation not permitted on an event last recorded in a capturing stream")
-    SIMULATED_ERROR(CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD, "attempt to terminate a thread-local capture sequence from another thread")
-    SIMULATED_ERROR(CUDA_ERROR_UNKNOWN, "unknown error")
+#define SIMULATED_ERROR(code, text) \
+  { code, #code, text }
+    SIMULATED_ERROR(CUDA_SUCCESS, "no error"),
+    SIMULATED_ERROR(CUDA_ERROR_INVALID_VALUE, "invalid argument"),
+    SIMULATED_ERROR(CUDA_ERROR_OUT_OF_MEMORY, "out of memory"),
+    SIMULATED_ERROR(CUDA_ERROR_NOT_INITIALIZED, "initialization error"),
+    SIMULATED_ERROR(CUDA_ERROR_DEINITIALIZED, "driver shutting down"),
+    SIMULATED_ERROR(CUDA_ERROR_NO_DEVICE, "no CUDA-capable device is detected"),
+    SIMULATED_ERROR(CUDA_ERROR_INVALID_DEVICE, "invalid device ordinal"),
+    SIMULATED_ERROR(CUDA_ERROR_INVALID_CONTEXT, "invalid device context"),
+    SIMULATED_ERROR(CUDA_ERROR_ALREADY_MAPPED, "resource already mapped"),
+    SIMULATED_ERROR(CUDA_ERROR_PEER_ACCESS_UNSUPPORTED,
+                    "peer access is not supported between these two devices"),
+    SIMULATED_ERROR(CUDA_ERROR_INVALID_HANDLE, "invalid resource handle"),
+    SIMULATED_ERROR(CUDA_ERROR_ILLEGAL_STATE, "the operation cannot be performed in the present state"),
+    SIMULATED_ERROR(CUDA_ERROR_NOT_FOUND, "named symbol not found"),
+    SIMULATED_ERROR(CUDA_ERROR_NOT_READY, "device not ready"),
+    SIMULATED_ERROR(CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED, "peer access is already enabled"),
+    SIMULATED_ERROR(CUDA_ERROR_PEER_ACCESS_NOT_ENABLED, "peer access has not been enabled"),
+    SIMULATED_ERROR(CUDA_ERROR_CONTEXT_IS_DESTROYED, "context is destroyed"),
+    SIMULATED_ERROR(CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED,
+                    "part or all of the requested memory range is already mapped"),
+    SIMULATED_ERROR(CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED,
+                    "pointer does not correspond to a registered memory region"),
+    SIMULATED_ERROR(CUDA_ERROR_NOT_PERMITTED, "operation not permitted"),
+    SIMULATED_ERROR(CUDA_ERROR_NOT_SUPPORTED, "operation not supported"),
+    SIMULATED_ERROR(CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED,
+                    "operation not permitted when stream is capturing"),
+    SIMULATED_ERROR(CUDA_ERROR_STREAM_CAPTURE_INVALIDATED,
+                    "operation failed due to a previous error during capture"),
+    SIMULATED_ERROR(CUDA_ERROR_STREAM_CAPTURE_UNMATCHED,
+                    "operation failed because the capture began on another stream"),
+    SIMULATED_ERROR(CUDA_ERROR_STREAM_CAPTURE_UNJOINED, "capturing stream has unjoined work"),
+    SIMULATED_ERROR(CUDA_ERROR_STREAM_CAPTURE_ISOLATION,
+                    "dependency created on uncaptured work in another stream"),
+    SIMULATED_ERROR(CUDA_ERROR_STREAM_CAPTURE_IMPLICIT,
+                    "operation would make the legacy stream depend on a capturing blocking stream"),
+    SIMULATED_ERROR(CUDA_ERROR_CAPTURED_EVENT,
+                    "operation not permitted on an event last recorded in a capturing stream"),
+    SIMULATED_ERROR(CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD,
+                    "attempt to terminate a thread-local capture sequence from another thread"),
+    SIMULATED_ERROR(CUDA_ERROR_UNKNOWN, "unknown error"),
 #undef SIMULATED_ERROR
 };
 
@@ -78,8 +91,12 @@ SIMULATED_API cuDriverGetVersion(int* version) {
   return CUDA_SUCCESS;
 }
 
-SIMULATED_API cuGetErrorName(CUresult code, char const** out) { return describe(code, out, &error_text::name); }
-SIMULATED_API cuGetErrorString(CUresult code, char const** out) { return describe(code, out, &error_text::text); }
+SIMULATED_API cuGetErrorName(CUresult code, char const** out) {
+  return describe(code, out, &error_text::name);
+}
+SIMULATED_API cuGetErrorString(CUresult code, char const** out) {
+  return describe(code, out, &error_text::text);
+}
 
 SIMULATED_API cuGetExportTable(void const** table, CUuuid const*) {
   SIMULATED_CALL(any_time);
@@ -150,12 +167,24 @@ SIMULATED_API cuDeviceGetAttribute(int* value, CUdevice_attribute attribute, CUd
   if (value == nullptr) return CUDA_ERROR_INVALID_VALUE;
   if (!known(m, device)) return CUDA_ERROR_INVALID_DEVICE;
   switch (attribute) {
-    case CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR: *value = 9; break;
-    case CU_DEVICE_ATTRIBUTE_WARP_SIZE: *value = 32; break;
-    case CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT: *value = 132; break;
-    case CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK: *value = 1024; break;
-    case CU_DEVICE_ATTRIBUTE_TEXTURE_ALIGNMENT: *value = 512; break;
-    case CU_DEVICE_ATTRIBUTE_PCI_BUS_ID: *value = device + 1; break;
+    case CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR:
+      *value = 9;
+      break;
+    case CU_DEVICE_ATTRIBUTE_WARP_SIZE:
+      *value = 32;
+      break;
+    case CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT:
+      *value = 132;
+      break;
+    case CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK:
+      *value = 1024;
+      break;
+    case CU_DEVICE_ATTRIBUTE_TEXTURE_ALIGNMENT:
+      *value = 512;
+      break;
+    case CU_DEVICE_ATTRIBUTE_PCI_BUS_ID:
+      *value = device + 1;
+      break;
     case CU_DEVICE_ATTRIBUTE_UNIFIED_ADDRESSING:
     case CU_DEVICE_ATTRIBUTE_CAN_MAP_HOST_MEMORY:
     case CU_DEVICE_ATTRIBUTE_MANAGED_MEMORY:
@@ -165,8 +194,11 @@ SIMULATED_API cuDeviceGetAttribute(int* value, CUdevice_attribute attribute, CUd
     case CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED:
     case CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED:
     case CU_DEVICE_ATTRIBUTE_IPC_EVENT_SUPPORTED:
-    case CU_DEVICE_ATTRIBUTE_STREAM_PRIORITIES_SUPPORTED: *value = 1; break;
-    default: *value = 0;
+    case CU_DEVICE_ATTRIBUTE_STREAM_PRIORITIES_SUPPORTED:
+      *value = 1;
+      break;
+    default:
+      *value = 0;
   }
   return CUDA_SUCCESS;
 }

@@ -1,6 +1,7 @@
 // Events, and the events of whole contexts.
 // Any thread.
-// A context event may not be recorded while any stream of the context captures: it fails and spoils the capture.
+// A context event may not be recorded while any stream of the context captures: it fails and spoils the
+// capture.
 #include "entry.hpp"
 
 using namespace simulated;
@@ -41,9 +42,11 @@ CUresult elapsed(machine& m, float* milliseconds, CUevent from, CUevent to) {
   SIMULATED_TRY(observe(m, from, first));
   SIMULATED_TRY(observe(m, to, last));
   unsigned const flags = first->flags | last->flags;
-  if (!first->recorded || !last->recorded || (flags & CU_EVENT_DISABLE_TIMING) != 0) return CUDA_ERROR_INVALID_HANDLE;
+  if (!first->recorded || !last->recorded || (flags & CU_EVENT_DISABLE_TIMING) != 0)
+    return CUDA_ERROR_INVALID_HANDLE;
   if (!m.host_query(first->when) || !m.host_query(last->when)) return CUDA_ERROR_NOT_READY;
-  *milliseconds = static_cast<float>((static_cast<double>(last->when.end) - static_cast<double>(first->when.end)) / 1e6);
+  *milliseconds =
+      static_cast<float>((static_cast<double>(last->when.end) - static_cast<double>(first->when.end)) / 1e6);
   return CUDA_SUCCESS;
 }
 
@@ -54,7 +57,8 @@ SIMULATED_API cuEventCreate(CUevent* out, unsigned flags) {
   if (out == nullptr || flags > (CU_EVENT_BLOCKING_SYNC | CU_EVENT_DISABLE_TIMING | CU_EVENT_INTERPROCESS)) {
     return CUDA_ERROR_INVALID_VALUE;
   }
-  if ((flags & CU_EVENT_INTERPROCESS) != 0 && (flags & CU_EVENT_DISABLE_TIMING) == 0) return CUDA_ERROR_INVALID_VALUE;
+  if ((flags & CU_EVENT_INTERPROCESS) != 0 && (flags & CU_EVENT_DISABLE_TIMING) == 0)
+    return CUDA_ERROR_INVALID_VALUE;
   auto* made = new event;
   made->owner = here;
   made->flags = flags;
@@ -84,7 +88,8 @@ SIMULATED_API cuEventRecordWithFlags(CUevent which, CUstream on, unsigned flags)
   SIMULATED_CALL(after_init);
   return flags <= CU_EVENT_RECORD_EXTERNAL ? record(m, which, on) : CUDA_ERROR_INVALID_VALUE;
 }
-SIMULATED_PER_THREAD(cuEventRecordWithFlags, _ptsz, (CUevent which, CUstream on, unsigned flags), (which, on, flags))
+SIMULATED_PER_THREAD(cuEventRecordWithFlags, _ptsz, (CUevent which, CUstream on, unsigned flags),
+                     (which, on, flags))
 
 SIMULATED_API cuEventQuery(CUevent which) {
   SIMULATED_CALL(after_init);

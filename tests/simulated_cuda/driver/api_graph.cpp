@@ -1,7 +1,7 @@
 // Graphs made by capture: instantiate, launch, destroy.
 // Any thread.
-// The nodes of a launch run one after the other on the stream: no order that the program did not get from CUDA is
-// reported as missing, at the price of not seeing unordered branches inside one graph.
+// The nodes of a launch run one after the other on the stream: no order that the program did not get from
+// CUDA is reported as missing, at the price of not seeing unordered branches inside one graph.
 #include "entry.hpp"
 
 using namespace simulated;
@@ -55,11 +55,11 @@ SIMULATED_API cuGraphNodeGetType(CUgraphNode which, CUgraphNodeType* type) {
   SIMULATED_CALL(after_init);
   auto const* const node = reinterpret_cast<graph_node const*>(which);
   if (node == nullptr || type == nullptr) return CUDA_ERROR_INVALID_VALUE;
-  *type = node->allocates           ? CU_GRAPH_NODE_TYPE_MEM_ALLOC
-          : node->frees             ? CU_GRAPH_NODE_TYPE_MEM_FREE
+  *type = node->allocates            ? CU_GRAPH_NODE_TYPE_MEM_ALLOC
+          : node->frees              ? CU_GRAPH_NODE_TYPE_MEM_FREE
           : node->work.host_function ? CU_GRAPH_NODE_TYPE_HOST
-          : node->work.by_program   ? CU_GRAPH_NODE_TYPE_KERNEL
-                                    : CU_GRAPH_NODE_TYPE_MEMCPY;
+          : node->work.by_program    ? CU_GRAPH_NODE_TYPE_KERNEL
+                                     : CU_GRAPH_NODE_TYPE_MEMCPY;
   return CUDA_SUCCESS;
 }
 
@@ -68,7 +68,8 @@ SIMULATED_API cuGraphInstantiateWithFlags(CUgraphExec* out, CUgraph which, unsig
   return instantiate(m, out, which, flags);
 }
 
-SIMULATED_API cuGraphInstantiate_v2(CUgraphExec* out, CUgraph which, CUgraphNode* bad, char* log, size_t log_bytes) {
+SIMULATED_API cuGraphInstantiate_v2(CUgraphExec* out, CUgraph which, CUgraphNode* bad, char* log,
+                                    size_t log_bytes) {
   SIMULATED_CALL(after_init);
   if (bad != nullptr) *bad = nullptr;
   if (log != nullptr && log_bytes != 0) *log = '\0';

@@ -1,6 +1,6 @@
-// Legacy IPC of memory. The 64 bytes: 4-7 exporter's pid, 8-15 driver block in the device's memory file, 16-23 size,
-// 24-27 the file's descriptor in the exporter, 28-31 offset in the driver block, 32-39 size of the driver block,
-// 40-43 device; the rest is zero and not looked at, as bytes 56-63 are by the real driver.
+// Legacy IPC of memory. The 64 bytes: 4-7 exporter's pid, 8-15 driver block in the device's memory file,
+// 16-23 size, 24-27 the file's descriptor in the exporter, 28-31 offset in the driver block, 32-39 size of
+// the driver block, 40-43 device; the rest is zero and not looked at, as bytes 56-63 are by the real driver.
 // Any thread; the importer opens the exporter's memory file through /proc.
 // Size and offset are taken as written in the handle, which is how a piece of a driver block is shared.
 #include <fcntl.h>
@@ -40,8 +40,8 @@ std::map<std::uint64_t, import>& imports() {
 }
 
 bool overlaps(wire const& a, wire const& b) {
-  return a.process == b.process && a.file == b.file && a.position == b.position && a.offset < b.offset + b.bytes &&
-         b.offset < a.offset + a.bytes;
+  return a.process == b.process && a.file == b.file && a.position == b.position &&
+         a.offset < b.offset + b.bytes && b.offset < a.offset + a.bytes;
 }
 
 }  // namespace
@@ -49,7 +49,8 @@ bool overlaps(wire const& a, wire const& b) {
 SIMULATED_API cuIpcGetMemHandle(CUipcMemHandle* out, CUdeviceptr address) {
   SIMULATED_CALL(with_context);
   block const* const found = m.memory_.find(address);
-  if (out == nullptr || found == nullptr || found->kind != block_kind::device) return CUDA_ERROR_INVALID_VALUE;
+  if (out == nullptr || found == nullptr || found->kind != block_kind::device)
+    return CUDA_ERROR_INVALID_VALUE;
   space const& device = m.memory_.of(found->device);
   wire made = {};
   made.magic = magic;
@@ -83,8 +84,8 @@ SIMULATED_API cuIpcOpenMemHandle_v2(CUdeviceptr* out, CUipcMemHandle handle, uns
   std::snprintf(path, sizeof path, "/proc/%d/fd/%d", from.process, from.file);
   int const file = open(path, O_RDWR | O_CLOEXEC);
   if (file < 0) return CUDA_ERROR_INVALID_VALUE;
-  void* const memory = mmap(nullptr, from.block_bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, file,
-                            static_cast<off_t>(from.position));
+  void* const memory = mmap(nullptr, from.block_bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE,
+                            file, static_cast<off_t>(from.position));
   close(file);
   if (memory == MAP_FAILED) return CUDA_ERROR_OUT_OF_MEMORY;
   block made;

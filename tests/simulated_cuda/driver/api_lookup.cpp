@@ -11,10 +11,10 @@ using namespace simulated;
 namespace {
 
 struct function {
-  char const* base;                                // the name asked for
-  int since;                                       // first CUDA version of this ABI
+  char const* base;  // the name asked for
+  int since;         // first CUDA version of this ABI
   void* plain;
-  void* per_thread;                                // null if the function knows no default stream
+  void* per_thread;  // null if the function knows no default stream
 };
 
 #define SIMULATED_FUNCTION(base, exported, since) {#base, since, reinterpret_cast<void*>(&exported), nullptr},

@@ -1,7 +1,7 @@
 // Plain device memory: allocate, free, ask about an address.
 // Any thread.
-// Freeing a plain block waits for all work of its context, as the real driver does; that is what makes its bytes safe
-// to hand out again.
+// Freeing a plain block waits for all work of its context, as the real driver does; that is what makes its
+// bytes safe to hand out again.
 #include "entry.hpp"
 
 using namespace simulated;
@@ -11,7 +11,7 @@ namespace {
 CUresult allocate(machine& m, context& here, block_kind kind, CUdeviceptr* out, std::uint64_t bytes) {
   m.memory_.collect(m.now_, m.host_);
   std::uint64_t address = m.memory_.allocate(&here, kind, bytes);
-  if (address == 0) {                              // what the pools keep idle goes first
+  if (address == 0) {  // what the pools keep idle goes first
     for (pool* each : m.memory_.pools) {
       if (each->device == here.device) m.memory_.trim(*each, 0, m.now_, m.host_);
     }
@@ -39,7 +39,8 @@ SIMULATED_API cuMemAlloc_v2(CUdeviceptr* out, size_t bytes) {
   return allocate(m, *here, block_kind::device, out, bytes);
 }
 
-SIMULATED_API cuMemAllocPitch_v2(CUdeviceptr* out, size_t* pitch, size_t width, size_t height, unsigned element) {
+SIMULATED_API cuMemAllocPitch_v2(CUdeviceptr* out, size_t* pitch, size_t width, size_t height,
+                                 unsigned element) {
   SIMULATED_CALL(unsafe_in_capture);
   if (out == nullptr || pitch == nullptr || width == 0 || height == 0) return CUDA_ERROR_INVALID_VALUE;
   if (element != 4 && element != 8 && element != 16) return CUDA_ERROR_INVALID_VALUE;
@@ -69,14 +70,15 @@ SIMULATED_API cuMemFree_v2(CUdeviceptr address) {
       m.memory_.erase(address);
       m.memory_.release(gone);
       return CUDA_SUCCESS;
-    case block_kind::pooled:                       // no barrier; its bytes wait for all that is submitted now
+    case block_kind::pooled:  // no barrier; its bytes wait for all that is submitted now
       m.memory_.erase(address);
       m.memory_.release(gone, nullptr, m.all_work(*gone.owner), m.now_);
       return CUDA_SUCCESS;
     case block_kind::graph:
       m.host_wait(m.all_work(*gone.owner));
       return CUDA_SUCCESS;
-    default: return CUDA_ERROR_INVALID_VALUE;
+    default:
+      return CUDA_ERROR_INVALID_VALUE;
   }
 }
 
@@ -91,30 +93,43 @@ SIMULATED_API cuMemGetAddressRange_v2(CUdeviceptr* base, size_t* bytes, CUdevice
 
 static CUresult attribute_of(machine& m, void* data, CUpointer_attribute attribute, CUdeviceptr address) {
   block const* const found = m.memory_.find(address);
-  bool const on_host = found != nullptr && (found->kind == block_kind::host || found->kind == block_kind::registered);
+  bool const on_host =
+      found != nullptr && (found->kind == block_kind::host || found->kind == block_kind::registered);
   auto const give = [data](auto value) {
     *static_cast<decltype(value)*>(data) = value;
     return CUDA_SUCCESS;
   };
   if (found == nullptr) return CUDA_ERROR_INVALID_VALUE;
   switch (attribute) {
-    case CU_POINTER_ATTRIBUTE_CONTEXT: return give(reinterpret_cast<CUcontext>(found->owner));
-    case CU_POINTER_ATTRIBUTE_MEMORY_TYPE: return give(on_host ? CU_MEMORYTYPE_HOST : CU_MEMORYTYPE_DEVICE);
-    case CU_POINTER_ATTRIBUTE_DEVICE_POINTER: return give(address);
+    case CU_POINTER_ATTRIBUTE_CONTEXT:
+      return give(reinterpret_cast<CUcontext>(found->owner));
+    case CU_POINTER_ATTRIBUTE_MEMORY_TYPE:
+      return give(on_host ? CU_MEMORYTYPE_HOST : CU_MEMORYTYPE_DEVICE);
+    case CU_POINTER_ATTRIBUTE_DEVICE_POINTER:
+      return give(address);
     case CU_POINTER_ATTRIBUTE_HOST_POINTER:
       if (!on_host && found->kind != block_kind::managed) return CUDA_ERROR_INVALID_VALUE;
       return give(reinterpret_cast<void*>(address));
-    case CU_POINTER_ATTRIBUTE_BUFFER_ID: return give(static_cast<unsigned long long>(found->id));
-    case CU_POINTER_ATTRIBUTE_IS_MANAGED: return give(found->kind == block_kind::managed ? 1u : 0u);
-    case CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL: return give(found->device);
+    case CU_POINTER_ATTRIBUTE_BUFFER_ID:
+      return give(static_cast<unsigned long long>(found->id));
+    case CU_POINTER_ATTRIBUTE_IS_MANAGED:
+      return give(found->kind == block_kind::managed ? 1u : 0u);
+    case CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL:
+      return give(found->device);
     case CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE:
       return give(found->kind == block_kind::device ? 1u : 0u);
-    case CU_POINTER_ATTRIBUTE_RANGE_START_ADDR: return give(found->base);
-    case CU_POINTER_ATTRIBUTE_RANGE_SIZE: return give(static_cast<std::size_t>(found->bytes));
-    case CU_POINTER_ATTRIBUTE_MAPPED: return give(1u);
-    case CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE: return give(reinterpret_cast<CUmemoryPool>(found->from));
-    case CU_POINTER_ATTRIBUTE_SYNC_MEMOPS: return give(0u);
-    default: return CUDA_ERROR_NOT_SUPPORTED;
+    case CU_POINTER_ATTRIBUTE_RANGE_START_ADDR:
+      return give(found->base);
+    case CU_POINTER_ATTRIBUTE_RANGE_SIZE:
+      return give(static_cast<std::size_t>(found->bytes));
+    case CU_POINTER_ATTRIBUTE_MAPPED:
+      return give(1u);
+    case CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE:
+      return give(reinterpret_cast<CUmemoryPool>(found->from));
+    case CU_POINTER_ATTRIBUTE_SYNC_MEMOPS:
+      return give(0u);
+    default:
+      return CUDA_ERROR_NOT_SUPPORTED;
   }
 }
 
@@ -124,13 +139,14 @@ SIMULATED_API cuPointerGetAttribute(void* data, CUpointer_attribute attribute, C
   return attribute_of(m, data, attribute, address);
 }
 
-SIMULATED_API cuPointerGetAttributes(unsigned count, CUpointer_attribute* attributes, void** data, CUdeviceptr address) {
+SIMULATED_API cuPointerGetAttributes(unsigned count, CUpointer_attribute* attributes, void** data,
+                                     CUdeviceptr address) {
   SIMULATED_CALL(with_context);
   if (count == 0 || attributes == nullptr || data == nullptr) return CUDA_ERROR_INVALID_VALUE;
-  for (unsigned i = 0; i < count; ++i) {           // what does not apply is zero; it is no error here
+  for (unsigned i = 0; i < count; ++i) {  // what does not apply is zero; it is no error here
     if (attribute_of(m, data[i], attributes[i], address) == CUDA_SUCCESS) continue;
-    if (attributes[i] == CU_POINTER_ATTRIBUTE_MEMORY_TYPE || attributes[i] == CU_POINTER_ATTRIBUTE_IS_MANAGED ||
-        attributes[i] == CU_POINTER_ATTRIBUTE_MAPPED) {
+    if (attributes[i] == CU_POINTER_ATTRIBUTE_MEMORY_TYPE ||
+        attributes[i] == CU_POINTER_ATTRIBUTE_IS_MANAGED || attributes[i] == CU_POINTER_ATTRIBUTE_MAPPED) {
       *static_cast<unsigned*>(data[i]) = 0;
     } else if (attributes[i] == CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL) {
       *static_cast<int*>(data[i]) = -2;

@@ -1,10 +1,11 @@
 // The controls of simulated.h, and the word at exit when hazards were found.
 // Any thread. These calls are not counted and do not move the clock by themselves.
 // The word at exit comes from the library's destructor: after the program, whatever it did last.
+#include <unistd.h>
+
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <unistd.h>
 
 #include "entry.hpp"
 
@@ -62,7 +63,7 @@ EXPORTED void simulatedNoteAllocate(CUdeviceptr address, size_t bytes, CUstream 
   if (address != 0 && found == nullptr) {
     m.checker_.report("not allocated: the program was given memory that no driver allocation holds");
   }
-  if (found != nullptr && found->kind == block_kind::graph) return;   // its order is the graph's
+  if (found != nullptr && found->kind == block_kind::graph) return;  // its order is the graph's
   m.checker_.allocated(address, bytes, static_cast<unsigned long long>(reinterpret_cast<std::uintptr_t>(on)));
 }
 
@@ -97,8 +98,12 @@ EXPORTED void simulatedHazardClear() {
   m.checker_.clear();
 }
 
-EXPORTED unsigned long long simulatedCounters(char const* name) { return machine::get().calls(name); }
-EXPORTED void simulatedCountersReset() { machine::get().reset_calls(); }
+EXPORTED unsigned long long simulatedCounters(char const* name) {
+  return machine::get().calls(name);
+}
+EXPORTED void simulatedCountersReset() {
+  machine::get().reset_calls();
+}
 
 namespace {
 

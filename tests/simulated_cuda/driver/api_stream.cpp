@@ -121,7 +121,8 @@ SIMULATED_API cuStreamGetCtx_v2(CUstream on, CUcontext* out, CUgreenCtx* green) 
   if (green != nullptr) *green = nullptr;
   return CUDA_SUCCESS;
 }
-SIMULATED_PER_THREAD(cuStreamGetCtx_v2, _ptsz, (CUstream on, CUcontext* out, CUgreenCtx* green), (on, out, green))
+SIMULATED_PER_THREAD(cuStreamGetCtx_v2, _ptsz, (CUstream on, CUcontext* out, CUgreenCtx* green),
+                     (on, out, green))
 
 SIMULATED_API cuStreamSynchronize(CUstream on) {
   SIMULATED_CALL(after_init);
@@ -150,7 +151,7 @@ SIMULATED_API cuStreamWaitEvent(CUstream on, CUevent which, unsigned flags) {
   if (flags > CU_EVENT_WAIT_EXTERNAL) return CUDA_ERROR_INVALID_VALUE;
   SIMULATED_TRY(m.resolve(on, where));
   SIMULATED_TRY(m.resolve(which, what));
-  if (what->in_capture) {                          // pulls the stream into that capture, or joins it back
+  if (what->in_capture) {  // pulls the stream into that capture, or joins it back
     capture& into = *what->in_capture;
     if (into.invalidated) return CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
     if (where->capturing && where->capturing != what->in_capture) return CUDA_ERROR_STREAM_CAPTURE_ISOLATION;
@@ -174,7 +175,8 @@ SIMULATED_API cuStreamWaitEvent(CUstream on, CUevent which, unsigned flags) {
   m.wait(*where, what->when);
   return CUDA_SUCCESS;
 }
-SIMULATED_PER_THREAD(cuStreamWaitEvent, _ptsz, (CUstream on, CUevent which, unsigned flags), (on, which, flags))
+SIMULATED_PER_THREAD(cuStreamWaitEvent, _ptsz, (CUstream on, CUevent which, unsigned flags),
+                     (on, which, flags))
 
 SIMULATED_API cuLaunchHostFunc(CUstream on, CUhostFn function, void* argument) {
   SIMULATED_CALL(after_init);
@@ -210,5 +212,6 @@ SIMULATED_API cuStreamAttachMemAsync(CUstream on, CUdeviceptr address, size_t, u
   SIMULATED_TRY(m.resolve(on, where));
   return m.memory_.find(address) != nullptr ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
-SIMULATED_PER_THREAD(cuStreamAttachMemAsync, _ptsz, (CUstream on, CUdeviceptr address, size_t bytes, unsigned flags),
+SIMULATED_PER_THREAD(cuStreamAttachMemAsync, _ptsz,
+                     (CUstream on, CUdeviceptr address, size_t bytes, unsigned flags),
                      (on, address, bytes, flags))

@@ -16,8 +16,8 @@ struct physical {
   int file = -1;
   std::uint64_t bytes = 0;
   CUmemAllocationProp properties = {};
-  bool counted = false;                            // device memory of this process
-  unsigned references = 1;                         // handles and maps
+  bool counted = false;     // device memory of this process
+  unsigned references = 1;  // handles and maps
 };
 
 struct mapping {
@@ -35,7 +35,9 @@ tables& all() {
   return *one;
 }
 
-CUmemGenericAllocationHandle handle(physical* of) { return reinterpret_cast<CUmemGenericAllocationHandle>(of); }
+CUmemGenericAllocationHandle handle(physical* of) {
+  return reinterpret_cast<CUmemGenericAllocationHandle>(of);
+}
 
 physical* find(CUmemGenericAllocationHandle which) {
   auto* const found = reinterpret_cast<physical*>(which);
@@ -50,7 +52,9 @@ void drop(machine& m, physical* of) {
   delete of;
 }
 
-void* address_of(std::uint64_t number) { return reinterpret_cast<void*>(number); }
+void* address_of(std::uint64_t number) {
+  return reinterpret_cast<void*>(number);
+}
 
 }  // namespace
 
@@ -104,7 +108,8 @@ SIMULATED_API cuMemRetainAllocationHandle(CUmemGenericAllocationHandle* out, voi
   return CUDA_SUCCESS;
 }
 
-SIMULATED_API cuMemGetAllocationPropertiesFromHandle(CUmemAllocationProp* out, CUmemGenericAllocationHandle which) {
+SIMULATED_API cuMemGetAllocationPropertiesFromHandle(CUmemAllocationProp* out,
+                                                     CUmemGenericAllocationHandle which) {
   SIMULATED_CALL(after_init);
   physical const* const found = find(which);
   if (out == nullptr || found == nullptr) return CUDA_ERROR_INVALID_VALUE;
@@ -141,12 +146,15 @@ SIMULATED_API cuMemImportFromShareableHandle(CUmemGenericAllocationHandle* out, 
   return CUDA_SUCCESS;
 }
 
-SIMULATED_API cuMemAddressReserve(CUdeviceptr* out, size_t bytes, size_t alignment, CUdeviceptr, unsigned long long flags) {
+SIMULATED_API cuMemAddressReserve(CUdeviceptr* out, size_t bytes, size_t alignment, CUdeviceptr,
+                                  unsigned long long flags) {
   SIMULATED_CALL(after_init);
-  if (out == nullptr || bytes == 0 || bytes % driver_block != 0 || flags != 0) return CUDA_ERROR_INVALID_VALUE;
+  if (out == nullptr || bytes == 0 || bytes % driver_block != 0 || flags != 0)
+    return CUDA_ERROR_INVALID_VALUE;
   if (alignment != 0 && (alignment & (alignment - 1)) != 0) return CUDA_ERROR_INVALID_VALUE;
   std::uint64_t const align = std::max<std::uint64_t>(alignment, driver_block);
-  void* const raw = mmap(nullptr, bytes + align, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  void* const raw =
+      mmap(nullptr, bytes + align, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (raw == MAP_FAILED) return CUDA_ERROR_OUT_OF_MEMORY;
   auto const number = reinterpret_cast<std::uint64_t>(raw);
   std::uint64_t const base = (number + align - 1) / align * align;
@@ -172,7 +180,8 @@ SIMULATED_API cuMemMap(CUdeviceptr address, size_t bytes, size_t offset, CUmemGe
                        unsigned long long flags) {
   SIMULATED_CALL(after_init);
   physical* const found = find(which);
-  if (found == nullptr || flags != 0 || offset != 0 || bytes == 0 || bytes > found->bytes) return CUDA_ERROR_INVALID_VALUE;
+  if (found == nullptr || flags != 0 || offset != 0 || bytes == 0 || bytes > found->bytes)
+    return CUDA_ERROR_INVALID_VALUE;
   auto range = all().reserved.upper_bound(address);
   if (range == all().reserved.begin()) return CUDA_ERROR_INVALID_VALUE;
   --range;
@@ -180,7 +189,8 @@ SIMULATED_API cuMemMap(CUdeviceptr address, size_t bytes, size_t offset, CUmemGe
   if (m.memory_.find(address) != nullptr || m.memory_.find(address + bytes - 1) != nullptr) {
     return CUDA_ERROR_INVALID_VALUE;
   }
-  if (mmap(address_of(address), bytes, PROT_NONE, MAP_SHARED | MAP_FIXED | MAP_NORESERVE, found->file, 0) == MAP_FAILED) {
+  if (mmap(address_of(address), bytes, PROT_NONE, MAP_SHARED | MAP_FIXED | MAP_NORESERVE, found->file, 0) ==
+      MAP_FAILED) {
     return CUDA_ERROR_OUT_OF_MEMORY;
   }
   ++found->references;
@@ -197,18 +207,18 @@ SIMULATED_API cuMemMap(CUdeviceptr address, size_t bytes, size_t offset, CUmemGe
 SIMULATED_API cuMemUnmap(CUdeviceptr address, size_t bytes) {
   SIMULATED_CALL(after_init);
   std::uint64_t covered = address;
-  for (auto it = all().mapped.find(address); it != all().mapped.end() && it->first == covered && covered < address + bytes;
-       ++it) {
+  for (auto it = all().mapped.find(address);
+       it != all().mapped.end() && it->first == covered && covered < address + bytes; ++it) {
     covered += it->second.bytes;
   }
   if (covered != address + bytes || bytes == 0) return CUDA_ERROR_INVALID_VALUE;
   m.checker_.unmapped(address, bytes);
-  m.run_all();                                     // effects still due must not meet an empty range
+  m.run_all();  // effects still due must not meet an empty range
   while (true) {
     auto const it = all().mapped.lower_bound(address);
     if (it == all().mapped.end() || it->first >= address + bytes) break;
-    mmap(address_of(it->first), it->second.bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED,
-         -1, 0);
+    mmap(address_of(it->first), it->second.bytes, PROT_NONE,
+         MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
     m.memory_.erase(it->first);
     drop(m, it->second.of);
     all().mapped.erase(it);
@@ -229,7 +239,8 @@ SIMULATED_API cuMemSetAccess(CUdeviceptr address, size_t bytes, CUmemAccessDesc 
 
 SIMULATED_API cuMemGetAccess(unsigned long long* flags, CUmemLocation const* location, CUdeviceptr address) {
   SIMULATED_CALL(after_init);
-  if (flags == nullptr || location == nullptr || m.memory_.find(address) == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  if (flags == nullptr || location == nullptr || m.memory_.find(address) == nullptr)
+    return CUDA_ERROR_INVALID_VALUE;
   *flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
   return CUDA_SUCCESS;
 }

@@ -1,7 +1,7 @@
 // The happens-before checker: bookkeeping of live and dead ranges. Rules in checker.hpp.
 // Called under the machine's lock, from any thread.
-// A record that the host is ordered after can never be part of a hazard, since every later operation is submitted by
-// the host; dropping those keeps both maps small.
+// A record that the host is ordered after can never be part of a hazard, since every later operation is
+// submitted by the host; dropping those keeps both maps small.
 #include "checker.hpp"
 
 #include <cinttypes>
@@ -120,7 +120,7 @@ void checker::check_order(records& of, std::uint64_t allocation, simulated_acces
            std::to_string(allocation) + ", but work of allocation #" + std::to_string(r.allocation) +
            " on stream slot " + std::to_string(r.slot) + " (operation " + std::to_string(r.tick) +
            ") at the same address is not ordered before it");
-    return true;                                   // said once is enough
+    return true;  // said once is enough
   });
 }
 
@@ -137,8 +137,8 @@ void checker::anonymous(std::uint64_t begin, std::uint64_t end, record mine, vec
   dead_[begin] = {end - begin, std::move(earlier)};
 }
 
-void checker::access(simulated_access const& range, std::size_t slot, std::uint64_t tick, vector_clock const& after,
-                     char const* what, bool freed_is_hazard) {
+void checker::access(simulated_access const& range, std::size_t slot, std::uint64_t tick,
+                     vector_clock const& after, char const* what, bool freed_is_hazard) {
   std::uint64_t position = range.address;
   std::uint64_t const end = position + range.bytes;
   auto it = live_.upper_bound(position);

@@ -1,11 +1,9 @@
-// The happens-before checker: finds two accesses to one address, by different allocations, that nothing orders.
-// Called by the machine for each access of an operation when it is submitted, and by the notes of a test or of the
-// stand-in runtime; always under the machine's lock.
-// An allocator hands out blocks as wholes, so order is kept per allocation, not per byte: whoever gets any part of a
-// freed block must come after all its work.
+// The happens-before checker: finds two accesses to one address, by different allocations, that nothing
+// orders. Called by the machine for each access of an operation when it is submitted, and by the notes of a
+// test or of the stand-in runtime; always under the machine's lock. An allocator hands out blocks as wholes,
+// so order is kept per allocation, not per byte: whoever gets any part of a freed block must come after all
+// its work.
 #pragma once
-
-#include "cuda_api.hpp"
 
 #include <cstdint>
 #include <deque>
@@ -14,6 +12,7 @@
 #include <vector>
 
 #include "clock.hpp"
+#include "cuda_api.hpp"
 #include "simulated.h"
 
 namespace simulated {
@@ -27,8 +26,8 @@ class checker {
   // The free that `thread` noted last was refused: the allocation lives on.
   void free_refused(std::uint64_t address, std::uint64_t thread);
 
-  // One access by the operation (slot, tick) that comes after `after`. `freed_is_hazard`: a declared kernel on memory
-  // that the driver hands out; it has no business in what the program gave back.
+  // One access by the operation (slot, tick) that comes after `after`. `freed_is_hazard`: a declared kernel
+  // on memory that the driver hands out; it has no business in what the program gave back.
   void access(simulated_access const& range, std::size_t slot, std::uint64_t tick, vector_clock const& after,
               char const* what, bool freed_is_hazard);
   // The driver takes the memory away; work still using it is a hazard.
@@ -42,7 +41,7 @@ class checker {
   void clear();
 
  private:
-  struct record {                                  // the latest access by one stream
+  struct record {  // the latest access by one stream
     std::size_t slot = 0;
     std::uint64_t tick = 0;
     std::uint64_t allocation = 0;
@@ -52,26 +51,26 @@ class checker {
     std::uint64_t bytes = 0;
     std::uint64_t id = 0;
     records own;
-    records inherited;                             // of earlier allocations in this range, not yet ordered
+    records inherited;  // of earlier allocations in this range, not yet ordered
   };
   struct dead {
     std::uint64_t bytes = 0;
     records of;
   };
 
-  void settle(records& of) const;                  // drops what the host is ordered after
+  void settle(records& of) const;  // drops what the host is ordered after
   static void merge(records& into, records const& from);
   void check_order(records& of, std::uint64_t allocation, simulated_access const& range,
                    vector_clock const& after, char const* what);
-  void anonymous(std::uint64_t begin, std::uint64_t end, record mine, vector_clock const& after, char const* what,
-                 bool freed_is_hazard);
+  void anonymous(std::uint64_t begin, std::uint64_t end, record mine, vector_clock const& after,
+                 char const* what, bool freed_is_hazard);
   // Removes dead ranges in [begin, end), keeping the parts outside; returns their records.
   records cut_dead(std::uint64_t begin, std::uint64_t end);
 
   vector_clock const& host_;
   std::map<std::uint64_t, live> live_;
   std::map<std::uint64_t, dead> dead_;
-  std::map<std::uint64_t, std::pair<std::uint64_t, live>> last_freed_;   // by thread
+  std::map<std::uint64_t, std::pair<std::uint64_t, live>> last_freed_;  // by thread
   std::uint64_t next_id_ = 1;
   unsigned long long count_ = 0;
   std::deque<std::string> texts_;

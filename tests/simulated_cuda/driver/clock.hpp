@@ -1,6 +1,6 @@
-// A vector clock: for each stream, how many of its operations are known to have happened. Used by the machine for
-// streams, events and the host, always under the machine's lock.
-// Slots are small integers handed out by the machine; a slot that a clock never heard of counts as zero.
+// A vector clock: for each stream, how many of its operations are known to have happened. Used by the machine
+// for streams, events and the host, always under the machine's lock. Slots are small integers handed out by
+// the machine; a slot that a clock never heard of counts as zero.
 #pragma once
 
 #include <algorithm>

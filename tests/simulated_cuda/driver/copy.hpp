@@ -15,12 +15,12 @@ struct copy_shape {
 
 struct direction {
   bool source_host = false, target_host = false;
-  bool strict = true;                              // an unknown address where device memory is due is an error
+  bool strict = true;  // an unknown address where device memory is due is an error
 };
 
 CUresult copy(machine& m, CUstream on, copy_shape const& shape, direction way, bool blocking);
-CUresult fill(machine& m, CUstream on, CUdeviceptr target, std::uint64_t pitch, unsigned value, unsigned element,
-              std::uint64_t width, std::uint64_t rows);
+CUresult fill(machine& m, CUstream on, CUdeviceptr target, std::uint64_t pitch, unsigned value,
+              unsigned element, std::uint64_t width, std::uint64_t rows);
 // A blocking call is unsafe while captures are watched, and never allowed on a capturing stream.
 CUresult refuse_blocking(machine& m, CUstream on);
 

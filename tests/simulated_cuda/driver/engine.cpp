@@ -1,9 +1,10 @@
-// Work and time: placing operations, running their effects, waiting, and what captures forbid. See machine.hpp.
-// Called under the machine's lock; a host function runs without it, and then no other thread moves the clock.
-// Host threads share one clock of what has happened: a completion that any thread has seen is physically over for all.
-#include "machine.hpp"
-
+// Work and time: placing operations, running their effects, waiting, and what captures forbid. See
+// machine.hpp. Called under the machine's lock; a host function runs without it, and then no other thread
+// moves the clock. Host threads share one clock of what has happened: a completion that any thread has seen
+// is physically over for all.
 #include <cstdio>
+
+#include "machine.hpp"
 
 namespace simulated {
 
@@ -24,12 +25,14 @@ void machine::check(stream& on, operation const& work) {
     if (range.bytes == 0) continue;
     block const* const found = memory_.find(range.address);
     if (found == nullptr || range.address + range.bytes > found->base + found->span) {
-      // A fill may run over several blocks of the allocator above; a driver block is the limit of what is mapped.
+      // A fill may run over several blocks of the allocator above; a driver block is the limit of what is
+      // mapped.
       bool const mapped = found != nullptr && found->segment != 0 &&
                           range.address + range.bytes <= found->segment + found->segment_bytes;
       if (!mapped) {
         char text[160];
-        std::snprintf(text, sizeof text, "not allocated: %s touches [0x%llx, 0x%llx), which no driver allocation holds",
+        std::snprintf(text, sizeof text,
+                      "not allocated: %s touches [0x%llx, 0x%llx), which no driver allocation holds",
                       work.name, static_cast<unsigned long long>(range.address),
                       static_cast<unsigned long long>(range.address + range.bytes));
         checker_.report(text);

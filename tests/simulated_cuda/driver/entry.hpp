@@ -1,18 +1,18 @@
-// How every exported driver function begins: count the call, take the lock, let the clock tick, refuse what cannot be.
-// SIMULATED_CALL(rules...) is the first line of each; after it the machine is locked until the function returns.
-// No exported function may call another one: the lock is not recursive. The _ptsz and _ptds forms do, before locking.
+// How every exported driver function begins: count the call, take the lock, let the clock tick, refuse what
+// cannot be. SIMULATED_CALL(rules...) is the first line of each; after it the machine is locked until the
+// function returns. No exported function may call another one: the lock is not recursive. The _ptsz and _ptds
+// forms do, before locking.
 #pragma once
 
 #include "cuda_api.hpp"
-
 #include "machine.hpp"
 
 namespace simulated {
 
 struct rules {
   bool initialised = true;
-  bool context = false;                            // a live one must be current
-  bool unsafe = false;                             // forbidden while captures are watched
+  bool context = false;  // a live one must be current
+  bool unsafe = false;   // forbidden while captures are watched
 };
 inline constexpr rules any_time{false, false, false}, after_init{}, with_context{true, true, false},
     unsafe_in_capture{true, true, true};
@@ -48,19 +48,19 @@ class per_thread_scope {
 
 }  // namespace simulated
 
-#define SIMULATED_CALL(needs)                                                                  \
-  static ::simulated::counter& calls_ = ::simulated::machine::get().calls_of(__func__);        \
-  ::simulated::entry call(calls_, needs);                                                      \
-  if (call.code != CUDA_SUCCESS) return call.code;                                             \
-  [[maybe_unused]] ::simulated::machine& m = call.m;                                           \
+#define SIMULATED_CALL(needs)                                                           \
+  static ::simulated::counter& calls_ = ::simulated::machine::get().calls_of(__func__); \
+  ::simulated::entry call(calls_, needs);                                               \
+  if (call.code != CUDA_SUCCESS) return call.code;                                      \
+  [[maybe_unused]] ::simulated::machine& m = call.m;                                    \
   [[maybe_unused]] ::simulated::context* const here = call.here
 
 // The form of `name` that a program built for per-thread default streams calls.
-#define SIMULATED_PER_THREAD(name, suffix, parameters, arguments)                              \
-  SIMULATED_API name##suffix parameters {                                                      \
-    ::simulated::per_thread_scope const scope;                                                 \
-    return name arguments;                                                                     \
+#define SIMULATED_PER_THREAD(name, suffix, parameters, arguments) \
+  SIMULATED_API name##suffix parameters {                         \
+    ::simulated::per_thread_scope const scope;                    \
+    return name arguments;                                        \
   }
 
-#define SIMULATED_TRY(expression)                                                              \
+#define SIMULATED_TRY(expression) \
   if (CUresult const tried = (expression); tried != CUDA_SUCCESS) return tried

@@ -1,6 +1,6 @@
-// The simulated machine: start-up, contexts, streams, handle look-up, call counters. Work and time are in engine.cpp.
-// Called under the machine's lock, but for counters and start-up, which have their own.
-// Nothing here runs before the first CUDA call.
+// The simulated machine: start-up, contexts, streams, handle look-up, call counters. Work and time are in
+// engine.cpp. Called under the machine's lock, but for counters and start-up, which have their own. Nothing
+// here runs before the first CUDA call.
 #include "machine.hpp"
 
 #include <pthread.h>
@@ -121,7 +121,8 @@ void machine::leave_work(stream& gone) {
 }
 
 std::size_t machine::free_slot() {
-  // A slot serves again only when the host is ordered after all its old work, or that work would look ordered.
+  // A slot serves again only when the host is ordered after all its old work, or that work would look
+  // ordered.
   for (std::size_t i = 0; i < idle_slots_.size() && i < 8; ++i) {
     std::size_t const slot = idle_slots_[i];
     if (ticks_[slot] != 0 && !host_.covers(slot, ticks_[slot])) continue;

@@ -1,11 +1,8 @@
-// The one simulated machine: devices, clock, queues of work, and the lock around all of it. Every exported function
-// enters through `entry` (entry.hpp) and works on this.
-// Made at the first call, never destroyed, so calls from static destructors still work.
-// Work is placed in time when it is submitted (everything it waits for is known then); its effect on memory happens
-// when the clock passes its end.
+// The one simulated machine: devices, clock, queues of work, and the lock around all of it. Every exported
+// function enters through `entry` (entry.hpp) and works on this. Made at the first call, never destroyed, so
+// calls from static destructors still work. Work is placed in time when it is submitted (everything it waits
+// for is known then); its effect on memory happens when the clock passes its end.
 #pragma once
-
-#include "cuda_api.hpp"
 
 #include <atomic>
 #include <condition_variable>
@@ -17,6 +14,7 @@
 #include <vector>
 
 #include "checker.hpp"
+#include "cuda_api.hpp"
 #include "memory.hpp"
 #include "model.hpp"
 
@@ -29,7 +27,7 @@ struct thread_state {
   context* stack[64] = {};
   int depth = 0;
   CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_GLOBAL;
-  bool per_thread_default = false;                 // inside a _ptsz/_ptds form
+  bool per_thread_default = false;  // inside a _ptsz/_ptds form
   bool in_host_function = false;
   std::uint64_t id = 0;
 
@@ -47,39 +45,43 @@ class machine {
   int version() const noexcept { return version_; }
   int device_count() const noexcept { return static_cast<int>(primary_.size()); }
 
-  // --- work -----------------------------------------------------------------------------------------------------
-  // On a capturing stream: a node of its graph. Else: placed in time, checked, queued.
+  // --- work
+  // ----------------------------------------------------------------------------------------------------- On
+  // a capturing stream: a node of its graph. Else: placed in time, checked, queued.
   CUresult submit(stream& on, operation work);
   void schedule(stream& on, operation work);
-  void wait(stream& on, point const& after);       // the stream's later work comes after it
-  void legacy_order(stream& on);                   // what the legacy default stream's rules make `on` wait for
+  void wait(stream& on, point const& after);  // the stream's later work comes after it
+  void legacy_order(stream& on);              // what the legacy default stream's rules make `on` wait for
   point all_work(context& of);
 
-  // --- host -----------------------------------------------------------------------------------------------------
-  void host_wait(point const& until);              // moves the clock, runs what ends, orders the host
-  bool host_query(point const& until);             // true, and the host is ordered after it, if it has ended
+  // --- host
+  // -----------------------------------------------------------------------------------------------------
+  void host_wait(point const& until);   // moves the clock, runs what ends, orders the host
+  bool host_query(point const& until);  // true, and the host is ordered after it, if it has ended
   void advance(nanoseconds to);
   void run_all();
-  void trim_pools();                               // what a synchronisation does to pools above their threshold
+  void trim_pools();  // what a synchronisation does to pools above their threshold
 
-  // --- handles --------------------------------------------------------------------------------------------------
+  // --- handles
+  // --------------------------------------------------------------------------------------------------
   CUresult current(context*& result);
   CUresult resolve(CUstream handle, stream*& result);
   CUresult resolve(CUevent handle, event*& result);
   CUresult resolve(CUcontext handle, context*& result);
   context& primary(int device) { return *primary_[static_cast<std::size_t>(device)]; }
-  void start(context& made);                       // gives it its default stream
-  void finish(context& gone);                      // destroys all it holds
+  void start(context& made);   // gives it its default stream
+  void finish(context& gone);  // destroys all it holds
   stream* make_stream(context& owner, unsigned flags, int priority);
   void destroy_stream(stream* gone);
-  void leave_work(stream& gone);                   // what a stream has not finished stays the context's
+  void leave_work(stream& gone);  // what a stream has not finished stays the context's
 
-  // --- captures -------------------------------------------------------------------------------------------------
-  // An unsafe call by this thread: invalidates the captures it disturbs and returns 900, or 0.
+  // --- captures
+  // ------------------------------------------------------------------------------------------------- An
+  // unsafe call by this thread: invalidates the captures it disturbs and returns 900, or 0.
   CUresult unsafe_call();
   // A call that touches all streams of the context: any capture there is disturbed, whatever the mode.
   CUresult disturbs(context& of);
-  CUresult implicit_sync(context& of);             // legacy stream used while a blocking stream captures: 906
+  CUresult implicit_sync(context& of);  // legacy stream used while a blocking stream captures: 906
 
   counter& calls_of(char const* name);
   unsigned long long calls(char const* name);
@@ -120,7 +122,7 @@ class machine {
   std::uint64_t sequence_ = 0;
   bool host_function_runs_ = false;
   std::condition_variable host_function_done_;
-  std::vector<std::uint64_t> ticks_;               // by slot
+  std::vector<std::uint64_t> ticks_;  // by slot
   std::vector<std::size_t> idle_slots_;
   std::vector<context*> primary_;
   std::mutex counters_lock_;

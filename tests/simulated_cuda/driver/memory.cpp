@@ -11,7 +11,9 @@ namespace {
 constexpr std::uint64_t step = 512;
 constexpr std::uint64_t small_limit = driver_block / 2;
 
-std::uint64_t round_up(std::uint64_t bytes, std::uint64_t to) { return (bytes + to - 1) / to * to; }
+std::uint64_t round_up(std::uint64_t bytes, std::uint64_t to) {
+  return (bytes + to - 1) / to * to;
+}
 
 void insert_hole(std::map<std::uint64_t, std::uint64_t>& holes, std::uint64_t address, std::uint64_t bytes) {
   auto next = holes.lower_bound(address);
@@ -141,8 +143,9 @@ void memory::forget(context* owner) {
   machine& m = machine::get();
   for (auto it = blocks_.begin(); it != blocks_.end();) {
     block const gone = it->second;
-    bool const ours = gone.owner == owner && (gone.kind == block_kind::device || gone.kind == block_kind::managed ||
-                                             gone.kind == block_kind::array);
+    bool const ours =
+        gone.owner == owner && (gone.kind == block_kind::device || gone.kind == block_kind::managed ||
+                                gone.kind == block_kind::array);
     if (!ours) {
       ++it;
       continue;

@@ -1,35 +1,44 @@
-// Everything that has an address: driver allocations of every kind, the small-block segments, and stream-ordered pools.
-// Called by the API functions under the machine's lock. Knows when memory may serve again through points in time; who
-// waits is the machine's business.
-// A block is found by any address inside it; a freed one is gone at once, even if its bytes are still in use.
+// Everything that has an address: driver allocations of every kind, the small-block segments, and
+// stream-ordered pools. Called by the API functions under the machine's lock. Knows when memory may serve
+// again through points in time; who waits is the machine's business. A block is found by any address inside
+// it; a freed one is gone at once, even if its bytes are still in use.
 #pragma once
-
-#include "cuda_api.hpp"
 
 #include <map>
 #include <memory>
 #include <set>
 #include <vector>
 
+#include "cuda_api.hpp"
 #include "model.hpp"
 #include "space.hpp"
 
 namespace simulated {
 
-enum class block_kind : std::uint8_t { device, managed, pooled, graph, host, registered, imported, mapping, array };
+enum class block_kind : std::uint8_t {
+  device,
+  managed,
+  pooled,
+  graph,
+  host,
+  registered,
+  imported,
+  mapping,
+  array
+};
 
 struct pool;
 
 struct block {
   block_kind kind = block_kind::device;
   std::uint64_t base = 0;
-  std::uint64_t bytes = 0;                         // as asked
-  std::uint64_t span = 0;                          // as taken
+  std::uint64_t bytes = 0;  // as asked
+  std::uint64_t span = 0;   // as taken
   std::uint64_t id = 0;
   context* owner = nullptr;
   int device = 0;
   unsigned flags = 0;
-  std::uint64_t segment = 0;                       // device: the driver block that holds it
+  std::uint64_t segment = 0;  // device: the driver block that holds it
   std::uint64_t segment_bytes = 0;
   pool* from = nullptr;
 };
@@ -45,11 +54,11 @@ struct pool {
     std::uint64_t bytes = 0;
     std::uint64_t segment = 0;
     bool free = false;
-    point when;                                    // free: end of its last use
-    unsigned long long stream = 0;                 // free: id of the stream it was freed on; 0: several
+    point when;                     // free: end of its last use
+    unsigned long long stream = 0;  // free: id of the stream it was freed on; 0: several
   };
   std::map<std::uint64_t, chunk> chunks;
-  std::set<std::pair<std::uint64_t, std::uint64_t>> by_size;   // free ones: bytes, address
+  std::set<std::pair<std::uint64_t, std::uint64_t>> by_size;  // free ones: bytes, address
   std::map<std::uint64_t, std::uint64_t> segments;
   int reuse_follow = 1, reuse_opportunistic = 1, reuse_internal = 1;
 };
@@ -58,7 +67,7 @@ struct pool {
 struct graph_memory {
   std::uint64_t address = 0;
   std::uint64_t bytes = 0;
-  bool live = false;                               // allocated by a launch, not yet freed
+  bool live = false;  // allocated by a launch, not yet freed
   ~graph_memory();
 };
 
@@ -67,35 +76,36 @@ class memory {
   void add_device(std::uint64_t capacity);
   space& of(int device) { return *spaces_[static_cast<std::size_t>(device)]; }
 
-  block* find(std::uint64_t address);              // that contains the address, or null
-  block* at(std::uint64_t base);                   // that begins there, or null
+  block* find(std::uint64_t address);  // that contains the address, or null
+  block* at(std::uint64_t base);       // that begins there, or null
   block& insert(block made);
   void erase(std::uint64_t base) { blocks_.erase(base); }
   std::map<std::uint64_t, block>& blocks() { return blocks_; }
 
   // cuMemAlloc and its kind. 0: no room.
   std::uint64_t allocate(context* owner, block_kind kind, std::uint64_t bytes);
-  void release(block const& gone);                 // its bytes may serve at once
+  void release(block const& gone);  // its bytes may serve at once
   void release_after(block const& gone, point when);
 
   std::uint64_t allocate(pool& from, stream& on, std::uint64_t bytes, nanoseconds now);
   void release(block const& gone, stream const* on, point when, nanoseconds now);
   void trim(pool& of, std::uint64_t keep, nanoseconds now, vector_clock& host);
-  void drop(pool& of);                             // all of it, in use or not
+  void drop(pool& of);  // all of it, in use or not
 
   // Deferred releases whose time has come; the driver has seen them end, so the host clock takes note.
   void collect(nanoseconds now, vector_clock& host);
   void forget(context* owner);
 
   std::set<pool*> pools;
-  std::vector<pool*> default_pool, current_pool;   // by device
+  std::vector<pool*> default_pool, current_pool;  // by device
 
  private:
   std::uint64_t carve(context* owner, std::uint64_t bytes);
   static bool absorb(pool& home, std::map<std::uint64_t, pool::chunk>::iterator left, nanoseconds now);
   static void coalesce(pool& home, nanoseconds now);
   bool grow(pool& from, std::uint64_t bytes);
-  std::uint64_t take_chunk(pool& from, std::map<std::uint64_t, pool::chunk>::iterator it, std::uint64_t bytes);
+  std::uint64_t take_chunk(pool& from, std::map<std::uint64_t, pool::chunk>::iterator it,
+                           std::uint64_t bytes);
 
   struct segment {
     context* owner = nullptr;
@@ -103,7 +113,7 @@ class memory {
   };
   std::vector<std::unique_ptr<space>> spaces_;
   std::map<std::uint64_t, block> blocks_;
-  std::map<std::uint64_t, segment> segments_;      // of small blocks
+  std::map<std::uint64_t, segment> segments_;  // of small blocks
   std::vector<std::pair<block, point>> deferred_;
   std::uint64_t next_id_ = 1;
 };

@@ -1,10 +1,7 @@
-// The things a driver API program holds handles to: contexts, streams, events, captures, graphs. Plain records; the
-// machine owns them and every access is under its lock.
-// A handle is the address of its record. Records of destroyed streams and events are freed, so handles are reused as
-// those of the real driver are.
+// The things a driver API program holds handles to: contexts, streams, events, captures, graphs. Plain
+// records; the machine owns them and every access is under its lock. A handle is the address of its record.
+// Records of destroyed streams and events are freed, so handles are reused as those of the real driver are.
 #pragma once
-
-#include "cuda_api.hpp"
 
 #include <cstdint>
 #include <functional>
@@ -15,6 +12,7 @@
 #include <vector>
 
 #include "clock.hpp"
+#include "cuda_api.hpp"
 #include "simulated.h"
 
 namespace simulated {
@@ -37,16 +35,16 @@ struct operation {
   char const* name = "";
   nanoseconds duration = 0;
   std::vector<simulated_access> accesses;
-  std::function<void()> action;                    // the effect on memory, at its end; may be empty
-  std::function<void()> host_function;             // run without the lock
-  bool by_program = false;                         // a declared kernel: it may touch live allocations only
+  std::function<void()> action;         // the effect on memory, at its end; may be empty
+  std::function<void()> host_function;  // run without the lock
+  bool by_program = false;              // a declared kernel: it may touch live allocations only
 };
 
 struct graph_memory;
 
 struct graph_node {
   operation work;
-  std::shared_ptr<graph_memory> allocates;         // at most one of these two
+  std::shared_ptr<graph_memory> allocates;  // at most one of these two
   std::shared_ptr<graph_memory> frees;
 };
 
@@ -69,8 +67,8 @@ struct capture {
   CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_GLOBAL;
   std::uint64_t thread = 0;
   bool invalidated = false;
-  std::unordered_set<stream*> members;             // streams pulled in by an event
-  std::unordered_set<stream*> joined;              // those with work that the origin has not waited for
+  std::unordered_set<stream*> members;  // streams pulled in by an event
+  std::unordered_set<stream*> joined;   // those with work that the origin has not waited for
   std::unique_ptr<graph> result;
 };
 
@@ -81,7 +79,7 @@ struct stream {
   int priority = 0;
   std::size_t slot = 0;
   bool is_legacy = false;
-  point tail;                                      // after the last submitted operation
+  point tail;  // after the last submitted operation
   std::shared_ptr<capture> capturing;
 
   bool blocking() const noexcept { return (flags & CU_STREAM_NON_BLOCKING) == 0; }
@@ -92,8 +90,8 @@ struct event {
   unsigned flags = 0;
   bool recorded = false;
   point when;
-  stream* recorded_on = nullptr;                   // in that capture
-  std::shared_ptr<capture> in_capture;             // recorded in a capture: no moment of its own
+  stream* recorded_on = nullptr;        // in that capture
+  std::shared_ptr<capture> in_capture;  // recorded in a capture: no moment of its own
 };
 
 struct context {
@@ -102,13 +100,13 @@ struct context {
   unsigned flags = 0;
   bool primary = false;
   bool alive = false;
-  unsigned references = 0;                         // of a primary context
+  unsigned references = 0;  // of a primary context
   stream* legacy = nullptr;
   std::unordered_map<std::uint64_t, stream*> per_thread;
-  std::unordered_set<stream*> streams;             // all, with the default ones
+  std::unordered_set<stream*> streams;  // all, with the default ones
   std::unordered_set<event*> events;
-  point left_over;                                 // work of destroyed streams
-  point left_over_blocking;                        // of those that ordered with the legacy stream
+  point left_over;           // work of destroyed streams
+  point left_over_blocking;  // of those that ordered with the legacy stream
   std::unordered_set<context*> peers;
 };
 

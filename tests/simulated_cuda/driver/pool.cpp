@@ -1,7 +1,7 @@
 // Stream-ordered pools: the part of memory.hpp behind cuMemAllocAsync.
 // Called under the machine's lock.
-// A free chunk serves the stream it was freed on at once, others when its last use has ended on the clock, and, when
-// memory is short, anyone who is made to wait for it on the device. Never anything else.
+// A free chunk serves the stream it was freed on at once, others when its last use has ended on the clock,
+// and, when memory is short, anyone who is made to wait for it on the device. Never anything else.
 #include "memory.hpp"
 
 namespace simulated {
@@ -10,7 +10,9 @@ namespace {
 constexpr std::uint64_t step = 512;
 constexpr std::uint64_t segment_step = 32u << 20;
 
-std::uint64_t round_up(std::uint64_t bytes, std::uint64_t to) { return (bytes + to - 1) / to * to; }
+std::uint64_t round_up(std::uint64_t bytes, std::uint64_t to) {
+  return (bytes + to - 1) / to * to;
+}
 
 }  // namespace
 
@@ -60,14 +62,14 @@ std::uint64_t memory::allocate(pool& from, stream& on, std::uint64_t bytes, nano
       pool::chunk const& found = it->second;
       bool const own = found.stream == on.id;
       bool const done = found.when.end <= now;
-      if (!own && !done && attempt < 2) continue;      // 2: memory is short, wait on the device
+      if (!own && !done && attempt < 2) continue;  // 2: memory is short, wait on the device
       on.tail.join(found.when);                    // no wait when done; a device-side wait otherwise
       address = take_chunk(from, it, size);
       break;
     }
     if (address != 0) break;
     if (attempt == 0) coalesce(from, now);
-    if (attempt == 1 && grow(from, size)) attempt = 0;   // once more over all, with the new segment
+    if (attempt == 1 && grow(from, size)) attempt = 0;  // once more over all, with the new segment
   }
   if (address == 0) return 0;
   block made;
@@ -82,7 +84,8 @@ std::uint64_t memory::allocate(pool& from, stream& on, std::uint64_t bytes, nano
   return address;
 }
 
-// Makes one chunk of two neighbours where that loses nothing: same stream, or at most one of them still in use.
+// Makes one chunk of two neighbours where that loses nothing: same stream, or at most one of them still in
+// use.
 bool memory::absorb(pool& home, std::map<std::uint64_t, pool::chunk>::iterator left, nanoseconds now) {
   auto const right = std::next(left);
   if (right == home.chunks.end()) return false;
@@ -141,7 +144,8 @@ void memory::trim(pool& home, std::uint64_t keep, nanoseconds now, vector_clock&
 
 void memory::drop(pool& home) {
   for (auto it = blocks_.begin(); it != blocks_.end();) {
-    it = it->second.kind == block_kind::pooled && it->second.from == &home ? blocks_.erase(it) : std::next(it);
+    it =
+        it->second.kind == block_kind::pooled && it->second.from == &home ? blocks_.erase(it) : std::next(it);
   }
   for (auto const& [base, bytes] : home.segments) of(home.device).give(base, bytes);
   home.segments.clear();

@@ -1,6 +1,7 @@
 // Memory of one simulated device: see space.hpp.
 // Called under the machine's lock.
-// Memory given back loses its contents at once, so that a test sees the difference between kept and returned memory.
+// Memory given back loses its contents at once, so that a test sees the difference between kept and returned
+// memory.
 #include "space.hpp"
 
 #include <fcntl.h>

@@ -1,6 +1,6 @@
-// Memory of one simulated device: one sparse memory file, mapped once, so that sizes cost nothing until touched and
-// another process can map a piece of it. Used by the machine's allocator, under its lock.
-// Only whole 2 MiB steps are handed out here; blocks inside a step are the allocator's.
+// Memory of one simulated device: one sparse memory file, mapped once, so that sizes cost nothing until
+// touched and another process can map a piece of it. Used by the machine's allocator, under its lock. Only
+// whole 2 MiB steps are handed out here; blocks inside a step are the allocator's.
 #pragma once
 
 #include <cstddef>
@@ -13,15 +13,14 @@ inline constexpr std::uint64_t driver_block = 2u << 20;
 
 class space {
  public:
-  // `capacity`: bytes of device memory. Addresses are four times as many, so holes never look like exhaustion.
+  // `capacity`: bytes of device memory. Addresses are four times as many, so holes never look like
+  // exhaustion.
   explicit space(std::uint64_t capacity);
 
-  std::uint64_t take(std::uint64_t bytes);         // 0 if there is no room
+  std::uint64_t take(std::uint64_t bytes);  // 0 if there is no room
   void give(std::uint64_t address, std::uint64_t bytes);
 
-  bool contains(std::uint64_t address) const noexcept {
-    return address >= base_ && address < base_ + span_;
-  }
+  bool contains(std::uint64_t address) const noexcept { return address >= base_ && address < base_ + span_; }
   std::uint64_t base() const noexcept { return base_; }
   std::uint64_t capacity() const noexcept { return capacity_; }
   std::uint64_t used() const noexcept { return used_; }
@@ -37,7 +36,7 @@ class space {
   std::uint64_t span_ = 0;
   std::uint64_t capacity_ = 0;
   std::uint64_t used_ = 0;
-  std::map<std::uint64_t, std::uint64_t> holes_;   // address -> bytes
+  std::map<std::uint64_t, std::uint64_t> holes_;  // address -> bytes
 };
 
 }  // namespace simulated

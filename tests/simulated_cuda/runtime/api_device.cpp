@@ -76,7 +76,8 @@ constexpr error_text errors[] = {
     {cudaErrorDeviceUninitialized, "cudaErrorDeviceUninitialized", "invalid device context"},
     {cudaErrorInvalidResourceHandle, "cudaErrorInvalidResourceHandle", "invalid resource handle"},
     {cudaErrorNotReady, "cudaErrorNotReady", "device not ready"},
-    {cudaErrorPeerAccessAlreadyEnabled, "cudaErrorPeerAccessAlreadyEnabled", "peer access is already enabled"},
+    {cudaErrorPeerAccessAlreadyEnabled, "cudaErrorPeerAccessAlreadyEnabled",
+     "peer access is already enabled"},
     {cudaErrorNotSupported, "cudaErrorNotSupported", "operation not supported"},
     {cudaErrorStreamCaptureUnsupported, "cudaErrorStreamCaptureUnsupported",
      "operation not permitted when stream is capturing"},
@@ -98,10 +99,18 @@ error_text const& describe(cudaError_t code) {
 
 #define EXPORTED extern "C" __attribute__((visibility("default")))
 
-EXPORTED cudaError_t CUDARTAPI cudaGetLastError() { return take_last_error(true); }
-EXPORTED cudaError_t CUDARTAPI cudaPeekAtLastError() { return take_last_error(false); }
-EXPORTED char const* CUDARTAPI cudaGetErrorName(cudaError_t code) { return describe(code).name; }
-EXPORTED char const* CUDARTAPI cudaGetErrorString(cudaError_t code) { return describe(code).text; }
+EXPORTED cudaError_t CUDARTAPI cudaGetLastError() {
+  return take_last_error(true);
+}
+EXPORTED cudaError_t CUDARTAPI cudaPeekAtLastError() {
+  return take_last_error(false);
+}
+EXPORTED char const* CUDARTAPI cudaGetErrorName(cudaError_t code) {
+  return describe(code).name;
+}
+EXPORTED char const* CUDARTAPI cudaGetErrorString(cudaError_t code) {
+  return describe(code).text;
+}
 
 RUNTIME_API cudaRuntimeGetVersion(int* version) {
   if (version == nullptr) return note(cudaErrorInvalidValue);
@@ -111,14 +120,25 @@ RUNTIME_API cudaRuntimeGetVersion(int* version) {
 RUNTIME_API cudaDriverGetVersion(int* version) {
   if (version == nullptr) return note(cudaErrorInvalidValue);
   *version = 0;
-  return driver().legacy.cuDriverGetVersion == nullptr ? cudaSuccess : note(driver().legacy.cuDriverGetVersion(version));
+  return driver().legacy.cuDriverGetVersion == nullptr ? cudaSuccess
+                                                       : note(driver().legacy.cuDriverGetVersion(version));
 }
 
-RUNTIME_API cudaGetDeviceCount(int* count) { return note(count_devices(count)); }
-RUNTIME_API cudaSetDevice(int device) { return note(set_device(device)); }
-RUNTIME_API cudaInitDevice(int device, unsigned, unsigned) { return note(set_device(device)); }
-RUNTIME_API cudaDeviceReset() { return note(reset_device()); }
-RUNTIME_API cudaGetDeviceProperties(cudaDeviceProp* out, int device) { return note(properties(out, device)); }
+RUNTIME_API cudaGetDeviceCount(int* count) {
+  return note(count_devices(count));
+}
+RUNTIME_API cudaSetDevice(int device) {
+  return note(set_device(device));
+}
+RUNTIME_API cudaInitDevice(int device, unsigned, unsigned) {
+  return note(set_device(device));
+}
+RUNTIME_API cudaDeviceReset() {
+  return note(reset_device());
+}
+RUNTIME_API cudaGetDeviceProperties(cudaDeviceProp* out, int device) {
+  return note(properties(out, device));
+}
 RUNTIME_API cudaGetDevice(int* device) {
   if (driver().state != cudaSuccess) return note(driver().state);
   if (device == nullptr) return note(cudaErrorInvalidValue);
@@ -127,7 +147,8 @@ RUNTIME_API cudaGetDevice(int* device) {
 }
 RUNTIME_API cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int device) {
   if (driver().state != cudaSuccess) return note(driver().state);
-  return note(driver().legacy.cuDeviceGetAttribute(value, static_cast<CUdevice_attribute>(attribute), device));
+  return note(
+      driver().legacy.cuDeviceGetAttribute(value, static_cast<CUdevice_attribute>(attribute), device));
 }
 RUNTIME_API cudaDeviceCanAccessPeer(int* can, int device, int other) {
   if (driver().state != cudaSuccess) return note(driver().state);
@@ -144,11 +165,13 @@ RUNTIME_FUNCTION(cudaDeviceEnablePeerAccess, (int other, unsigned flags),
                  flags != 0 ? cudaErrorInvalidValue : peer(other, true))
 RUNTIME_FUNCTION(cudaDeviceDisablePeerAccess, (int other), peer(other, false))
 
-RUNTIME_API cudaGetDriverEntryPointByVersion(char const* name, void** out, unsigned version, unsigned long long flags,
+RUNTIME_API cudaGetDriverEntryPointByVersion(char const* name, void** out, unsigned version,
+                                             unsigned long long flags,
                                              cudaDriverEntryPointQueryResult* status) {
   return note(entry_point(name, out, version, flags, status, false));
 }
 RUNTIME_API cudaGetDriverEntryPointByVersion_ptsz(char const* name, void** out, unsigned version,
-                                                  unsigned long long flags, cudaDriverEntryPointQueryResult* status) {
+                                                  unsigned long long flags,
+                                                  cudaDriverEntryPointQueryResult* status) {
   return note(entry_point(name, out, version, flags, status, true));
 }

@@ -1,7 +1,7 @@
 // cudaMalloc and its family, copies and fills.
 // Any thread.
-// Each allocation is noted after success and each free before the call: above the driver boundary, where a preload
-// library cannot hide that two allocations shared an address.
+// Each allocation is noted after success and each free before the call: above the driver boundary, where a
+// preload library cannot hide that two allocations shared an address.
 #include "driver.hpp"
 
 using namespace simulated_runtime;
@@ -19,7 +19,8 @@ template <class Call>
 cudaError_t give_back(void* memory, CUstream on, Call const& call) {
   if (memory != nullptr && driver().note_free != nullptr) driver().note_free(number(memory), on);
   CUresult const code = call();
-  if (code != CUDA_SUCCESS && driver().note_free_refused != nullptr) driver().note_free_refused(number(memory));
+  if (code != CUDA_SUCCESS && driver().note_free_refused != nullptr)
+    driver().note_free_refused(number(memory));
   return static_cast<cudaError_t>(code);
 }
 
@@ -34,7 +35,8 @@ cudaError_t allocate(driver_table const& d, void** out, std::size_t bytes) {
   return given(code, out, address, bytes, nullptr);
 }
 
-cudaError_t allocate_async(driver_table const& d, void** out, std::size_t bytes, CUmemoryPool pool, CUstream on) {
+cudaError_t allocate_async(driver_table const& d, void** out, std::size_t bytes, CUmemoryPool pool,
+                           CUstream on) {
   if (out == nullptr) return cudaErrorInvalidValue;
   CUdeviceptr address = 0;
   CUresult const code = pool != nullptr ? d.cuMemAllocFromPoolAsync(&address, bytes, pool, on)
@@ -42,7 +44,8 @@ cudaError_t allocate_async(driver_table const& d, void** out, std::size_t bytes,
   return given(code, out, address, bytes, on);
 }
 
-cudaError_t allocate_pitch(driver_table const& d, void** out, std::size_t* pitch, std::size_t width, std::size_t rows) {
+cudaError_t allocate_pitch(driver_table const& d, void** out, std::size_t* pitch, std::size_t width,
+                           std::size_t rows) {
   if (out == nullptr || pitch == nullptr) return cudaErrorInvalidValue;
   CUdeviceptr address = 0;
   CUresult const code = d.cuMemAllocPitch(&address, pitch, width, rows, 4);
@@ -69,33 +72,51 @@ cudaError_t copy(driver_table const& d, void* to, void const* from, std::size_t 
   if (bytes == 0) return cudaSuccess;
   CUresult code = CUDA_ERROR_INVALID_VALUE;
   switch (kind) {
-    case cudaMemcpyHostToDevice: code = d.cuMemcpyHtoD(number(to), from, bytes); break;
-    case cudaMemcpyDeviceToHost: code = d.cuMemcpyDtoH(to, number(from), bytes); break;
-    case cudaMemcpyDeviceToDevice: code = d.cuMemcpyDtoD(number(to), number(from), bytes); break;
+    case cudaMemcpyHostToDevice:
+      code = d.cuMemcpyHtoD(number(to), from, bytes);
+      break;
+    case cudaMemcpyDeviceToHost:
+      code = d.cuMemcpyDtoH(to, number(from), bytes);
+      break;
+    case cudaMemcpyDeviceToDevice:
+      code = d.cuMemcpyDtoD(number(to), number(from), bytes);
+      break;
     case cudaMemcpyHostToHost:
-    case cudaMemcpyDefault: code = d.cuMemcpy(number(to), number(from), bytes); break;
-    default: return cudaErrorInvalidMemcpyDirection;
+    case cudaMemcpyDefault:
+      code = d.cuMemcpy(number(to), number(from), bytes);
+      break;
+    default:
+      return cudaErrorInvalidMemcpyDirection;
   }
   return static_cast<cudaError_t>(code);
 }
 
-cudaError_t copy_async(driver_table const& d, void* to, void const* from, std::size_t bytes, cudaMemcpyKind kind,
-                       CUstream on) {
+cudaError_t copy_async(driver_table const& d, void* to, void const* from, std::size_t bytes,
+                       cudaMemcpyKind kind, CUstream on) {
   if (bytes == 0) return cudaSuccess;
   CUresult code = CUDA_ERROR_INVALID_VALUE;
   switch (kind) {
-    case cudaMemcpyHostToDevice: code = d.cuMemcpyHtoDAsync(number(to), from, bytes, on); break;
-    case cudaMemcpyDeviceToHost: code = d.cuMemcpyDtoHAsync(to, number(from), bytes, on); break;
-    case cudaMemcpyDeviceToDevice: code = d.cuMemcpyDtoDAsync(number(to), number(from), bytes, on); break;
+    case cudaMemcpyHostToDevice:
+      code = d.cuMemcpyHtoDAsync(number(to), from, bytes, on);
+      break;
+    case cudaMemcpyDeviceToHost:
+      code = d.cuMemcpyDtoHAsync(to, number(from), bytes, on);
+      break;
+    case cudaMemcpyDeviceToDevice:
+      code = d.cuMemcpyDtoDAsync(number(to), number(from), bytes, on);
+      break;
     case cudaMemcpyHostToHost:
-    case cudaMemcpyDefault: code = d.cuMemcpyAsync(number(to), number(from), bytes, on); break;
-    default: return cudaErrorInvalidMemcpyDirection;
+    case cudaMemcpyDefault:
+      code = d.cuMemcpyAsync(number(to), number(from), bytes, on);
+      break;
+    default:
+      return cudaErrorInvalidMemcpyDirection;
   }
   return static_cast<cudaError_t>(code);
 }
 
-CUDA_MEMCPY2D plane(void* to, std::size_t to_pitch, void const* from, std::size_t from_pitch, std::size_t width,
-                    std::size_t rows, cudaMemcpyKind kind) {
+CUDA_MEMCPY2D plane(void* to, std::size_t to_pitch, void const* from, std::size_t from_pitch,
+                    std::size_t width, std::size_t rows, cudaMemcpyKind kind) {
   CUDA_MEMCPY2D p = {};
   bool const from_host = kind == cudaMemcpyHostToDevice || kind == cudaMemcpyHostToHost;
   bool const to_host = kind == cudaMemcpyDeviceToHost || kind == cudaMemcpyHostToHost;
@@ -119,10 +140,12 @@ CUDA_MEMCPY2D plane(void* to, std::size_t to_pitch, void const* from, std::size_
 }  // namespace
 
 RUNTIME_FUNCTION(cudaMalloc, (void** out, size_t bytes), allocate(d, out, bytes))
-RUNTIME_FUNCTION(cudaFree, (void* memory), give_back(memory, nullptr, [&] { return d.cuMemFree(number(memory)); }))
+RUNTIME_FUNCTION(cudaFree, (void* memory),
+                 give_back(memory, nullptr, [&] { return d.cuMemFree(number(memory)); }))
 RUNTIME_FUNCTION(cudaMallocPitch, (void** out, size_t* pitch, size_t width, size_t rows),
                  allocate_pitch(d, out, pitch, width, rows))
-RUNTIME_FUNCTION(cudaMallocManaged, (void** out, size_t bytes, unsigned flags), allocate_managed(d, out, bytes, flags))
+RUNTIME_FUNCTION(cudaMallocManaged, (void** out, size_t bytes, unsigned flags),
+                 allocate_managed(d, out, bytes, flags))
 RUNTIME_BOTH(cudaMallocAsync, _ptsz, (void** out, size_t bytes, cudaStream_t on),
              allocate_async(d, out, bytes, nullptr, on))
 RUNTIME_BOTH(cudaMallocFromPoolAsync, _ptsz, (void** out, size_t bytes, cudaMemPool_t pool, cudaStream_t on),
@@ -130,18 +153,21 @@ RUNTIME_BOTH(cudaMallocFromPoolAsync, _ptsz, (void** out, size_t bytes, cudaMemP
 RUNTIME_BOTH(cudaFreeAsync, _ptsz, (void* memory, cudaStream_t on),
              give_back(memory, on, [&] { return d.cuMemFreeAsync(number(memory), on); }))
 RUNTIME_FUNCTION(cudaMallocHost, (void** out, size_t bytes), allocate_host(d, out, bytes, 0))
-RUNTIME_FUNCTION(cudaHostAlloc, (void** out, size_t bytes, unsigned flags), allocate_host(d, out, bytes, flags))
+RUNTIME_FUNCTION(cudaHostAlloc, (void** out, size_t bytes, unsigned flags),
+                 allocate_host(d, out, bytes, flags))
 RUNTIME_FUNCTION(cudaFreeHost, (void* memory), d.cuMemFreeHost(memory))
-RUNTIME_FUNCTION(cudaHostRegister, (void* memory, size_t bytes, unsigned flags), d.cuMemHostRegister(memory, bytes, flags))
+RUNTIME_FUNCTION(cudaHostRegister, (void* memory, size_t bytes, unsigned flags),
+                 d.cuMemHostRegister(memory, bytes, flags))
 RUNTIME_FUNCTION(cudaHostUnregister, (void* memory), d.cuMemHostUnregister(memory))
 RUNTIME_FUNCTION(cudaHostGetDevicePointer, (void** out, void* memory, unsigned flags),
                  d.cuMemHostGetDevicePointer(reinterpret_cast<CUdeviceptr*>(out), memory, flags))
 RUNTIME_FUNCTION(cudaHostGetFlags, (unsigned* flags, void* memory), d.cuMemHostGetFlags(flags, memory))
-RUNTIME_FUNCTION(cudaMemGetInfo, (size_t* available, size_t* total), d.cuMemGetInfo(available, total))
+RUNTIME_FUNCTION(cudaMemGetInfo, (size_t * available, size_t* total), d.cuMemGetInfo(available, total))
 
 RUNTIME_BOTH(cudaMemcpy, _ptds, (void* to, void const* from, size_t bytes, cudaMemcpyKind kind),
              copy(d, to, from, bytes, kind))
-RUNTIME_BOTH(cudaMemcpyAsync, _ptsz, (void* to, void const* from, size_t bytes, cudaMemcpyKind kind, cudaStream_t on),
+RUNTIME_BOTH(cudaMemcpyAsync, _ptsz,
+             (void* to, void const* from, size_t bytes, cudaMemcpyKind kind, cudaStream_t on),
              copy_async(d, to, from, bytes, kind, on))
 RUNTIME_BOTH(cudaMemset, _ptds, (void* to, int value, size_t bytes),
              d.cuMemsetD8(number(to), static_cast<unsigned char>(value), bytes))

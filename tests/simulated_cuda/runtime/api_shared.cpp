@@ -33,7 +33,7 @@ cudaError_t attributes(driver_table const& d, cudaPointerAttributes* out, void c
   CUresult const code = d.cuPointerGetAttributes(5, asked, data, number(pointer));
   if (code != CUDA_SUCCESS) return static_cast<cudaError_t>(code);
   std::memset(out, 0, sizeof *out);
-  out->type = managed != 0                  ? cudaMemoryTypeManaged
+  out->type = managed != 0                   ? cudaMemoryTypeManaged
               : type == CU_MEMORYTYPE_HOST   ? cudaMemoryTypeHost
               : type == CU_MEMORYTYPE_DEVICE ? cudaMemoryTypeDevice
                                              : cudaMemoryTypeUnregistered;
@@ -45,7 +45,8 @@ cudaError_t attributes(driver_table const& d, cudaPointerAttributes* out, void c
 
 }  // namespace
 
-RUNTIME_FUNCTION(cudaMemPoolCreate, (cudaMemPool_t* out, cudaMemPoolProps const* asked), create_pool(d, out, asked))
+RUNTIME_FUNCTION(cudaMemPoolCreate, (cudaMemPool_t * out, cudaMemPoolProps const* asked),
+                 create_pool(d, out, asked))
 RUNTIME_FUNCTION(cudaMemPoolDestroy, (cudaMemPool_t pool), d.cuMemPoolDestroy(pool))
 RUNTIME_FUNCTION(cudaMemPoolTrimTo, (cudaMemPool_t pool, size_t keep), d.cuMemPoolTrimTo(pool, keep))
 RUNTIME_FUNCTION(cudaMemPoolSetAttribute, (cudaMemPool_t pool, cudaMemPoolAttr attribute, void* value),
@@ -54,13 +55,14 @@ RUNTIME_FUNCTION(cudaMemPoolGetAttribute, (cudaMemPool_t pool, cudaMemPoolAttr a
                  d.cuMemPoolGetAttribute(pool, static_cast<CUmemPool_attribute>(attribute), value))
 RUNTIME_FUNCTION(cudaMemPoolSetAccess, (cudaMemPool_t pool, cudaMemAccessDesc const* access, size_t count),
                  d.cuMemPoolSetAccess(pool, reinterpret_cast<CUmemAccessDesc const*>(access), count))
-RUNTIME_FUNCTION(cudaDeviceGetDefaultMemPool, (cudaMemPool_t* out, int device), d.cuDeviceGetDefaultMemPool(out, device))
-RUNTIME_FUNCTION(cudaDeviceGetMemPool, (cudaMemPool_t* out, int device), d.cuDeviceGetMemPool(out, device))
+RUNTIME_FUNCTION(cudaDeviceGetDefaultMemPool, (cudaMemPool_t * out, int device),
+                 d.cuDeviceGetDefaultMemPool(out, device))
+RUNTIME_FUNCTION(cudaDeviceGetMemPool, (cudaMemPool_t * out, int device), d.cuDeviceGetMemPool(out, device))
 RUNTIME_FUNCTION(cudaDeviceSetMemPool, (int device, cudaMemPool_t pool), d.cuDeviceSetMemPool(device, pool))
 
-RUNTIME_FUNCTION(cudaPointerGetAttributes, (cudaPointerAttributes* out, void const* pointer),
+RUNTIME_FUNCTION(cudaPointerGetAttributes, (cudaPointerAttributes * out, void const* pointer),
                  attributes(d, out, pointer))
-RUNTIME_FUNCTION(cudaIpcGetMemHandle, (cudaIpcMemHandle_t* out, void* memory),
+RUNTIME_FUNCTION(cudaIpcGetMemHandle, (cudaIpcMemHandle_t * out, void* memory),
                  d.cuIpcGetMemHandle(reinterpret_cast<CUipcMemHandle*>(out), number(memory)))
 RUNTIME_FUNCTION(cudaIpcOpenMemHandle, (void** out, cudaIpcMemHandle_t handle, unsigned flags),
                  d.cuIpcOpenMemHandle(reinterpret_cast<CUdeviceptr*>(out),

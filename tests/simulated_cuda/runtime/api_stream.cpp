@@ -25,13 +25,14 @@ cudaError_t is_capturing(driver_table const& d, CUstream on, cudaStreamCaptureSt
 
 }  // namespace
 
-RUNTIME_FUNCTION(cudaStreamCreate, (cudaStream_t* out), d.cuStreamCreateWithPriority(out, 0, 0))
-RUNTIME_FUNCTION(cudaStreamCreateWithFlags, (cudaStream_t* out, unsigned flags),
+RUNTIME_FUNCTION(cudaStreamCreate, (cudaStream_t * out), d.cuStreamCreateWithPriority(out, 0, 0))
+RUNTIME_FUNCTION(cudaStreamCreateWithFlags, (cudaStream_t * out, unsigned flags),
                  d.cuStreamCreateWithPriority(out, flags, 0))
-RUNTIME_FUNCTION(cudaStreamCreateWithPriority, (cudaStream_t* out, unsigned flags, int priority),
+RUNTIME_FUNCTION(cudaStreamCreateWithPriority, (cudaStream_t * out, unsigned flags, int priority),
                  d.cuStreamCreateWithPriority(out, flags, priority))
 RUNTIME_FUNCTION(cudaStreamDestroy, (cudaStream_t on), d.cuStreamDestroy(on))
-RUNTIME_BOTH(cudaStreamGetPriority, _ptsz, (cudaStream_t on, int* priority), d.cuStreamGetPriority(on, priority))
+RUNTIME_BOTH(cudaStreamGetPriority, _ptsz, (cudaStream_t on, int* priority),
+             d.cuStreamGetPriority(on, priority))
 RUNTIME_BOTH(cudaStreamGetFlags, _ptsz, (cudaStream_t on, unsigned* flags), d.cuStreamGetFlags(on, flags))
 RUNTIME_BOTH(cudaStreamGetId, _ptsz, (cudaStream_t on, unsigned long long* id), d.cuStreamGetId(on, id))
 RUNTIME_BOTH(cudaStreamSynchronize, _ptsz, (cudaStream_t on), d.cuStreamSynchronize(on))
@@ -44,8 +45,8 @@ RUNTIME_BOTH(cudaStreamAddCallback, _ptsz,
 RUNTIME_BOTH(cudaLaunchHostFunc, _ptsz, (cudaStream_t on, cudaHostFn_t function, void* argument),
              d.cuLaunchHostFunc(on, function, argument))
 
-RUNTIME_FUNCTION(cudaEventCreate, (cudaEvent_t* out), d.cuEventCreate(out, 0))
-RUNTIME_FUNCTION(cudaEventCreateWithFlags, (cudaEvent_t* out, unsigned flags), d.cuEventCreate(out, flags))
+RUNTIME_FUNCTION(cudaEventCreate, (cudaEvent_t * out), d.cuEventCreate(out, 0))
+RUNTIME_FUNCTION(cudaEventCreateWithFlags, (cudaEvent_t * out, unsigned flags), d.cuEventCreate(out, flags))
 RUNTIME_FUNCTION(cudaEventDestroy, (cudaEvent_t which), d.cuEventDestroy(which))
 RUNTIME_FUNCTION(cudaEventQuery, (cudaEvent_t which), d.cuEventQuery(which))
 RUNTIME_FUNCTION(cudaEventSynchronize, (cudaEvent_t which), d.cuEventSynchronize(which))
@@ -60,15 +61,16 @@ RUNTIME_BOTH(cudaStreamBeginCapture, _ptsz, (cudaStream_t on, cudaStreamCaptureM
 RUNTIME_BOTH(cudaStreamEndCapture, _ptsz, (cudaStream_t on, cudaGraph_t* out), d.cuStreamEndCapture(on, out))
 RUNTIME_BOTH(cudaStreamIsCapturing, _ptsz, (cudaStream_t on, cudaStreamCaptureStatus* status),
              is_capturing(d, on, status))
-RUNTIME_FUNCTION(cudaThreadExchangeStreamCaptureMode, (cudaStreamCaptureMode* mode), exchange_mode(d, mode))
+RUNTIME_FUNCTION(cudaThreadExchangeStreamCaptureMode, (cudaStreamCaptureMode * mode), exchange_mode(d, mode))
 
-RUNTIME_FUNCTION(cudaGraphCreate, (cudaGraph_t* out, unsigned flags), d.cuGraphCreate(out, flags))
+RUNTIME_FUNCTION(cudaGraphCreate, (cudaGraph_t * out, unsigned flags), d.cuGraphCreate(out, flags))
 RUNTIME_FUNCTION(cudaGraphDestroy, (cudaGraph_t which), d.cuGraphDestroy(which))
 RUNTIME_FUNCTION(cudaGraphGetNodes, (cudaGraph_t which, cudaGraphNode_t* nodes, size_t* count),
                  d.cuGraphGetNodes(which, nodes, count))
-RUNTIME_FUNCTION(cudaGraphInstantiate, (cudaGraphExec_t* out, cudaGraph_t which, unsigned long long flags),
+RUNTIME_FUNCTION(cudaGraphInstantiate, (cudaGraphExec_t * out, cudaGraph_t which, unsigned long long flags),
                  d.cuGraphInstantiate(out, which, flags))
-RUNTIME_FUNCTION(cudaGraphInstantiateWithFlags, (cudaGraphExec_t* out, cudaGraph_t which, unsigned long long flags),
+RUNTIME_FUNCTION(cudaGraphInstantiateWithFlags,
+                 (cudaGraphExec_t * out, cudaGraph_t which, unsigned long long flags),
                  d.cuGraphInstantiate(out, which, flags))
 RUNTIME_FUNCTION(cudaGraphExecDestroy, (cudaGraphExec_t which), d.cuGraphExecDestroy(which))
 RUNTIME_BOTH(cudaGraphLaunch, _ptsz, (cudaGraphExec_t which, cudaStream_t on), d.cuGraphLaunch(which, on))

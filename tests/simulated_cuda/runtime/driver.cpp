@@ -12,14 +12,14 @@ namespace {
 
 struct thread_state {
   int device = 0;
-  unsigned bound = 0;                              // generation in which a context was made current
+  unsigned bound = 0;  // generation in which a context was made current
   cudaError_t last = cudaSuccess;
 };
 thread_local thread_state mine;
 
 // Grows with each device reset, so that every thread binds anew.
 std::atomic<unsigned> generation{1};
-std::atomic<unsigned> retained[64];                // by device: generation of the retain
+std::atomic<unsigned> retained[64];  // by device: generation of the retain
 
 void load(library& made) {
   void* const handle = dlopen("libcuda.so.1", RTLD_NOW);
@@ -37,16 +37,17 @@ void load(library& made) {
     void* address = nullptr;
     return get(name, &address, version, flags, nullptr) == CUDA_SUCCESS ? address : nullptr;
   };
-#define DRIVER(name, version)                                                                            \
-  made.legacy.name = reinterpret_cast<decltype(made.legacy.name)>(fetch(#name, version, 0));             \
+#define DRIVER(name, version)                                                                \
+  made.legacy.name = reinterpret_cast<decltype(made.legacy.name)>(fetch(#name, version, 0)); \
   made.per_thread.name = made.legacy.name;
-#define DRIVER_STREAM(name, version)                                                                     \
-  made.legacy.name = reinterpret_cast<decltype(made.legacy.name)>(fetch(#name, version, 0));             \
+#define DRIVER_STREAM(name, version)                                                         \
+  made.legacy.name = reinterpret_cast<decltype(made.legacy.name)>(fetch(#name, version, 0)); \
   made.per_thread.name = reinterpret_cast<decltype(made.legacy.name)>(fetch(#name, version, 2));
 #include "driver.def"
 #undef DRIVER
 #undef DRIVER_STREAM
-  made.note_allocate = reinterpret_cast<decltype(made.note_allocate)>(fetch("simulatedNoteAllocate", 13000, 0));
+  made.note_allocate =
+      reinterpret_cast<decltype(made.note_allocate)>(fetch("simulatedNoteAllocate", 13000, 0));
   made.note_free = reinterpret_cast<decltype(made.note_free)>(fetch("simulatedNoteFree", 13000, 0));
   made.note_free_refused =
       reinterpret_cast<decltype(made.note_free_refused)>(fetch("simulatedNoteFreeRefused", 13000, 0));
@@ -82,7 +83,7 @@ cudaError_t enter() {
   library const& lib = driver();
   if (lib.state != cudaSuccess) return lib.state;
   if (mine.bound == generation.load()) return cudaSuccess;
-  if (mine.bound == 0) {                           // a driver API program's own context is used as it is
+  if (mine.bound == 0) {  // a driver API program's own context is used as it is
     CUcontext current = nullptr;
     CUresult const code = lib.legacy.cuCtxGetCurrent(&current);
     if (code != CUDA_SUCCESS) return static_cast<cudaError_t>(code);

@@ -1,6 +1,7 @@
 // The stand-in runtime's way to the driver, and what it keeps per thread: device and last error.
 // Every exported cuda* function starts with `enter`, on any thread.
-// The driver is found exactly as the real runtime finds it: dlopen at the first call, one dlsym, then cuGetProcAddress.
+// The driver is found exactly as the real runtime finds it: dlopen at the first call, one dlsym, then
+// cuGetProcAddress.
 #pragma once
 
 #include <cuda.h>
@@ -19,14 +20,14 @@ struct driver_table {
 };
 
 struct library {
-  cudaError_t state = cudaSuccess;                 // what start-up came to
+  cudaError_t state = cudaSuccess;  // what start-up came to
   decltype(&::cuGetProcAddress) get_address = nullptr;
-  driver_table legacy, per_thread;                 // by meaning of stream 0
+  driver_table legacy, per_thread;  // by meaning of stream 0
   decltype(&::simulatedNoteAllocate) note_allocate = nullptr;
   decltype(&::simulatedNoteFree) note_free = nullptr;
   decltype(&::simulatedNoteFreeRefused) note_free_refused = nullptr;
 };
-library& driver();                                 // loads at the first call
+library& driver();  // loads at the first call
 
 // Makes sure that a context is current; cudaSuccess or why not.
 cudaError_t enter();
@@ -35,30 +36,35 @@ int current_device();
 cudaError_t reset_device();
 // Keeps the last error.
 cudaError_t note(cudaError_t code);
-inline cudaError_t note(CUresult code) { return note(static_cast<cudaError_t>(code)); }
+inline cudaError_t note(CUresult code) {
+  return note(static_cast<cudaError_t>(code));
+}
 cudaError_t take_last_error(bool clear);
 
-inline CUdeviceptr number(void const* pointer) { return reinterpret_cast<CUdeviceptr>(pointer); }
+inline CUdeviceptr number(void const* pointer) {
+  return reinterpret_cast<CUdeviceptr>(pointer);
+}
 
 }  // namespace simulated_runtime
 
 #define RUNTIME_API extern "C" __attribute__((visibility("default"))) cudaError_t CUDARTAPI
 
-// One function of the runtime; `d` is the driver. With a second form for per-thread default streams where it has one.
-#define RUNTIME_FUNCTION(name, parameters, expression)                                              \
-  RUNTIME_API name parameters {                                                                     \
-    if (cudaError_t const code = simulated_runtime::enter(); code != cudaSuccess) {                 \
-      return simulated_runtime::note(code);                                                         \
-    }                                                                                               \
-    [[maybe_unused]] auto const& d = simulated_runtime::driver().legacy;                            \
-    return simulated_runtime::note(expression);                                                     \
+// One function of the runtime; `d` is the driver. With a second form for per-thread default streams where it
+// has one.
+#define RUNTIME_FUNCTION(name, parameters, expression)                              \
+  RUNTIME_API name parameters {                                                     \
+    if (cudaError_t const code = simulated_runtime::enter(); code != cudaSuccess) { \
+      return simulated_runtime::note(code);                                         \
+    }                                                                               \
+    [[maybe_unused]] auto const& d = simulated_runtime::driver().legacy;            \
+    return simulated_runtime::note(expression);                                     \
   }
-#define RUNTIME_BOTH(name, suffix, parameters, expression)                                          \
-  RUNTIME_FUNCTION(name, parameters, expression)                                                    \
-  RUNTIME_API name##suffix parameters {                                                             \
-    if (cudaError_t const code = simulated_runtime::enter(); code != cudaSuccess) {                 \
-      return simulated_runtime::note(code);                                                         \
-    }                                                                                               \
-    [[maybe_unused]] auto const& d = simulated_runtime::driver().per_thread;                        \
-    return simulated_runtime::note(expression);                                                     \
+#define RUNTIME_BOTH(name, suffix, parameters, expression)                          \
+  RUNTIME_FUNCTION(name, parameters, expression)                                    \
+  RUNTIME_API name##suffix parameters {                                             \
+    if (cudaError_t const code = simulated_runtime::enter(); code != cudaSuccess) { \
+      return simulated_runtime::note(code);                                         \
+    }                                                                               \
+    [[maybe_unused]] auto const& d = simulated_runtime::driver().per_thread;        \
+    return simulated_runtime::note(expression);                                     \
   }

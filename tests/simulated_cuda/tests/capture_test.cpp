@@ -23,7 +23,8 @@ TEST_F(captures, unsafe_call_in_a_global_capture) {
 }
 
 TEST_F(captures, unsafe_call_by_another_thread) {
-  for (auto mode : {CU_STREAM_CAPTURE_MODE_GLOBAL, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL, CU_STREAM_CAPTURE_MODE_RELAXED}) {
+  for (auto mode :
+       {CU_STREAM_CAPTURE_MODE_GLOBAL, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL, CU_STREAM_CAPTURE_MODE_RELAXED}) {
     begin(mode);
     CUresult code = CUDA_SUCCESS;
     std::thread([&] {

@@ -25,8 +25,8 @@ int import_elsewhere(CUipcMemHandle const& handle) {
   setenv("SIMULATED_TEST_HANDLE", text.c_str(), 1);
   pid_t const child = fork();
   if (child == 0) {
-    execl("/proc/self/exe", "importer", "--gtest_also_run_disabled_tests", "--gtest_filter=ipc.DISABLED_importer",
-          static_cast<char*>(nullptr));
+    execl("/proc/self/exe", "importer", "--gtest_also_run_disabled_tests",
+          "--gtest_filter=ipc.DISABLED_importer", static_cast<char*>(nullptr));
     _exit(126);
   }
   int status = 0;
@@ -46,7 +46,8 @@ TEST_F(ipc, DISABLED_importer) {
   CUdeviceptr p = 0, again = 0, base = 0;
   ASSERT_EQ(cuIpcOpenMemHandle(&p, handle, 0), CUDA_ERROR_INVALID_VALUE) << "the flag is required";
   ASSERT_EQ(cuIpcOpenMemHandle(&p, handle, CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS), CUDA_SUCCESS);
-  EXPECT_EQ(cuIpcOpenMemHandle(&again, handle, CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS), CUDA_ERROR_ALREADY_MAPPED);
+  EXPECT_EQ(cuIpcOpenMemHandle(&again, handle, CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS),
+            CUDA_ERROR_ALREADY_MAPPED);
   size_t bytes = 0;
   ASSERT_EQ(cuMemGetAddressRange(&base, &bytes, p), CUDA_SUCCESS);
   EXPECT_EQ(base, p);
@@ -77,7 +78,8 @@ TEST_F(ipc, two_small_blocks_differ_in_the_offset_only) {
   std::memcpy(second.reserved + 28, first.reserved + 28, 4);
   EXPECT_EQ(std::memcmp(&first, &second, sizeof first), 0);
   CUdeviceptr mapped = 0;
-  EXPECT_EQ(cuIpcOpenMemHandle(&mapped, first, CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS), CUDA_ERROR_INVALID_CONTEXT);
+  EXPECT_EQ(cuIpcOpenMemHandle(&mapped, first, CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS),
+            CUDA_ERROR_INVALID_CONTEXT);
 }
 
 TEST_F(ipc, another_process_sees_and_writes_a_piece) {

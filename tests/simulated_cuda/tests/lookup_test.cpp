@@ -1,4 +1,5 @@
-// cuGetProcAddress: the newest version that was asked for, the same address as dlsym, NULL with success when unknown.
+// cuGetProcAddress: the newest version that was asked for, the same address as dlsym, NULL with success when
+// unknown.
 #include <dlfcn.h>
 
 #include "fixture.hpp"
@@ -13,18 +14,20 @@ void* ask(char const* name, int version, cuuint64_t flags, CUdriverProcAddressQu
   return found;
 }
 
-void* exported(char const* name) { return dlsym(dlopen("libcuda.so.1", RTLD_NOW), name); }
+void* exported(char const* name) {
+  return dlsym(dlopen("libcuda.so.1", RTLD_NOW), name);
+}
 
 }  // namespace
 
 TEST_F(lookup, every_listed_function_is_the_exported_one) {
 // The arguments are only ever made strings, or cuda.h's macros would rename them.
-#define SIMULATED_FUNCTION(base, symbol, since)       \
-  ASSERT_NE(exported(#symbol), nullptr) << #symbol;   \
+#define SIMULATED_FUNCTION(base, symbol, since)     \
+  ASSERT_NE(exported(#symbol), nullptr) << #symbol; \
   EXPECT_EQ(ask(#base, since, 0), exported(#symbol)) << #symbol;
-#define SIMULATED_STREAM_FUNCTION(base, symbol, variant, since) \
-  ASSERT_NE(exported(#symbol), nullptr) << #symbol;             \
-  ASSERT_NE(exported(#variant), nullptr) << #variant;           \
+#define SIMULATED_STREAM_FUNCTION(base, symbol, variant, since)  \
+  ASSERT_NE(exported(#symbol), nullptr) << #symbol;              \
+  ASSERT_NE(exported(#variant), nullptr) << #variant;            \
   EXPECT_EQ(ask(#base, since, 0), exported(#symbol)) << #symbol; \
   EXPECT_EQ(ask(#base, since, 2), exported(#variant)) << #variant;
 #include "functions.def"

@@ -136,7 +136,7 @@ TEST_F(order, legacy_stream_orders_blocking_streams_only) {
 
 TEST_F(order, order_passes_through_an_unused_allocation) {
   a_uses_and_frees(s);
-  simulatedNoteAllocate(block, bytes, nullptr);    // B never touches it
+  simulatedNoteAllocate(block, bytes, nullptr);  // B never touches it
   simulatedNoteFree(block, nullptr);
   b_uses(t);
   EXPECT_EQ(simulatedHazardCount(), 1u);

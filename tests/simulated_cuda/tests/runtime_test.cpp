@@ -131,7 +131,8 @@ TEST(runtime, a_refused_free_leaves_the_allocation) {
 TEST(runtime, entry_point_equals_dlsym) {
   void* found = nullptr;
   cudaDriverEntryPointQueryResult status{};
-  ASSERT_EQ(cudaGetDriverEntryPointByVersion("cuMemCreate", &found, 12000, cudaEnableDefault, &status), cudaSuccess);
+  ASSERT_EQ(cudaGetDriverEntryPointByVersion("cuMemCreate", &found, 12000, cudaEnableDefault, &status),
+            cudaSuccess);
   EXPECT_EQ(status, cudaDriverEntryPointSuccess);
   EXPECT_EQ(found, dlsym(dlopen("libcuda.so.1", RTLD_NOW), "cuMemCreate"));
 }
