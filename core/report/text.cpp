@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 #include <string.h>
 
+#include <algorithm>
 #include <cstdlib>
 
 #include "core/report/text_format.hpp"
@@ -42,12 +43,15 @@ void add_head(std::string& text, document const& from) {
   text += name + std::string(used < page_width ? page_width - used : 1, '=') + " " + command + pid + "\n";
 }
 
-std::string status_text(document const& end) {
+std::string status_text(document const& from) {
+  document const& end = field(from, "end");
   std::string const kind = words(end, "kind");
   auto const duration = number(end, "duration_ns");
   std::string const after = duration ? " after " + duration_text(*duration) : "";
   std::string const by = words(end, "written_by");
-  std::string const page = "; written by " + by + " from the state page; counters complete";
+  bool const complete = number_or_zero(field(from, "truncated"), "shards_in_memory") == 0;
+  std::string const page = "\n            written by " + by + " from the state page; counters " +
+                           (complete ? "complete" : "of some threads missing");
   if (kind == "exit") {
     document const& code = field(end, "code");
     std::string const number = code.is_number_integer() ? std::to_string(code.get<int>()) : std::string("?");
@@ -64,8 +68,9 @@ void add_pair(std::string& text, char const* label, std::string const& value, ch
               std::string const& second_value = {}) {
   std::string line = fmt::format("{:<11} {}", label, value);
   if (!second_value.empty()) {
-    if (line.size() < 48) line += std::string(48 - line.size(), ' ');
-    if (line.size() + 14 + second_value.size() > page_width) {
+    std::size_t const width = line.size() - (line.rfind('\n') == line.npos ? 0 : line.rfind('\n') + 1);
+    if (width < 48) line += std::string(48 - width, ' ');
+    if (std::max<std::size_t>(width, 48) + 14 + second_value.size() > page_width) {
       text += line.substr(0, line.find_last_not_of(' ') + 1) + "\n";
       line.clear();
     } else {
@@ -87,7 +92,7 @@ void add_status(std::string& text, document const& from, text_options const& opt
   std::string host = words(field(from, "process"), "host");
   std::string const driver = driver_text(intercept);
   if (!driver.empty()) host += (host.empty() ? "" : ", ") + driver;
-  add_pair(text, "status", status_text(field(from, "end")), "host", host);
+  add_pair(text, "status", status_text(from), "host", host);
 
   std::string const path = words(config, "path");
   std::string const digest = words(config, "sha256");
@@ -127,7 +132,7 @@ std::string next_command(document const& from, text_options const& options) {
     next += "gpumem report --explain";
   }
   if (!options.json_path.empty()) return next + "     gpumem report " + printable(options.json_path);
-  return next + "     GPUMEM_JSON=gpumem.%e.%p.json keeps all of this as data";
+  return next + "     GPUMEM_JSON=%e.%p.json keeps it as data";
 }
 
 }  // namespace

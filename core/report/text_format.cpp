@@ -56,10 +56,14 @@ std::string right(std::string_view text, std::size_t width) {
 }
 
 std::string printable(std::string_view text) {
-  std::string safe(text);
-  for (char& letter : safe) {
-    auto const code = static_cast<unsigned char>(letter);
-    if (code < ' ' || code == 0x7f) letter = '?';
+  std::string safe;
+  while (!text.empty()) {
+    auto const code = static_cast<unsigned char>(text.front());
+    std::size_t const length = code < 0x80 ? 1 : code >= 0xc2 && code < 0xe0 ? 2 : (code & 0xf0) == 0xe0 ? 3 : 4;
+    bool good = code >= ' ' && code != 0x7f && (code < 0x80 || (code >= 0xc2 && code < 0xf5)) && length <= text.size();
+    for (std::size_t i = 1; good && i < length; ++i) good = (static_cast<unsigned char>(text[i]) & 0xc0) == 0x80;
+    safe += good ? text.substr(0, length) : std::string_view("?");
+    text.remove_prefix(good ? length : 1);
   }
   return safe;
 }

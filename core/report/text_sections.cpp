@@ -143,12 +143,9 @@ std::string coverage_text(document const& hook) {
   std::uint64_t const calls = number_or_zero(hook, "calls");
   std::uint64_t const served = number_or_zero(hook, "served");
   if (route == "observed") return "seen only";
-  if (route == "free") {
-    return fmt::format("{} routed, {} passed through", count_text(served), count_text(calls - std::min(served, calls)));
-  }
   if (served >= calls) return route;
   if (served == 0) return route + ": passthrough";
-  return fmt::format("{}: {} routed", route, percent_text(served, calls));
+  return percent_text(served, calls) + " routed";
 }
 
 }  // namespace
@@ -162,8 +159,9 @@ void add_devices(std::string& text, document const& from) {
       if (!part.empty() && part != "0 B") title += "  " + part;
     }
     auto const peak = number(device, "peak_at_ns");
-    std::string const now = words(field(from, "end"), "kind") == "running" ? "now" : "at exit";
-    text += trimmed(fmt::format("\n{}{}{}", left(title, 40), right(now, 15),
+    std::string const kind = words(field(from, "end"), "kind");
+    char const* const now = kind == "running" ? "now" : kind == "exit" ? "at exit" : "at the end";
+    text += trimmed(fmt::format("\n{}{}{}", left(title, 44), right(now, 11),
                                 right(peak ? "at peak " + duration_text(*peak) : "", 22)));
     add_ledger(text, device);
     add_attempts(text, device);
@@ -201,14 +199,14 @@ void add_calls(std::string& text, document const& from) {
     text += "\nno memory calls were seen\n";
     return;
   }
-  text += fmt::format("\n{}{}{}{}   route\n", left("CALLS", 38), right("calls", 14), right("bytes", 12), right("failed", 8));
+  text += fmt::format("\n{}{}{}{}   route\n", left("CALLS", 40), right("calls", 13), right("bytes", 12), right("failed", 8));
   std::uint64_t calls = 0, routed = 0, only_seen = 0, only_seen_bytes = 0;
   for (auto const& hook : hooks) {
     std::uint64_t const here = number_or_zero(hook, "calls"), served = number_or_zero(hook, "served");
     std::uint64_t const bytes = number_or_zero(hook, "bytes"), failed = number_or_zero(hook, "failed");
     if (!shown(hook)) continue;
-    text += trimmed(fmt::format("  {} {}{}{}{}   {}", left(words(hook, "symbol"), 18), left(words(hook, "runtime"), 17),
-                                right(count_text(here), 14), right(bytes == 0 ? "-" : bytes_text(bytes), 12),
+    text += trimmed(fmt::format("  {} {}{}{}{}   {}", left(words(hook, "symbol"), 20), left(words(hook, "runtime"), 17),
+                                right(count_text(here), 13), right(bytes == 0 ? "-" : bytes_text(bytes), 12),
                                 right(count_text(failed), 8), coverage_text(hook)));
     if (words(hook, "kind") == "free") continue;
     calls += here;
@@ -221,8 +219,8 @@ void add_calls(std::string& text, document const& from) {
   if (only_seen != 0) line += fmt::format(", {} seen only ({})", count_text(only_seen), bytes_text(only_seen_bytes));
   std::uint64_t unseen = 0;
   for (auto const& device : field(from, "devices")) unseen += number_or_zero(field(device, "at_exit"), "unseen");
-  if (unseen != 0) line += fmt::format("; {} not seen", bytes_text(unseen));
   text += line + "\n";
+  if (unseen != 0) text += fmt::format("  not seen  {} of device memory in use\n", bytes_text(unseen));
 }
 
 void add_chains(std::string& text, document const& from) {
@@ -293,13 +291,15 @@ void add_failures(std::string& text, document const& from) {
     document const& failure = failures[i];
     std::uint64_t const code = number_or_zero(failure, "error");
     auto const stream = number(failure, "stream");
-    text += fmt::format("  {}  {}  {}  device {}{}  thread {}  -> {}\n", duration_text(number_or_zero(failure, "t_ns")),
-                        words(failure, "api"), bytes_text(number_or_zero(failure, "bytes")),
-                        number_or_zero(failure, "device"), stream ? fmt::format("  stream {:#x}", *stream) : "",
-                        number_or_zero(failure, "thread"),
+    text += fmt::format("  {}  {}  {}  -> {}\n", duration_text(number_or_zero(failure, "t_ns")), words(failure, "api"),
+                        bytes_text(number_or_zero(failure, "bytes")),
                         code == 2 ? "OUT_OF_MEMORY (2)" : fmt::format("error {}", code));
+    text += fmt::format("            device {}, {}thread {}\n", number_or_zero(failure, "device"),
+                        stream ? fmt::format("stream {:#x}, ", *stream) : "", number_or_zero(failure, "thread"));
     std::string const reason = words(failure, "reason");
-    if (!reason.empty()) text += "            " + reason + "\n";
+    for (std::size_t at = 0; at < reason.size(); at += page_width - 12) {
+      text += trimmed("            " + reason.substr(at, page_width - 12));
+    }
     text += fmt::format("            in use {}, cached {}, largest free block {}\n",
                         bytes_text(number_or_zero(failure, "in_use")), bytes_text(number_or_zero(failure, "cached")),
                         bytes_text(number_or_zero(failure, "largest_free")));

@@ -52,7 +52,7 @@ int usage_error(CLI::App& app, std::vector<std::string> const& arguments, std::s
     std::string const hint = config::did_you_mean(word, std::vector<std::string_view>(known.begin(), known.end()));
     if (!hint.empty()) text += "gpumem: \"" + word + "\": " + hint + "\n";
   }
-  say(text + "gpumem: " + (verb == &app ? "" : verb->get_name() + " ") + "--help shows what there is\n");
+  say(text + "gpumem" + (verb == &app ? "" : " " + verb->get_name()) + " --help shows what there is\n");
   return verb->get_name() == "run" ? cli::exit_gpumem_failed : 2;
 }
 
@@ -88,15 +88,14 @@ int main(int argc, char** argv) {
 
   CLI::App* const report = app.add_subcommand("report", "Show the report of a live or ended process");
   report->add_option("file", report_with.files, "State pages or JSON reports")->type_name("FILE");
-  auto* const pid = report->add_option("--pid", report_with.pid, "Of the process with this pid, live or ended")
-                        ->check(CLI::PositiveNumber)->type_name("N");
+  report->add_option("--pid", report_with.pid, "Of the process with this pid, live or ended")->type_name("N");
   report->add_flag("--last", report_with.last, "Of the process that ended last without its own report (default)");
   report->add_flag("--list", report_with.list, "List all state pages");
   bool text = false;
   report->add_flag("--text", text, "As text (default)");
-  report->add_flag("--json", report_with.json, "As JSON")->excludes("--text");
+  report->add_flag("--json", report_with.json, "As JSON");
   auto* const explain = report->add_option("--explain", report_with.term, "Explain a term of the report, or all")
-                            ->expected(0, 1)->type_name("[TERM]")->excludes(pid);
+                            ->expected(0, 1)->type_name("[TERM]");
   report->footer("Exit code: 0 good, 2 unreadable or nothing there\n"
                  "Examples:\n  gpumem report --last\n  gpumem report --explain pending");
   for (CLI::App* verb : {run, check, report}) verb->get_formatter()->column_width(26);
@@ -123,6 +122,8 @@ int main(int argc, char** argv) {
   if (*check) return cli::check(check_with);
   if (*report) {
     report_with.explain = explain->count() != 0;
+    if (text && report_with.json) return usage_error(app, {}, "--text and --json exclude each other");
+    if (report_with.pid < 0) return usage_error(app, {}, "--pid needs a pid, as --list shows them");
     return cli::report(report_with);
   }
   return usage_error(app, arguments, "which verb? run, check or report");

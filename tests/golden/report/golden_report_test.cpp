@@ -1,0 +1,137 @@
+// The reports of the sample snapshots, text and JSON, as files; and what must hold for each of them: width, printable
+// characters, rows that add up, JSON without duplicate keys, and the same text again from the JSON.
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <fstream>
+#include <iterator>
+#include <regex>
+#include <set>
+#include <sstream>
+#include <vector>
+
+#include "core/report/glossary.hpp"
+#include "core/report/text.hpp"
+#include "core/report/text_format.hpp"
+#include "tests/golden/report/sample_snapshots.hpp"
+
+namespace gpumem::report {
+namespace {
+
+class golden_report : public testing::TestWithParam<sample> {
+ protected:
+  document const content_ = make_document(GetParam().content, GetParam().options);
+  std::string const text_ = render_text(content_, {false, false, GetParam().json_path});
+  std::string const json_ = content_.dump(1, ' ', false, document::error_handler_t::replace) + "\n";
+
+  static void expect_same(std::string const& file, std::string const& got) {
+    std::string const path = std::string(GPUMEM_GOLDEN_FOLDER "/") + file;
+    if (std::getenv("UPDATE_GOLDEN") != nullptr) {
+      std::ofstream(path) << got;
+      return;
+    }
+    std::ifstream in(path);
+    ASSERT_TRUE(in.good()) << path;
+    std::string const expected((std::istreambuf_iterator<char>(in)), std::istreambuf_iterator<char>());
+    EXPECT_EQ(got, expected) << "UPDATE_GOLDEN=1 writes " << path << " anew";
+  }
+};
+
+TEST_P(golden_report, text) { expect_same(GetParam().name + ".txt", text_); }
+TEST_P(golden_report, json) { expect_same(GetParam().name + ".json", json_); }
+
+TEST_P(golden_report, text_is_narrow_and_printable) {
+  std::istringstream lines(text_);
+  for (std::string line; std::getline(lines, line);) {
+    EXPECT_LE(line.size(), page_width) << line;
+    EXPECT_TRUE(line.empty() || line.back() != ' ') << line;
+    for (char letter : line) {
+      EXPECT_TRUE(static_cast<unsigned char>(letter) >= ' ') << line;
+    }
+    EXPECT_FALSE(std::regex_search(line, std::regex("[ =]-[0-9]"))) << "negative: " << line;
+  }
+}
+
+TEST_P(golden_report, json_has_no_duplicate_keys) {
+  std::vector<std::set<std::string>> open;
+  auto const watch = [&open](int, nlohmann::json::parse_event_t event, nlohmann::json& parsed) {
+    if (event == nlohmann::json::parse_event_t::object_start) open.emplace_back();
+    if (event == nlohmann::json::parse_event_t::object_end) open.pop_back();
+    if (event == nlohmann::json::parse_event_t::key) {
+      EXPECT_TRUE(open.back().insert(parsed.get<std::string>()).second) << "twice: " << parsed;
+    }
+    return true;
+  };
+  EXPECT_FALSE(nlohmann::json::parse(json_, watch).is_discarded());
+}
+
+TEST_P(golden_report, the_json_gives_the_same_text) {
+  document const again = document::parse(json_);
+  std::string text = render_text(again, {false, false, GetParam().json_path});
+  // A byte that is no UTF-8 is replaced in the JSON; nothing else may differ.
+  std::string expected = text_;
+  auto const without_bytes = [](std::string& in) {
+    in = std::regex_replace(in, std::regex("=+ [^\n]*   pid"), "= pid");
+  };
+  without_bytes(text);
+  without_bytes(expected);
+  EXPECT_EQ(text, expected);
+}
+
+// "  + rounding    0.01 GiB    1.02 GiB": the printed figures themselves must add up, to the last digit.
+TEST_P(golden_report, printed_ledgers_add_up) {
+  std::istringstream lines(text_);
+  std::regex const row("^  ([ +=]) [a-z].{34,36}? +(-|[0-9,]+(?:\\.[0-9]+)?) ?([GMK]i)?B?(?: +(-|[0-9,]+(?:\\.[0-9]+)?))?.*");
+  auto const value = [](std::string text) {
+    text.erase(std::remove(text.begin(), text.end(), ','), text.end());
+    text.erase(std::remove(text.begin(), text.end(), '.'), text.end());
+    return text.empty() || text == "-" ? 0ll : std::stoll(text);
+  };
+  long long sums[2] = {0, 0};
+  int equations = 0;
+  bool inside = false;
+  for (std::string line; std::getline(lines, line);) {
+    if (line.starts_with("DEVICE")) {
+      inside = true;
+      sums[0] = sums[1] = 0;
+      continue;
+    }
+    if (line.empty()) inside = false;
+    std::smatch parts;
+    if (!inside || !std::regex_match(line, parts, row)) continue;
+    for (int i = 0; i < 2; ++i) {
+      long long const printed = value(parts[i == 0 ? 2 : 4].str());
+      if (parts[1] != "=") {
+        sums[i] += printed;
+      } else if (parts[i == 0 ? 2 : 4] != "-") {
+        EXPECT_EQ(sums[i], printed) << line;
+        ++equations;
+      }
+    }
+  }
+  EXPECT_GE(equations, static_cast<int>(GetParam().content.devices.size()));
+}
+
+TEST(golden_report_rules, each_ledger_word_is_explained) {
+  std::set<std::string_view> terms;
+  for (auto const& entry : glossary) EXPECT_TRUE(terms.insert(entry.name).second) << entry.name;
+  for (char const* word : {"requested", "rounding", "pending", "cached", "reserved", "unseen", "in use", "free", "seen",
+                           "fragmentation", "peak", "attempts", "still allocated", "hits", "upstream", "out of memory"}) {
+    EXPECT_TRUE(terms.contains(word)) << word;
+  }
+}
+
+TEST(golden_report_rules, a_senseless_document_is_rendered_without_a_crash) {
+  for (char const* text : {"{}", "[]", "null", R"({"devices": 7, "timeline": [{"t": 1}], "process": {"argv": {}}})",
+                           R"({"devices": [1, {"at_exit": []}], "intercept": {"hooks": [null, 3]}, "chains": [{"nodes": [1]}]})",
+                           R"({"timeline": [{"t": [1, "x", -3], "requested": {}}], "sizes": [1], "failures": [{}],
+                               "findings": [1], "end": {"kind": 3, "signal": 99999999999}})"}) {
+    EXPECT_FALSE(render_text(document::parse(text), {true, true, {}}).empty()) << text;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(samples, golden_report, testing::ValuesIn(sample_snapshots()),
+                         [](auto const& which) { return which.param.name; });
+
+}  // namespace
+}  // namespace gpumem::report

@@ -1,0 +1,154 @@
+// See sample_snapshots.hpp.
+#include "tests/golden/report/sample_snapshots.hpp"
+
+#include <signal.h>
+
+namespace gpumem::report {
+namespace {
+
+constexpr std::uint64_t kib = 1024, mib = 1024 * kib, gib = 1024 * mib;
+constexpr std::uint64_t second = 1'000'000'000;
+
+stats::snapshot process(std::vector<std::string> argv) {
+  stats::snapshot made;
+  made.tool_version = "0.1.0", made.host = "node17", made.cudart = "static", made.driver_version = 13000;
+  made.exe = "/usr/bin/python3.11", made.cwd = "/home/anna/job", made.argv = std::move(argv);
+  made.environment = {"GPUMEM_CONFIG=chain.toml", "CUDA_VISIBLE_DEVICES=0"};
+  made.config_path = "/home/anna/job/chain.toml", made.config_text = "version = 1\n";
+  made.config_sha256 = "9f2c1a7e00000000000000000000000000000000000000000000000000000000";
+  made.pid = 48211, made.ppid = 48000, made.opened_wall_ns = 1'700'000'000 * second, made.shards_used = 3;
+  return made;
+}
+
+void end_by_exit(stats::snapshot& of, int code, std::uint64_t duration) {
+  of.closed = true;
+  of.end = {stats::end_kind::exit, code, 0, 1, duration};
+}
+
+void add_sizes(stats::snapshot& to, std::uint64_t bytes, std::uint64_t count) {
+  auto& bucket = to.sizes[stats::bucket_of(bytes)];
+  bucket.count += count;
+  bucket.bytes += count * bytes;
+}
+
+stats::device_totals device(int ordinal, std::uint64_t scale) {
+  stats::device_totals made;
+  made.ordinal = ordinal;
+  made.name = "NVIDIA H100 80GB HBM3";
+  made.uuid = "GPU-00000000-0000-0000-0000-00000000000" + std::to_string(ordinal);
+  auto& counters = made.counters;
+  counters.allocated_blocks = 1'204'919 * scale, counters.freed_blocks = 1'204'882 * scale;
+  counters.allocated_requested = 9800 * gib * scale, counters.freed_requested = 9799 * gib * scale;
+  counters.allocated_handed = 9960 * gib * scale + 12 * mib, counters.freed_handed = 9959 * gib * scale;
+  counters.rung_cached = 1'100'000, counters.rung_same_stream = 104'000, counters.rung_carved = 876, counters.rung_grown = 43;
+  counters.cross_stream_frees = 18'204, counters.epochs_closed = 9'000;
+  auto& gauges = made.gauges;
+  gauges.reserved = 67 * gib, gauges.segments = 43, gauges.pending = 300 * mib;
+  gauges.total = 80 * gib - 900 * mib, gauges.used = 69 * gib + 700 * mib, gauges.used_at_ns = 700 * second;
+  gauges.peak_at_ns = 251 * second + 902'000'000, gauges.peak_reserved = 67 * gib;
+  gauges.peak_requested = 61 * gib + 245 * mib, gauges.peak_handed = 62 * gib + 266 * mib, gauges.peak_pending = 317 * mib;
+  gauges.peak_used = 69 * gib + 700 * mib, gauges.highest_requested = 61 * gib + 300 * mib;
+  made.timeline_period_ns = 2'560'000'000;
+  for (std::uint64_t i = 0; i < 200; ++i) {
+    std::uint64_t const reserved = std::min<std::uint64_t>(i, 70) * gib * 67 / 70;
+    std::uint64_t const requested = reserved * (80 + i % 20) / 100;
+    made.timeline.push_back({i * 3 * second, requested, reserved, requested * 9 / 10, reserved});
+  }
+  made.now = stats::ledger_now(counters, gauges);
+  made.peak = stats::ledger_at_peak(gauges);
+  return made;
+}
+
+void add_hooks(stats::snapshot& to) {
+  to.hooks = {{"cuMemAlloc_v2", "device", {16'517, 99 * gib, 16'517, 0}},
+              {"cuMemAllocAsync", "device", {1'188'402, 9700 * gib, 1'188'402, 0}},
+              {"cuMemFree_v2", "free", {16'500, 0, 16'490, 0}},
+              {"cuMemFreeAsync_ptsz", "free", {1'188'392, 0, 1'188'392, 0}},
+              {"cuMemHostAlloc", "host", {212, 3 * gib, 0, 0}},
+              {"cuMemCreate", "observed", {37, 74 * mib, 0, 0}},
+              {"cuCtxSynchronize", "observed", {4'000, 0, 0, 0}},
+              {"cudaMalloc", "runtime", {16'517, 99 * gib, 0, 0}}};
+}
+
+void add_chain(stats::snapshot& to, int ordinal) {
+  to.nodes.push_back({"binning", "binning", "device", "", 0, ordinal, {1'204'919, 0, 192'659, 0, 9960 * gib, 9959 * gib}});
+  to.nodes.push_back({"1 KiB", "fixed_size", "device", "block_size 1 KiB", 1, ordinal,
+                      {402'118, 402'087, 31, 0, 384 * mib, 384 * mib}});
+  to.nodes.push_back({"pool", "pool", "device", "initial_pool_size 1 GiB, maximum_pool_size 70 GiB", 0, ordinal,
+                      {192'659, 192'616, 43, 0, 9000 * gib, 8999 * gib}});
+  to.nodes.push_back({"cuda", "cuda", "device", "", 0, ordinal, {43, 0, 0, 0, 67 * gib, 0}});
+}
+
+sample clean() {
+  sample made{"clean", process({"/usr/bin/python3", "train.py", "--epochs", "3"}), {}, "gpumem.python3.48211.json"};
+  end_by_exit(made.content, 0, 761 * second + 308'000'000);
+  add_hooks(made.content);
+  made.content.devices.push_back(device(0, 1));
+  add_chain(made.content, 0);
+  add_sizes(made.content, 700, 402'118);
+  add_sizes(made.content, 9 * kib, 233'910);
+  add_sizes(made.content, 200 * kib, 377'467);
+  add_sizes(made.content, 3 * mib, 160'250);
+  add_sizes(made.content, 48 * mib, 29'118);
+  add_sizes(made.content, 700 * mib, 2'017);
+  add_sizes(made.content, 3 * gib, 39);
+  return made;
+}
+
+sample killed() {
+  sample made = clean();
+  made.name = "killed";
+  made.json_path.clear();
+  made.content.closed = false;
+  made.content.end = {};
+  made.content.shards_in_memory = 2;
+  made.options.written_by = "gpumem run";
+  made.options.end = stats::end_record{stats::end_kind::signal, 0, SIGKILL, 0, 400 * second};
+  return made;
+}
+
+sample out_of_memory() {
+  sample made{"out_of_memory", process({"./solver\033[31m", "big \xff case"}), {}, ""};
+  end_by_exit(made.content, 1, 12 * second);
+  made.content.hooks = {{"cuMemAllocAsync", "device", {100, 90 * gib, 98, 2}}};
+  stats::device_totals small;
+  small.ordinal = 0;
+  small.counters.allocated_blocks = 98, small.counters.freed_blocks = 98;
+  small.counters.allocated_requested = 80 * gib, small.counters.freed_requested = 80 * gib;
+  small.counters.allocated_handed = 80 * gib, small.counters.freed_handed = 80 * gib;
+  small.counters.rung_grown = 20, small.counters.rung_cached = 78, small.counters.out_of_memory = 2;
+  small.now = stats::ledger_now(small.counters, small.gauges);
+  small.peak = stats::ledger_at_peak(small.gauges);
+  made.content.devices.push_back(small);
+  made.content.failures = {
+      {11 * second, 4 * gib + 205 * mib, 0x5581c0, 67 * gib, 4 * gib, 2 * gib, 48244, 2, 0, "cuMemAllocAsync",
+       "maximum_pool_size 70.00 GiB: 67.00 GiB are in use; raise it, or free earlier"},
+      {11 * second + 5'000'000, 5 * gib, 0, 67 * gib, 4 * gib, 2 * gib, 48244, 2, 0, "cuMemAllocAsync", ""}};
+  made.content.failures_total = 2;
+  made.content.config_path.clear();
+  made.content.config_warnings = 1;
+  return made;
+}
+
+sample two_devices() {
+  sample made = clean();
+  made.name = "two_devices";
+  made.content.devices.push_back(device(1, 2));
+  made.content.devices.back().timeline.clear();
+  add_chain(made.content, 1);
+  return made;
+}
+
+sample empty() {
+  sample made{"empty", process({"probe"}), {}, ""};
+  made.content.driver_version = 0;
+  made.content.cudart = "unknown";
+  end_by_exit(made.content, 0, 5'000'000);
+  return made;
+}
+
+}  // namespace
+
+std::vector<sample> sample_snapshots() { return {clean(), killed(), out_of_memory(), two_devices(), empty()}; }
+
+}  // namespace gpumem::report
