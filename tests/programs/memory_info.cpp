@@ -26,7 +26,7 @@ long long mib(std::size_t from, std::size_t to) {
 }  // namespace
 
 int main() {
-  REQUIRE(cudaFree(nullptr));
+  REQUIRE(cudaSetDevice(0));
   void* warm_up = nullptr;
   REQUIRE(counted_malloc(&warm_up, 2 << 20));
   REQUIRE(counted_free(warm_up));
@@ -45,10 +45,11 @@ int main() {
   for (int round = 0; round < 3; ++round) {
     const std::size_t most = (start.free / 4 * 3) & ~((std::size_t{2} << 20) - 1);
     void* block = nullptr;
-    REQUIRE(cudaMalloc(&block, most));
+    REQUIRE(counted_malloc(&block, most));
     const long long error = mib(start.free, ask().free) - static_cast<long long>(most >> 20);
     std::printf("three quarters of free: had, and free is down by them to %lld MiB\n", error);
-    REQUIRE(cudaFree(block));
+    REQUIRE(counted_free(block));
   }
   std::printf("at the end free is down by %lld MiB\n", mib(start.free, ask().free));
+  counts.print();
 }

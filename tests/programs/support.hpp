@@ -1,6 +1,7 @@
 // What every test program shares: a require() that ends the program on an unexpected code, a checksum, and the tally of
 // what this program itself asked of the driver, printed as its last line. Used by tests/programs and tests/gpu, from any
-// thread. Counts only what reaches the driver: cudaMalloc(0) and cudaFree(nullptr) end in the runtime.
+// thread. Counts only what reaches the driver: cudaMalloc(0) ends in the runtime, and
+// cudaFree(nullptr) may.
 // Nothing here may know of gpumem: these are the unmodified programs.
 #pragma once
 
