@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <cstring>
+#include <cstdio>
 
 #include "core/base/log.hpp"
 #include "core/driver/table.hpp"
@@ -91,6 +91,13 @@ bool begin() noexcept {
   watch_process();
   int const descriptor = duplicate_stderr();
   if (!settings::load(descriptor)) return false;
+  if (char const* missing = real_symbols::missing_requirement()) {
+    char text[160];
+    std::snprintf(text, sizeof text, "this driver has no %s; all calls go to it untouched: gpumem needs a newer driver",
+                  missing);
+    base::log_line(base::log_level::warn, text);
+    return false;
+  }
   stats::open_page({.hooks = hooks, .tool_version = settings::tool_version(), .run_id = settings::run_id()});
   int version = 0;
   driver::real.cuDriverGetVersion(&version);

@@ -71,6 +71,16 @@ bool real_symbols::adopt() noexcept {
   return true;
 }
 
+char const* real_symbols::missing_requirement() noexcept {
+#define GPUMEM_DRIVER(name) \
+  if (driver::real.name == nullptr) return #name;
+#define GPUMEM_DRIVER_OPTIONAL(name, version)
+#include "core/driver/functions.def"
+#undef GPUMEM_DRIVER
+#undef GPUMEM_DRIVER_OPTIONAL
+  return nullptr;
+}
+
 bool real_symbols::in_driver(void const* code) noexcept {
   std::uintptr_t const high = high_.load(std::memory_order_acquire);
   if (high == 0) return driver_object().contains(code);

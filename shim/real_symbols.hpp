@@ -26,6 +26,9 @@ class real_symbols {
   // Keeps the driver loaded for good and fills core's table; false when there is no driver. Idempotent.
   static bool adopt() noexcept;
 
+  // A function that core needs and this driver lacks; null when it has them all. After adopt().
+  static char const* missing_requirement() noexcept;
+
   // True if `code` lies in libcuda: what the driver asks for itself must not be answered with a hook.
   static bool in_driver(void const* code) noexcept;
 

@@ -99,6 +99,13 @@ def test_absent_functions_of_an_old_driver():
     holds(build / "loader_hooked", "old_driver", driver="old")
 
 
+def test_a_driver_that_lacks_what_is_needed_is_left_alone():
+    code, output, errors = run([build / "loader_hooked", "ends", "return"], [library], driver="ancient",
+                               env={"GPUMEM_REPORT": "stderr"})
+    assert (code, output) == (0, ""), f"exit code {code}\n{output}{errors}"
+    assert "this driver has no cu" in errors and "=== gpumem" not in errors, errors
+
+
 def test_a_weak_call_without_a_driver_fails_in_order():
     holds(build / "loader_without_driver", driver=None)
 
