@@ -1,12 +1,16 @@
 // See segment.hpp.
 #include "core/space/segment.hpp"
 
+#include <iterator>
 #include <new>
 
 namespace gpumem::space {
 
 segment* segment_table::add(std::uint64_t base, std::uint64_t bytes, segment_owner* owner) noexcept try {
   std::lock_guard lock(mutex_);
+  auto depth = static_cast<std::uint32_t>(by_depth_.size());
+  while (depth > 0 && !meets(depth - 1, base, bytes)) --depth;
+  if (depth == by_depth_.size()) by_depth_.emplace_back();
   std::uint32_t index = free_;
   if (index == 0) {
     if (used_ / chunk_size >= chunks_.size()) return nullptr;
@@ -21,8 +25,8 @@ segment* segment_table::add(std::uint64_t base, std::uint64_t bytes, segment_own
     free_ = (*this)[index].first;
   }
   segment* s = &(*this)[index];
-  *s = segment{.base = base, .bytes = bytes, .owner = owner, .index = index};
-  by_address_.emplace(base, s);
+  *s = segment{.base = base, .bytes = bytes, .owner = owner, .index = index, .depth = depth};
+  by_depth_[depth].emplace(base, s);
   return s;
 } catch (std::bad_alloc const&) {
   return nullptr;
@@ -30,29 +34,28 @@ segment* segment_table::add(std::uint64_t base, std::uint64_t bytes, segment_own
 
 void segment_table::remove(segment* s) noexcept {
   std::lock_guard lock(mutex_);
-  auto const [begin, end] = by_address_.equal_range(s->base);
-  for (auto it = begin; it != end; ++it) {
-    if (it->second != s) continue;
-    by_address_.erase(it);
-    break;
-  }
+  by_depth_[s->depth].erase(s->base);
   s->owner = nullptr;
   s->first = free_;
   free_ = s->index;
 }
 
+bool segment_table::meets(std::size_t depth, std::uint64_t base, std::uint64_t bytes) const noexcept {
+  auto const& level = by_depth_[depth];
+  auto const next = level.lower_bound(base);
+  if (next != level.end() && next->first - base < bytes) return true;
+  return next != level.begin() && base - std::prev(next)->first < std::prev(next)->second->bytes;
+}
+
 segment* segment_table::containing(std::uint64_t address) noexcept {
   std::shared_lock lock(mutex_);
-  segment* innermost = nullptr;
-  // Nesting is at most as deep as the chain; a segment that begins earlier can only contain, never be inside.
-  auto it = by_address_.upper_bound(address);
-  for (int looks = 0; it != by_address_.begin() && looks < 8; ++looks) {
-    --it;
-    segment* s = it->second;
-    if (address - s->base >= s->bytes) continue;
-    if (innermost == nullptr || s->bytes < innermost->bytes) innermost = s;
+  for (auto level = by_depth_.rbegin(); level != by_depth_.rend(); ++level) {
+    auto const next = level->upper_bound(address);
+    if (next == level->begin()) continue;
+    segment* const s = std::prev(next)->second;
+    if (address - s->base < s->bytes) return s;
   }
-  return innermost;
+  return nullptr;
 }
 
 }  // namespace gpumem::space

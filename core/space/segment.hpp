@@ -9,6 +9,7 @@
 #include <map>
 #include <mutex>
 #include <shared_mutex>
+#include <vector>
 
 #include "core/space/block_table.hpp"
 
@@ -27,6 +28,7 @@ struct segment {
   segment_owner* owner = nullptr;
   handle first = none;                       // its block of lowest address
   std::uint32_t index = 0;
+  std::uint32_t depth = 0;                   // how many segments it lies inside of
   std::size_t position = 0;                  // in its region's list
   bool pinned = false;                       // a block of it was exported by IPC: never given back
 };
@@ -49,7 +51,10 @@ class segment_table {
   std::array<std::atomic<segment**>, 4096> chunks_{};
   std::uint32_t used_ = 1;
   std::uint32_t free_ = 0;                   // recycled indices, linked through `first`
-  std::multimap<std::uint64_t, segment*> by_address_;
+  bool meets(std::size_t depth, std::uint64_t base, std::uint64_t bytes) const noexcept;
+
+  // One map for each depth of nesting: within one, segments never overlap, so that one look decides.
+  std::vector<std::map<std::uint64_t, segment*>> by_depth_;
   std::shared_mutex mutex_;
 };
 
