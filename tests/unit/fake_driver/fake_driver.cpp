@@ -1,0 +1,377 @@
+// See fake_driver.hpp.
+#include "tests/unit/fake_driver/fake_driver.hpp"
+
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <cstring>
+
+namespace gpumem::tests {
+
+namespace {
+
+thread_local CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_GLOBAL;
+thread_local std::vector<CUcontext> current;
+
+fake_driver& fake() { return fake_driver::instance(); }
+
+CUresult get_current(CUcontext* context) {
+  if (CUresult const code = fake().enter("cuCtxGetCurrent"); code != CUDA_SUCCESS) return code;
+  *context = current.empty() ? nullptr : current.back();
+  return CUDA_SUCCESS;
+}
+CUresult push_current(CUcontext context) {
+  if (CUresult const code = fake().enter("cuCtxPushCurrent_v2"); code != CUDA_SUCCESS) return code;
+  current.push_back(context);
+  return CUDA_SUCCESS;
+}
+CUresult pop_current(CUcontext* context) {
+  fake().enter("cuCtxPopCurrent_v2");
+  if (current.empty()) return CUDA_ERROR_INVALID_CONTEXT;
+  *context = current.back();
+  current.pop_back();
+  return CUDA_SUCCESS;
+}
+CUresult get_device(CUdevice* device) {
+  if (CUresult const code = fake().enter("cuCtxGetDevice"); code != CUDA_SUCCESS) return code;
+  std::lock_guard lock(fake().mutex);
+  auto const found = fake().devices.find(current.empty() ? first_context : current.back());
+  if (found == fake().devices.end()) return CUDA_ERROR_INVALID_CONTEXT;
+  *device = found->second;
+  return CUDA_SUCCESS;
+}
+CUresult exchange_mode(CUstreamCaptureMode* wanted) {
+  fake().enter("cuThreadExchangeStreamCaptureMode");
+  std::swap(mode, *wanted);
+  return CUDA_SUCCESS;
+}
+CUresult alloc(CUdeviceptr* address, size_t bytes) {
+  CUresult const code = fake().unsafe("cuMemAlloc_v2");
+  return code != CUDA_SUCCESS ? code : fake().allocate(address, bytes);
+}
+CUresult alloc_managed(CUdeviceptr* address, size_t bytes, unsigned) {
+  CUresult const code = fake().unsafe("cuMemAllocManaged");
+  return code != CUDA_SUCCESS ? code : fake().allocate(address, bytes);
+}
+CUresult alloc_host(void** address, size_t bytes, unsigned) {
+  CUresult const code = fake().unsafe("cuMemHostAlloc");
+  return code != CUDA_SUCCESS ? code : fake().allocate(reinterpret_cast<CUdeviceptr*>(address), bytes);
+}
+CUresult free_device(CUdeviceptr address) {
+  CUresult const code = fake().unsafe("cuMemFree_v2");
+  return code != CUDA_SUCCESS ? code : fake().release(address);
+}
+CUresult free_host(void* address) {
+  CUresult const code = fake().unsafe("cuMemFreeHost");
+  return code != CUDA_SUCCESS ? code : fake().release(reinterpret_cast<CUdeviceptr>(address));
+}
+CUresult memory_info(size_t* free_bytes, size_t* total) {
+  if (CUresult const code = fake().enter("cuMemGetInfo_v2"); code != CUDA_SUCCESS) return code;
+  std::lock_guard lock(fake().mutex);
+  *total = fake().capacity;
+  *free_bytes = fake().capacity - fake().in_use;
+  return CUDA_SUCCESS;
+}
+CUresult pool_create(CUmemoryPool* pool, CUmemPoolProps const*) {
+  if (CUresult const code = fake().unsafe("cuMemPoolCreate"); code != CUDA_SUCCESS) return code;
+  *pool = reinterpret_cast<CUmemoryPool>(0x77);
+  return CUDA_SUCCESS;
+}
+CUresult default_pool(CUmemoryPool* pool, CUdevice) {
+  *pool = reinterpret_cast<CUmemoryPool>(0x78);
+  return fake().enter("cuDeviceGetDefaultMemPool");
+}
+CUresult pool_attribute(CUmemoryPool, CUmemPool_attribute, void*) { return fake().enter("cuMemPoolSetAttribute"); }
+CUresult pool_trim(CUmemoryPool, size_t) { return fake().enter("cuMemPoolTrimTo"); }
+CUresult alloc_from_pool(CUdeviceptr* address, size_t bytes, CUmemoryPool, CUstream) {
+  CUresult const code = fake().enter("cuMemAllocFromPoolAsync");
+  return code != CUDA_SUCCESS ? code : fake().allocate(address, bytes);
+}
+CUresult free_async(CUdeviceptr address, CUstream) {
+  CUresult const code = fake().enter("cuMemFreeAsync");
+  return code != CUDA_SUCCESS ? code : fake().release(address);
+}
+CUresult event_create(CUevent* event, unsigned) {
+  if (CUresult const code = fake().enter("cuEventCreate"); code != CUDA_SUCCESS) return code;
+  std::lock_guard lock(fake().mutex);
+  *event = reinterpret_cast<CUevent>(++fake().next_handle);
+  fake().events[*event] = true;
+  return CUDA_SUCCESS;
+}
+CUresult event_destroy(CUevent event) {
+  fake().enter("cuEventDestroy_v2");
+  std::lock_guard lock(fake().mutex);
+  return fake().events.erase(event) == 1 ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
+}
+CUresult record_context(CUcontext, CUevent event) { return fake().record(event); }
+CUresult event_query(CUevent event) { return fake().query(event); }
+CUresult context_synchronize() { return fake().synchronize(); }
+CUresult stream_create(CUstream* made, unsigned) {
+  if (CUresult const code = fake().unsafe("cuStreamCreate"); code != CUDA_SUCCESS) return code;
+  std::lock_guard lock(fake().mutex);
+  *made = reinterpret_cast<CUstream>(++fake().next_handle << 20);
+  return CUDA_SUCCESS;
+}
+CUresult stream_wait(CUstream waits, CUevent event, unsigned) {
+  if (CUresult const code = fake().enter("cuStreamWaitEvent"); code != CUDA_SUCCESS) return code;
+  std::lock_guard lock(fake().mutex);
+  fake().waits.emplace_back(waits, event);
+  return CUDA_SUCCESS;
+}
+CUresult stream_synchronize(CUstream) {
+  CUresult const code = fake().unsafe("cuStreamSynchronize");
+  if (code == CUDA_SUCCESS) fake().finish_all();
+  return code;
+}
+CUresult stream_capturing(CUstream asked, CUstreamCaptureStatus* status) {
+  if (CUresult const code = fake().enter("cuStreamIsCapturing"); code != CUDA_SUCCESS) return code;
+  std::lock_guard lock(fake().mutex);
+  *status = fake().capturing.contains(asked) ? CU_STREAM_CAPTURE_STATUS_ACTIVE : CU_STREAM_CAPTURE_STATUS_NONE;
+  return CUDA_SUCCESS;
+}
+CUresult stream_id(CUstream asked, unsigned long long* id) {
+  if (CUresult const code = fake().enter("cuStreamGetId"); code != CUDA_SUCCESS) return code;
+  std::lock_guard lock(fake().mutex);
+  auto& known = fake().stream_ids[asked];
+  if (known == 0) known = ++fake().next_handle;
+  *id = known;
+  return CUDA_SUCCESS;
+}
+CUresult device_name(char* name, int length, CUdevice) {
+  std::strncpy(name, "fake device", static_cast<std::size_t>(length));
+  return fake().enter("cuDeviceGetName");
+}
+CUresult device_uuid(CUuuid* uuid, CUdevice) {
+  std::memset(uuid, 7, sizeof *uuid);
+  return fake().enter("cuDeviceGetUuid");
+}
+CUresult device_total(size_t* bytes, CUdevice) {
+  *bytes = fake().capacity;
+  return fake().enter("cuDeviceTotalMem_v2");
+}
+
+}  // namespace
+
+fake_driver& fake_driver::instance() {
+  static auto* const only = new fake_driver;
+  return *only;
+}
+
+void fake_driver::reset() {
+  std::lock_guard lock(mutex);
+  for (auto const& [address, bytes] : memory_) munmap(reinterpret_cast<void*>(address), bytes);
+  memory_.clear();
+  devices = {{first_context, 0}};
+  stream_ids.clear();
+  capturing.clear();
+  waits.clear();
+  events.clear();
+  recorded_.clear();
+  calls_.clear();
+  failures_.clear();
+  at_record_ = nullptr;
+  capacity = 8ull << 30;
+  in_use = 0;
+  manual_ = hurt_ = false;
+  driver::table& real = driver::real;
+  real = {};
+  real.cuCtxGetCurrent = get_current;
+  real.cuCtxPushCurrent_v2 = push_current;
+  real.cuCtxPopCurrent_v2 = pop_current;
+  real.cuCtxGetDevice = get_device;
+  real.cuThreadExchangeStreamCaptureMode = exchange_mode;
+  real.cuMemAlloc_v2 = alloc;
+  real.cuMemAllocManaged = alloc_managed;
+  real.cuMemHostAlloc = alloc_host;
+  real.cuMemFree_v2 = free_device;
+  real.cuMemFreeHost = free_host;
+  real.cuMemGetInfo_v2 = memory_info;
+  real.cuMemPoolCreate = pool_create;
+  real.cuDeviceGetDefaultMemPool = default_pool;
+  real.cuMemPoolSetAttribute = pool_attribute;
+  real.cuMemPoolTrimTo = pool_trim;
+  real.cuMemAllocFromPoolAsync = alloc_from_pool;
+  real.cuMemFreeAsync = free_async;
+  real.cuEventCreate = event_create;
+  real.cuEventDestroy_v2 = event_destroy;
+  real.cuEventQuery = event_query;
+  real.cuCtxRecordEvent = record_context;
+  real.cuCtxSynchronize = context_synchronize;
+  real.cuStreamCreate = stream_create;
+  real.cuStreamWaitEvent = stream_wait;
+  real.cuStreamSynchronize = stream_synchronize;
+  real.cuStreamIsCapturing = stream_capturing;
+  real.cuStreamGetId = stream_id;
+  real.cuDeviceGetName = device_name;
+  real.cuDeviceGetUuid = device_uuid;
+  real.cuDeviceTotalMem_v2 = device_total;
+}
+
+void fake_driver::manual_events(bool manual) {
+  std::lock_guard lock(mutex);
+  manual_ = manual;
+}
+
+void fake_driver::finish_all() {
+  std::lock_guard lock(mutex);
+  for (CUevent const e : recorded_) events[e] = true;
+  recorded_.clear();
+}
+
+void fake_driver::finish_oldest() {
+  std::lock_guard lock(mutex);
+  if (recorded_.empty()) return;
+  events[recorded_.front()] = true;
+  recorded_.erase(recorded_.begin());
+}
+
+void fake_driver::set_capacity(std::uint64_t bytes) {
+  std::lock_guard lock(mutex);
+  capacity = bytes;
+}
+
+void fake_driver::fail(std::string const& name, CUresult code, int times) {
+  std::lock_guard lock(mutex);
+  failures_[name] = {code, times};
+}
+
+void fake_driver::set_context(CUcontext context, int device) {
+  std::lock_guard lock(mutex);
+  devices[context] = device;
+}
+
+void fake_driver::capture(CUstream origin) {
+  std::lock_guard lock(mutex);
+  capturing.insert(origin);
+}
+
+void fake_driver::end_capture(CUstream origin) {
+  std::lock_guard lock(mutex);
+  capturing.erase(origin);
+}
+
+void fake_driver::new_stream(CUstream handle) {
+  std::lock_guard lock(mutex);
+  stream_ids[handle] = ++next_handle;
+}
+
+void fake_driver::at_record(std::function<void()> hook) {
+  std::lock_guard lock(mutex);
+  at_record_ = std::move(hook);
+}
+
+int fake_driver::calls(std::string const& name) {
+  std::lock_guard lock(mutex);
+  return calls_[name];
+}
+
+int fake_driver::calls_in_all() {
+  std::lock_guard lock(mutex);
+  int sum = 0;
+  for (auto const& [name, count] : calls_) sum += count;
+  return sum;
+}
+
+bool fake_driver::capture_hurt() {
+  std::lock_guard lock(mutex);
+  return hurt_;
+}
+
+std::uint64_t fake_driver::used() {
+  std::lock_guard lock(mutex);
+  return in_use;
+}
+
+std::size_t fake_driver::allocations() {
+  std::lock_guard lock(mutex);
+  return memory_.size();
+}
+
+std::vector<std::pair<CUstream, CUevent>> fake_driver::stream_waits() {
+  std::lock_guard lock(mutex);
+  return waits;
+}
+
+CUresult fake_driver::enter(char const* name) {
+  std::lock_guard lock(mutex);
+  ++calls_[name];
+  auto const found = failures_.find(name);
+  if (found == failures_.end() || found->second.times == 0) return CUDA_SUCCESS;
+  --found->second.times;
+  return found->second.code;
+}
+
+CUresult fake_driver::unsafe(char const* name) {
+  CUresult const code = enter(name);
+  std::lock_guard lock(mutex);
+  if (capturing.empty() || mode == CU_STREAM_CAPTURE_MODE_RELAXED) return code;
+  hurt_ = true;
+  return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
+}
+
+CUresult fake_driver::allocate(CUdeviceptr* address, std::uint64_t bytes) {
+  std::lock_guard lock(mutex);
+  if (bytes == 0) return CUDA_ERROR_INVALID_VALUE;
+  if (bytes > capacity || in_use > capacity - bytes) return CUDA_ERROR_OUT_OF_MEMORY;
+  void* const memory =
+      mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (memory == MAP_FAILED) return CUDA_ERROR_OUT_OF_MEMORY;
+  *address = reinterpret_cast<CUdeviceptr>(memory);
+  memory_[*address] = bytes;
+  in_use += bytes;
+  return CUDA_SUCCESS;
+}
+
+CUresult fake_driver::release(CUdeviceptr address) {
+  std::lock_guard lock(mutex);
+  auto const found = memory_.find(address);
+  if (found == memory_.end()) return CUDA_ERROR_INVALID_VALUE;
+  in_use -= found->second;
+  munmap(reinterpret_cast<void*>(address), found->second);
+  memory_.erase(found);
+  return CUDA_SUCCESS;
+}
+
+// A context event is forbidden in every capture mode.
+CUresult fake_driver::record(CUevent event) {
+  CUresult const code = enter("cuCtxRecordEvent");
+  std::function<void()> hook;
+  {
+    std::lock_guard lock(mutex);
+    hook = at_record_;
+  }
+  if (hook) hook();
+  std::lock_guard lock(mutex);
+  if (!capturing.empty()) {
+    hurt_ = true;
+    return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
+  }
+  if (code != CUDA_SUCCESS) return code;
+  recorded_.erase(std::remove(recorded_.begin(), recorded_.end(), event), recorded_.end());
+  events[event] = !manual_;
+  if (manual_) recorded_.push_back(event);
+  return CUDA_SUCCESS;
+}
+
+CUresult fake_driver::query(CUevent event) {
+  if (CUresult const code = unsafe("cuEventQuery"); code != CUDA_SUCCESS) return code;
+  std::lock_guard lock(mutex);
+  auto const found = events.find(event);
+  if (found == events.end()) return CUDA_ERROR_INVALID_HANDLE;
+  return found->second ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
+}
+
+CUresult fake_driver::synchronize() {
+  CUresult const code = enter("cuCtxSynchronize");
+  {
+    std::lock_guard lock(mutex);
+    if (!capturing.empty()) {
+      hurt_ = true;
+      return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
+    }
+  }
+  if (code == CUDA_SUCCESS) finish_all();
+  return code;
+}
+
+}  // namespace gpumem::tests

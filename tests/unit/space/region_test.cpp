@@ -1,0 +1,178 @@
+// A region one rule at a time; random_test beside it does the rest.
+#include "core/space/region.hpp"
+
+#include <gtest/gtest.h>
+
+#include "tests/unit/space/region_checks.hpp"
+
+namespace gpumem::space {
+namespace {
+
+class owner final : public segment_owner {};
+constexpr std::uint64_t base = 1ull << 40;
+
+struct region_test : testing::Test {
+  atlas where;
+  owner who;
+  region space{where, &who};
+  region_model model;
+
+  void add(std::uint64_t at, std::uint32_t units, std::uint64_t token = 0) {
+    ASSERT_TRUE(space.add_segment(at, units * unit, token));
+    model.segments[at] = units * unit;
+  }
+  handle take(domain from, std::uint32_t units, bool hidden = false) {
+    handle const h = space.take(from, units, true, hidden);
+    if (h == none) return none;
+    model.out.insert(h);
+    if (hidden) model.hidden.insert(h);
+    return h;
+  }
+  void put(handle h, domain to, stamp freed = 0) {
+    where.blocks[h].freed = freed;
+    model.out.erase(h);
+    model.hidden.erase(h);
+    space.put(h, to);
+  }
+  void check() {
+    check_region(where, space, model, [](std::string const& what) { ADD_FAILURE() << what; });
+  }
+};
+
+TEST_F(region_test, refuses_a_segment_without_a_unit) {
+  EXPECT_FALSE(space.add_segment(base, unit - 1, 0));
+  EXPECT_FALSE(space.add_segment(base, 0, 0));
+  EXPECT_EQ(space.reserved_bytes(), 0u);
+}
+
+TEST_F(region_test, keeps_the_token_of_a_segment) {
+  add(base, 8, 77);
+  EXPECT_EQ(space.segments().front()->token, 77u);
+}
+
+TEST_F(region_test, cuts_and_merges_from_all_sides) {
+  add(base, 100);
+  handle const a = take(done, 10), b = take(done, 20), c = take(done, 70);
+  ASSERT_TRUE(a != none && b != none && c != none);
+  EXPECT_EQ(take(done, 1), none);
+  check();
+  put(a, done);
+  put(c, done);
+  check();
+  EXPECT_EQ(space.empty_segment(), nullptr);
+  put(b, done);
+  check();
+  EXPECT_NE(space.empty_segment(), nullptr);
+  EXPECT_EQ(space.largest_idle(), 100 * unit);
+}
+
+TEST_F(region_test, neighbours_of_two_domains_stay_apart_until_they_are_done) {
+  add(base, 3);
+  handle const a = take(done, 1), b = take(done, 1), c = take(done, 1);
+  put(a, pending, 1);
+  put(b, first_stream + 4, 1);
+  put(c, first_stream + 5, 2);
+  check();
+  EXPECT_EQ(space.largest_idle(), unit);
+  EXPECT_EQ(space.pending_bytes(), 3 * unit);
+  EXPECT_EQ(space.reap([](stamp s) { return s <= 1; }), 2 * unit);
+  check();
+  EXPECT_EQ(space.largest_idle(), 2 * unit);
+  EXPECT_EQ(space.oldest_stamp(), 2u);
+}
+
+TEST_F(region_test, a_merged_block_is_as_young_as_its_youngest_part) {
+  add(base, 2);
+  handle const a = take(done, 1), b = take(done, 1);
+  put(a, pending, 9);
+  put(b, pending, 3);
+  EXPECT_EQ(space.reap([](stamp s) { return s <= 3; }), 0u);
+  EXPECT_EQ(space.reap([](stamp s) { return s <= 9; }), 2 * unit);
+  // Across the wrap of the stamps 2 is younger than ~0.
+  put(take(done, 1), pending, ~0u);
+  put(take(done, 1), pending, 2);
+  EXPECT_EQ(space.oldest_stamp(), 2u);
+  check();
+}
+
+TEST_F(region_test, a_block_taken_before_it_is_done_keeps_its_stamp) {
+  add(base, 4);
+  put(take(done, 4), first_stream + 1, 42);
+  handle const h = take(first_stream + 1, 1);
+  ASSERT_NE(h, none);
+  EXPECT_EQ(where.blocks[h].freed, 42u);
+  EXPECT_EQ(space.oldest_stamp(), 42u);
+  check();
+}
+
+TEST_F(region_test, unfinished_blocks_of_any_domain_but_the_own) {
+  add(base, 2);
+  handle const a = take(done, 1), b = take(done, 1);
+  put(a, first_stream + 1, 5);
+  EXPECT_EQ(space.take_unfinished(first_stream + 1, 1), none);
+  put(b, pending, 6);
+  handle const taken = space.take_unfinished(first_stream + 1, 1);
+  EXPECT_EQ(taken, b);
+  EXPECT_EQ(where.blocks[taken].where, pending);
+  model.out.insert(taken);
+  check();
+}
+
+TEST_F(region_test, orphans_wait_with_the_others) {
+  add(base, 3);
+  handle const a = take(done, 1), b = take(done, 1), c = take(done, 1);
+  put(a, first_stream + 3, 1);
+  put(c, first_stream + 3, 2);
+  put(b, pending, 3);
+  space.orphan(first_stream + 3);
+  check();
+  EXPECT_EQ(space.take(first_stream + 3, 1), none);
+  EXPECT_EQ(where.blocks[where.segments[space.segments().front()->index].first].bytes(), 3 * unit);
+  EXPECT_EQ(space.reap([](stamp s) { return s <= 2; }), 0u);
+  EXPECT_EQ(space.reap([](stamp s) { return s <= 3; }), 3 * unit);
+  check();
+}
+
+TEST_F(region_test, hidden_blocks_are_not_in_the_map_even_when_they_were) {
+  add(base, 4);
+  handle const shown = take(done, 4);
+  EXPECT_EQ(where.map.find(base), shown);
+  put(shown, done);
+  handle const hidden = take(done, 4, true);
+  EXPECT_EQ(where.map.find(base), none);
+  check();
+  put(hidden, done);
+  EXPECT_EQ(where.map.find(base), none);
+  take(done, 4);
+  check();
+}
+
+TEST_F(region_test, empty_segments_pass_over_pinned_and_kept_ones) {
+  add(base, 4);
+  add(base + 64 * unit, 4);
+  EXPECT_NE(space.empty_segment(0), nullptr);
+  EXPECT_NE(space.empty_segment(1), nullptr);
+  EXPECT_EQ(space.empty_segment(2), nullptr);
+  space.segments()[0]->pinned = true;
+  EXPECT_EQ(space.empty_segment(), space.segments()[1]);
+  space.segments()[1]->pinned = true;
+  EXPECT_EQ(space.empty_segment(), nullptr);
+}
+
+TEST_F(region_test, a_segment_goes_with_its_live_blocks) {
+  add(base, 4);
+  add(base + 64 * unit, 4);
+  handle const a = take(done, 3);
+  segment* const s = &where.segments[where.blocks[a].segment];
+  std::uint64_t const at = s->base;
+  put(take(done, 1), pending, 1);
+  space.remove_segment(s);
+  model.segments.erase(at);
+  model.out.clear();
+  check();
+  EXPECT_EQ(where.map.find(at), none);
+  EXPECT_EQ(where.segments.containing(at), nullptr);
+}
+
+}  // namespace
+}  // namespace gpumem::space
