@@ -70,8 +70,9 @@ expansion expand_pattern(std::string_view pattern, pattern_values const& values)
       if (value != nullptr) result.text += one_component(value);
       i = close;
     } else {
-      result.error = "\"" + std::string(pattern) + "\": %" + (letter == '\0' ? std::string() : std::string(1, letter)) +
-                     " is not known; write %e program, %p pid, %h host, %r rank, %x exec/fork number, %q{VAR} or %%";
+      result.error =
+          "\"" + std::string(pattern) + "\": %" + (letter == '\0' ? std::string() : std::string(1, letter)) +
+          " is not known; write %e program, %p pid, %h host, %r rank, %x exec/fork number, %q{VAR} or %%";
       return result;
     }
   }
@@ -82,7 +83,8 @@ expansion expand_pattern(std::string_view pattern, pattern_values const& values)
 created_file create_without_overwriting(std::string const& path) {
   created_file result;
   struct stat there {};
-  bool const special = ::stat(path.c_str(), &there) == 0 && !S_ISREG(there.st_mode) && !S_ISDIR(there.st_mode);
+  bool const special =
+      ::stat(path.c_str(), &there) == 0 && !S_ISREG(there.st_mode) && !S_ISDIR(there.st_mode);
   int const flags = special ? O_WRONLY | O_CLOEXEC | O_NONBLOCK : O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC;
   for (int number = 0; number < most_numbers; ++number) {
     result.path = number == 0 ? path : path + "." + std::to_string(number);
@@ -95,7 +97,8 @@ created_file create_without_overwriting(std::string const& path) {
   int const reason = errno;
   result.error = "cannot create " + result.path + ": " + std::strerror(reason);
   if (reason == ENOENT) result.error += "; gpumem makes no folders: create it first, or change the pattern";
-  if (reason == EEXIST) result.error += ", nor any of its " + std::to_string(most_numbers) + " numbered names";
+  if (reason == EEXIST)
+    result.error += ", nor any of its " + std::to_string(most_numbers) + " numbered names";
   return result;
 }
 

@@ -17,8 +17,9 @@ struct errno_kept {
   ~errno_kept() { errno = saved; }
 };
 
-// A reader that went away, or a limit on file sizes, raises a signal whose default ends the program. It was not the
-// program that wrote, so it must not see that signal: blocked in this thread, and taken back if it came.
+// A reader that went away, or a limit on file sizes, raises a signal whose default ends the program. It was
+// not the program that wrote, so it must not see that signal: blocked in this thread, and taken back if it
+// came.
 class signals_of_writing_held {
  public:
   signals_of_writing_held() noexcept {

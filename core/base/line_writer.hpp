@@ -1,6 +1,6 @@
-// Writes text to a descriptor by plain write(2) from a fixed buffer: no heap, no stdio, no locale. For lines of output
-// that must get out of any program in any state, at exit too. Not thread-safe; one writer lives on one stack.
-// Must never touch errno as the program sees it.
+// Writes text to a descriptor by plain write(2) from a fixed buffer: no heap, no stdio, no locale. For lines
+// of output that must get out of any program in any state, at exit too. Not thread-safe; one writer lives on
+// one stack. Must never touch errno as the program sees it.
 #pragma once
 
 #include <cstddef>
@@ -9,8 +9,8 @@
 
 namespace gpumem::base {
 
-// All of `text`, through short writes and EINTR; false when the descriptor refuses. EAGAIN of a non-blocking pipe is
-// waited for, at most a second in all, because a report must not hang a program.
+// All of `text`, through short writes and EINTR; false when the descriptor refuses. EAGAIN of a non-blocking
+// pipe is waited for, at most a second in all, because a report must not hang a program.
 bool write_all(int descriptor, std::string_view text) noexcept;
 
 class line_writer {

@@ -1,5 +1,5 @@
-// See log.hpp. The only user of spdlog: its registry, files and threads are left alone (they would be torn down at exit);
-// one logger of our own is made at first use and never destroyed.
+// See log.hpp. The only user of spdlog: its registry, files and threads are left alone (they would be torn
+// down at exit); one logger of our own is made at first use and never destroyed.
 #include "core/base/log.hpp"
 
 #include <spdlog/details/null_mutex.h>
@@ -35,7 +35,7 @@ class descriptor_sink final : public spdlog::sinks::base_sink<spdlog::details::n
 spdlog::logger& logger() {
   static spdlog::logger* const only = [] {
     auto* made = new spdlog::logger("gpumem", std::make_shared<descriptor_sink>());
-    made->set_level(spdlog::level::trace);         // chosen_level decides, before the logger is made at all
+    made->set_level(spdlog::level::trace);  // chosen_level decides, before the logger is made at all
     return made;
   }();
   return *only;
@@ -59,13 +59,17 @@ bool parse_log_level(std::string_view name, log_level& level) noexcept {
   return false;
 }
 
-int log_descriptor() noexcept { return descriptor.load(std::memory_order_relaxed); }
+int log_descriptor() noexcept {
+  return descriptor.load(std::memory_order_relaxed);
+}
 
 void log_line(log_level level, std::string_view text) noexcept {
-  if (static_cast<int>(level) < chosen_level.load(std::memory_order_relaxed) || level == log_level::off) return;
+  if (static_cast<int>(level) < chosen_level.load(std::memory_order_relaxed) || level == log_level::off)
+    return;
   try {
-    constexpr spdlog::level::level_enum levels[] = {spdlog::level::trace, spdlog::level::debug, spdlog::level::info,
-                                                    spdlog::level::warn, spdlog::level::err};
+    constexpr spdlog::level::level_enum levels[] = {spdlog::level::trace, spdlog::level::debug,
+                                                    spdlog::level::info, spdlog::level::warn,
+                                                    spdlog::level::err};
     logger().log(levels[static_cast<int>(level)], spdlog::string_view_t(text.data(), text.size()));
   } catch (...) {
     write_all(log_descriptor(), "gpumem: a message was lost: out of host memory\n");

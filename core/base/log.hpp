@@ -1,6 +1,7 @@
-// Messages of gpumem to the person who runs the program: one line each, "gpumem: warning: what, limit, remedy".
-// Called from slow paths on any thread. Never from a hot path, from dlsym, or while a lock of core is held: it formats
-// and writes. Goes to a duplicate of stderr that the shim took at the first CUDA call, as programs close stderr early.
+// Messages of gpumem to the person who runs the program: one line each, "gpumem: warning: what, limit,
+// remedy". Called from slow paths on any thread. Never from a hot path, from dlsym, or while a lock of core
+// is held: it formats and writes. Goes to a duplicate of stderr that the shim took at the first CUDA call, as
+// programs close stderr early.
 #pragma once
 
 #include <string_view>

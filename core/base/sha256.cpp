@@ -1,5 +1,5 @@
-// SHA-256 as FIPS 180-4 defines it. The constants are computed by their definition (fractions of the square and cube
-// roots of the first primes), in integers, so that no table can have a typing error.
+// SHA-256 as FIPS 180-4 defines it. The constants are computed by their definition (fractions of the square
+// and cube roots of the first primes), in integers, so that no table can have a typing error.
 #include "core/base/sha256.hpp"
 
 #include <array>
@@ -9,7 +9,8 @@
 namespace gpumem::base {
 namespace {
 
-// The first 32 bits of the fraction of the root of n: the largest r with r^degree <= n * 2^(32 * degree), low word.
+// The first 32 bits of the fraction of the root of n: the largest r with r^degree <= n * 2^(32 * degree), low
+// word.
 constexpr std::uint32_t root_fraction(std::uint64_t n, int degree) {
   std::uint64_t root = 0;
   for (int bit = 36; bit >= 0; --bit) {
@@ -45,7 +46,8 @@ constexpr constants table = make_constants();
 void mix(std::array<std::uint32_t, 8>& state, unsigned char const* block) {
   std::uint32_t w[64];
   for (int i = 0; i < 16; ++i) {
-    w[i] = static_cast<std::uint32_t>(block[4 * i]) << 24 | static_cast<std::uint32_t>(block[4 * i + 1]) << 16 |
+    w[i] = static_cast<std::uint32_t>(block[4 * i]) << 24 |
+           static_cast<std::uint32_t>(block[4 * i + 1]) << 16 |
            static_cast<std::uint32_t>(block[4 * i + 2]) << 8 | block[4 * i + 3];
   }
   for (int i = 16; i < 64; ++i) {

@@ -12,9 +12,13 @@ namespace {
 
 using stats::snapshot;
 
-std::uint64_t difference(std::uint64_t more, std::uint64_t less) { return more > less ? more - less : 0; }
+std::uint64_t difference(std::uint64_t more, std::uint64_t less) {
+  return more > less ? more - less : 0;
+}
 
-document text_or_null(std::string const& text) { return text.empty() ? document(nullptr) : document(text); }
+document text_or_null(std::string const& text) {
+  return text.empty() ? document(nullptr) : document(text);
+}
 
 document number_or_null(std::optional<std::uint64_t> number) {
   return number ? document(*number) : document(nullptr);
@@ -143,9 +147,10 @@ document chains_of(snapshot const& from) {
                               {"hits", count.hits},
                               {"upstream", count.upstream},
                               {"failed", count.failed},
-                              {"bytes", {{"in", count.bytes_in},
-                                         {"out", count.bytes_out},
-                                         {"current", difference(count.bytes_in, count.bytes_out)}}}});
+                              {"bytes",
+                               {{"in", count.bytes_in},
+                                {"out", count.bytes_out},
+                                {"current", difference(count.bytes_in, count.bytes_out)}}}});
   }
   return chains;
 }
@@ -219,10 +224,11 @@ document make_document(snapshot const& from, document_options const& options) {
   result["sizes"] = sizes_of(from);
   result["failures"] = failures_of(from);
   result["timeline"] = timeline_of(from);
-  result["self"] = {{"cpu_ns", nullptr},
-                    {"host_bytes", nullptr},
-                    {"lock_waits", nullptr},
-                    {"counter_bytes", sizeof(stats::fixed_part) + from.shards_used * sizeof(stats::shard_slot)}};
+  result["self"] = {
+      {"cpu_ns", nullptr},
+      {"host_bytes", nullptr},
+      {"lock_waits", nullptr},
+      {"counter_bytes", sizeof(stats::fixed_part) + from.shards_used * sizeof(stats::shard_slot)}};
   result["truncated"] = {{"failures", difference(from.failures_total, from.failures.size())},
                          {"config_text", from.config_text_dropped},
                          {"shards_in_memory", from.shards_in_memory}};

@@ -1,5 +1,5 @@
-// Snapshot -> document: the whole report as one ordered JSON value, from which the text is rendered too, so that the
-// two never disagree. Bytes and nanoseconds are integers; what is not known is null, never 0 or -1.
+// Snapshot -> document: the whole report as one ordered JSON value, from which the text is rendered too, so
+// that the two never disagree. Bytes and nanoseconds are integers; what is not known is null, never 0 or -1.
 // Called at exit and by `gpumem`; pure; may use the heap; no CUDA call.
 #pragma once
 
@@ -14,10 +14,10 @@ namespace gpumem::report {
 using document = nlohmann::ordered_json;
 
 struct document_options {
-  std::string written_by = "exit";                 // exit | gpumem run | gpumem report
+  std::string written_by = "exit";  // exit | gpumem run | gpumem report
   // How the process ended, from who waited for it; used when it did not write its own end.
   std::optional<stats::end_record> end;
-  bool alive = false;                              // a live process, looked at from outside
+  bool alive = false;  // a live process, looked at from outside
 };
 
 inline constexpr int schema = 1;

@@ -9,13 +9,17 @@
 namespace gpumem::report {
 namespace {
 
-std::string bytes_text(std::uint64_t bytes) { return std::string(base::print_bytes(bytes).view()); }
+std::string bytes_text(std::uint64_t bytes) {
+  return std::string(base::print_bytes(bytes).view());
+}
 
 std::string counted(std::uint64_t count, std::string const& noun) {
   return std::string(base::print_count(count).view()) + " " + noun + (count == 1 ? "" : "s");
 }
 
-std::uint64_t difference(std::uint64_t more, std::uint64_t less) { return more > less ? more - less : 0; }
+std::uint64_t difference(std::uint64_t more, std::uint64_t less) {
+  return more > less ? more - less : 0;
+}
 
 }  // namespace
 
@@ -38,23 +42,32 @@ document find_what_stands_out(stats::snapshot const& from, bool killed) {
     add("!!", text, "FAILURES");
   }
   if (blocks != 0) {
-    add("!!", counted(blocks, "block") + ", " + bytes_text(bytes) + (blocks == 1 ? ", was" : ", were") +
-                  " still allocated at " + (killed ? "the end" : "exit"), "DEVICE");
+    add("!!",
+        counted(blocks, "block") + ", " + bytes_text(bytes) + (blocks == 1 ? ", was" : ", were") +
+            " still allocated at " + (killed ? "the end" : "exit"),
+        "DEVICE");
   }
   if (killed && from.shards_in_memory != 0) {
-    add("!!", "the counters of " + counted(from.shards_in_memory, "thread") + " are missing: no disk space was left", "");
+    add("!!",
+        "the counters of " + counted(from.shards_in_memory, "thread") +
+            " are missing: no disk space was left",
+        "");
   }
   for (auto const& hook : from.hooks) {
     bool const takes = describe_symbol(hook.symbol, hook.route).kind == call_kind::allocate;
     if (hook.route != "observed" || !takes || hook.counters.bytes == 0) continue;
-    add("!", counted(hook.counters.calls, hook.symbol + " call") + ", " + bytes_text(hook.counters.bytes) +
-                 (hook.counters.calls == 1 ? ", was" : ", were") + " not routed", "CALLS");
+    add("!",
+        counted(hook.counters.calls, hook.symbol + " call") + ", " + bytes_text(hook.counters.bytes) +
+            (hook.counters.calls == 1 ? ", was" : ", were") + " not routed",
+        "CALLS");
   }
   if (from.config_warnings != 0) {
     add("!", counted(from.config_warnings, "warning") + " about the configuration", "gpumem check");
   }
   if (from.shards_shared) {
-    add("!", "more than " + std::to_string(stats::max_shards - 1) + " threads at once: some counts may be too low", "");
+    add("!",
+        "more than " + std::to_string(stats::max_shards - 1) + " threads at once: some counts may be too low",
+        "");
   }
   return found;
 }

@@ -1,5 +1,5 @@
-// The terms of the report and what they mean, from glossary.def. Used by `gpumem report --explain` and by tests.
-// Constant data; any thread.
+// The terms of the report and what they mean, from glossary.def. Used by `gpumem report --explain` and by
+// tests. Constant data; any thread.
 #pragma once
 
 #include <span>

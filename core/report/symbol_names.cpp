@@ -35,7 +35,7 @@ constexpr known_symbol known[] = {
 
 symbol_name describe_symbol(std::string_view symbol, std::string_view route) noexcept {
   symbol_name result;
-  if (route == "runtime") return result;           // the driver call below it is counted as well: once is enough
+  if (route == "runtime") return result;  // the driver call below it is counted as well: once is enough
   for (std::string_view suffix : {"_ptsz", "_v2", "_v3"}) {
     if (symbol.ends_with(suffix)) symbol.remove_suffix(suffix.size());
   }

@@ -1,5 +1,5 @@
-// What a hooked symbol means to the reader of a report: the runtime call by which people know it, and whether it takes
-// or gives back memory. Pure; used by the document and the findings.
+// What a hooked symbol means to the reader of a report: the runtime call by which people know it, and whether
+// it takes or gives back memory. Pure; used by the document and the findings.
 #pragma once
 
 #include <string_view>
@@ -9,7 +9,7 @@ namespace gpumem::report {
 enum class call_kind { allocate, free, other };
 
 struct symbol_name {
-  std::string_view runtime;                        // "" where there is none
+  std::string_view runtime;  // "" where there is none
   call_kind kind = call_kind::other;
 };
 

@@ -56,7 +56,8 @@ std::string status_text(document const& from) {
     document const& code = field(end, "code");
     std::string const number = code.is_number_integer() ? std::to_string(code.get<int>()) : std::string("?");
     bool const clean = field(end, "clean") == true;
-    return "exit " + number + (clean ? ", clean," : ", without its own report,") + after + (clean ? "" : page);
+    return "exit " + number + (clean ? ", clean," : ", without its own report,") + after +
+           (clean ? "" : page);
   }
   if (kind == "signal") return "killed by " + signal_name(number_or_zero(end, "signal")) + after + page;
   if (kind == "exec") return "replaced itself by exec" + after;

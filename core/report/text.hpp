@@ -1,5 +1,5 @@
-// Document -> text report, at most 96 columns: what stands out first, the command to type next last. Sections with
-// nothing to say are left out. Called at exit and by `gpumem`; pure.
+// Document -> text report, at most 96 columns: what stands out first, the command to type next last. Sections
+// with nothing to say are left out. Called at exit and by `gpumem`; pure.
 #pragma once
 
 #include <string>
@@ -9,9 +9,9 @@
 namespace gpumem::report {
 
 struct text_options {
-  bool utf8 = false;                               // else ASCII only
+  bool utf8 = false;  // else ASCII only
   bool colour = false;
-  std::string json_path;                           // of the JSON written beside it, empty: none
+  std::string json_path;  // of the JSON written beside it, empty: none
 };
 
 // What LC_ALL, LC_CTYPE and LANG say, without touching the program's locale.

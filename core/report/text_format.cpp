@@ -21,15 +21,21 @@ std::optional<std::uint64_t> number(document const& from, std::string_view name)
   return std::nullopt;
 }
 
-std::uint64_t number_or_zero(document const& from, std::string_view name) { return number(from, name).value_or(0); }
+std::uint64_t number_or_zero(document const& from, std::string_view name) {
+  return number(from, name).value_or(0);
+}
 
 std::string words(document const& from, std::string_view name) {
   document const& value = field(from, name);
   return value.is_string() ? printable(value.get_ref<std::string const&>()) : std::string();
 }
 
-std::string bytes_text(std::uint64_t bytes) { return std::string(base::print_bytes(bytes).view()); }
-std::string count_text(std::uint64_t count) { return std::string(base::print_count(count).view()); }
+std::string bytes_text(std::uint64_t bytes) {
+  return std::string(base::print_bytes(bytes).view());
+}
+std::string count_text(std::uint64_t count) {
+  return std::string(base::print_count(count).view());
+}
 
 std::string percent_text(std::uint64_t part, std::uint64_t whole) {
   if (whole == 0) return "-";
@@ -59,9 +65,14 @@ std::string printable(std::string_view text) {
   std::string safe;
   while (!text.empty()) {
     auto const code = static_cast<unsigned char>(text.front());
-    std::size_t const length = code < 0x80 ? 1 : code >= 0xc2 && code < 0xe0 ? 2 : (code & 0xf0) == 0xe0 ? 3 : 4;
-    bool good = code >= ' ' && code != 0x7f && (code < 0x80 || (code >= 0xc2 && code < 0xf5)) && length <= text.size();
-    for (std::size_t i = 1; good && i < length; ++i) good = (static_cast<unsigned char>(text[i]) & 0xc0) == 0x80;
+    std::size_t const length = code < 0x80                   ? 1
+                               : code >= 0xc2 && code < 0xe0 ? 2
+                               : (code & 0xf0) == 0xe0       ? 3
+                                                             : 4;
+    bool good = code >= ' ' && code != 0x7f && (code < 0x80 || (code >= 0xc2 && code < 0xf5)) &&
+                length <= text.size();
+    for (std::size_t i = 1; good && i < length; ++i)
+      good = (static_cast<unsigned char>(text[i]) & 0xc0) == 0x80;
     safe += good ? text.substr(0, length) : std::string_view("?");
     text.remove_prefix(good ? length : 1);
   }
@@ -73,7 +84,10 @@ ledger_column::ledger_column(std::uint64_t largest) noexcept
             : largest >= base::mib ? base::mib
             : largest >= base::kib ? base::kib
                                    : 1),
-      name_(unit_ == base::gib ? "GiB" : unit_ == base::mib ? "MiB" : unit_ == base::kib ? "KiB" : "B") {}
+      name_(unit_ == base::gib   ? "GiB"
+            : unit_ == base::mib ? "MiB"
+            : unit_ == base::kib ? "KiB"
+                                 : "B") {}
 
 std::uint64_t ledger_column::hundredths(std::uint64_t bytes) const noexcept {
   return bytes / unit_ * 100 + (bytes % unit_ * 100 + unit_ / 2) / unit_;
@@ -90,6 +104,8 @@ std::string ledger_column::row(std::uint64_t bytes) {
   return print(hundredths(so_far_) - before);
 }
 
-std::string ledger_column::sum() const { return print(hundredths(so_far_)); }
+std::string ledger_column::sum() const {
+  return print(hundredths(so_far_));
+}
 
 }  // namespace gpumem::report

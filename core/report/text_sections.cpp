@@ -40,7 +40,8 @@ void add_ledger(std::string& text, document const& device) {
   std::array<ledger_column, 2> sums{ledger_column(largest), ledger_column(largest)};
   auto const line = [&text](char const* sign, char const* label, std::string const& at_exit,
                             std::string const& at_peak, std::string const& remark) {
-    text += trimmed(fmt::format("  {} {:<36}{}{}   {}", sign, label, right(at_exit, 15), right(at_peak, 16), remark));
+    text += trimmed(
+        fmt::format("  {} {:<36}{}{}   {}", sign, label, right(at_exit, 15), right(at_peak, 16), remark));
   };
   auto const row = [&](ledger_row const& what, std::string const& remark) {
     std::array<std::string, 2> values;
@@ -64,7 +65,8 @@ void add_ledger(std::string& text, document const& device) {
   }
   document const& fragmentation = field(device, "fragmentation");
   sum("reserved from the driver", "reserved",
-      fragmentation.is_number() ? fmt::format("{:.1f} % fragmentation", 100 * fragmentation.get<double>()) : "");
+      fragmentation.is_number() ? fmt::format("{:.1f} % fragmentation", 100 * fragmentation.get<double>())
+                                : "");
   if (number_or_zero(now, "observed") != 0 || number_or_zero(peak, "observed") != 0) {
     row({"+", "seen, not routed", "observed"}, "");
   }
@@ -76,9 +78,9 @@ void add_ledger(std::string& text, document const& device) {
 
 void add_attempts(std::string& text, document const& device) {
   constexpr std::pair<char const*, char const*> rungs[] = {
-      {"rung_cached", "cached"},           {"rung_same_stream", "same stream"}, {"rung_carved", "carved"},
-      {"rung_reaped", "reaped"},           {"rung_device_wait", "device wait"}, {"rung_waited", "waited"},
-      {"rung_grown", "grown"},             {"rung_drained", "drained"},         {"rung_trimmed", "trimmed"},
+      {"rung_cached", "cached"},         {"rung_same_stream", "same stream"}, {"rung_carved", "carved"},
+      {"rung_reaped", "reaped"},         {"rung_device_wait", "device wait"}, {"rung_waited", "waited"},
+      {"rung_grown", "grown"},           {"rung_drained", "drained"},         {"rung_trimmed", "trimmed"},
       {"out_of_memory", "out of memory"}};
   document const& counters = field(device, "counters");
   std::uint64_t all = 0;
@@ -104,15 +106,15 @@ std::uint64_t value_at(document const& list, std::size_t index) {
 }
 
 // Highest value in each column; a column without a sample keeps the level at which the one before it ended.
-std::vector<std::uint64_t> columns_of(document const& line, char const* high, char const* last, std::uint64_t end_ns,
-                                      std::size_t width) {
+std::vector<std::uint64_t> columns_of(document const& line, char const* high, char const* last,
+                                      std::uint64_t end_ns, std::size_t width) {
   std::vector<std::uint64_t> columns(width, 0);
   document const& times = field(line, "t");
   std::uint64_t level = 0;
   std::size_t sample = 0;
   for (std::size_t c = 0; c < width; ++c) {
-    std::uint64_t const column_end =
-        static_cast<std::uint64_t>(static_cast<double>(end_ns) * static_cast<double>(c + 1) / static_cast<double>(width));
+    std::uint64_t const column_end = static_cast<std::uint64_t>(
+        static_cast<double>(end_ns) * static_cast<double>(c + 1) / static_cast<double>(width));
     columns[c] = level;
     while (sample < times.size() && (value_at(times, sample) < column_end || c + 1 == width)) {
       columns[c] = std::max(columns[c], value_at(field(line, high), sample));
@@ -177,8 +179,8 @@ void add_timeline(std::string& text, document const& from, text_options const& o
   for (auto const& line : lines) {
     document const& times = field(line, "t");
     if (!times.is_array() || times.size() < 2) continue;
-    std::uint64_t const end = std::max(number_or_zero(field(from, "end"), "duration_ns"),
-                                       value_at(times, times.size() - 1) + 1);
+    std::uint64_t const end =
+        std::max(number_or_zero(field(from, "end"), "duration_ns"), value_at(times, times.size() - 1) + 1);
     auto const reserved = columns_of(line, "reserved", "reserved_last", end, width);
     auto const requested = columns_of(line, "requested", "requested_last", end, width);
     std::uint64_t const top = std::max(*std::max_element(reserved.begin(), reserved.end()),
@@ -199,26 +201,30 @@ void add_calls(std::string& text, document const& from) {
     text += "\nno memory calls were seen\n";
     return;
   }
-  text += fmt::format("\n{}{}{}{}   route\n", left("CALLS", 40), right("calls", 13), right("bytes", 12), right("failed", 8));
+  text += fmt::format("\n{}{}{}{}   route\n", left("CALLS", 40), right("calls", 13), right("bytes", 12),
+                      right("failed", 8));
   std::uint64_t calls = 0, routed = 0, only_seen = 0, only_seen_bytes = 0;
   for (auto const& hook : hooks) {
     std::uint64_t const here = number_or_zero(hook, "calls"), served = number_or_zero(hook, "served");
     std::uint64_t const bytes = number_or_zero(hook, "bytes"), failed = number_or_zero(hook, "failed");
     if (!shown(hook)) continue;
-    text += trimmed(fmt::format("  {} {}{}{}{}   {}", left(words(hook, "symbol"), 20), left(words(hook, "runtime"), 17),
-                                right(count_text(here), 13), right(bytes == 0 ? "-" : bytes_text(bytes), 12),
-                                right(count_text(failed), 8), coverage_text(hook)));
+    text += trimmed(fmt::format("  {} {}{}{}{}   {}", left(words(hook, "symbol"), 20),
+                                left(words(hook, "runtime"), 17), right(count_text(here), 13),
+                                right(bytes == 0 ? "-" : bytes_text(bytes), 12), right(count_text(failed), 8),
+                                coverage_text(hook)));
     if (words(hook, "kind") == "free") continue;
     calls += here;
     routed += std::min(served, here);
     if (served == 0) only_seen += here, only_seen_bytes += bytes;
   }
   if (calls == 0) return;
-  std::string line = fmt::format("  coverage  {} of {} allocations routed ({})", count_text(routed), count_text(calls),
-                                 percent_text(routed, calls));
-  if (only_seen != 0) line += fmt::format(", {} seen only ({})", count_text(only_seen), bytes_text(only_seen_bytes));
+  std::string line = fmt::format("  coverage  {} of {} allocations routed ({})", count_text(routed),
+                                 count_text(calls), percent_text(routed, calls));
+  if (only_seen != 0)
+    line += fmt::format(", {} seen only ({})", count_text(only_seen), bytes_text(only_seen_bytes));
   std::uint64_t unseen = 0;
-  for (auto const& device : field(from, "devices")) unseen += number_or_zero(field(device, "at_exit"), "unseen");
+  for (auto const& device : field(from, "devices"))
+    unseen += number_or_zero(field(device, "at_exit"), "unseen");
   text += line + "\n";
   if (unseen != 0) text += fmt::format("  not seen  {} of device memory in use\n", bytes_text(unseen));
 }
@@ -238,7 +244,8 @@ void add_chains(std::string& text, document const& from) {
       std::string const name = words(node, "name"), type = words(node, "type");
       std::uint64_t const requests = number_or_zero(node, "requests"), hits = number_or_zero(node, "hits");
       document const& bytes = field(node, "bytes");
-      text += trimmed(left(indent + name + (type == name ? "" : " (" + type + ")"), 32) + right(count_text(requests), 13) +
+      text += trimmed(left(indent + name + (type == name ? "" : " (" + type + ")"), 32) +
+                      right(count_text(requests), 13) +
                       right(hits == 0 ? "-" : percent_text(hits, requests), 10) +
                       right(count_text(number_or_zero(node, "upstream")), 10) +
                       right(count_text(number_or_zero(node, "failed")), 8) +
@@ -256,7 +263,7 @@ void add_chains(std::string& text, document const& from) {
 void add_sizes(std::string& text, document const& from) {
   document const& sizes = field(from, "sizes");
   if (!sizes.is_array() || sizes.empty()) return;
-  constexpr std::uint64_t limits[] = {base::kib,       16 * base::kib, 256 * base::kib, 4 * base::mib,
+  constexpr std::uint64_t limits[] = {base::kib,      16 * base::kib, 256 * base::kib,  4 * base::mib,
                                       64 * base::mib, base::gib,      ~std::uint64_t{0}};
   std::array<std::uint64_t, std::size(limits)> counts{};
   std::uint64_t all = 0;
@@ -273,9 +280,11 @@ void add_sizes(std::string& text, document const& from) {
     if (counts[i] == 0) continue;
     bool const open_ended = i + 1 == counts.size();
     std::string const limit(base::print_exact_bytes(open_ended ? base::gib : limits[i]).view());
-    auto const bar = static_cast<std::size_t>(static_cast<double>(counts[i]) / static_cast<double>(most) * 40 + 0.5);
-    text += fmt::format("  {} {}{}{}  {}\n", open_ended ? "> " : "<=", right(limit, 8), right(count_text(counts[i]), 16),
-                        right(percent_text(counts[i], all), 10), std::string(std::max<std::size_t>(bar, 1), '#'));
+    auto const bar =
+        static_cast<std::size_t>(static_cast<double>(counts[i]) / static_cast<double>(most) * 40 + 0.5);
+    text += fmt::format("  {} {}{}{}  {}\n", open_ended ? "> " : "<=", right(limit, 8),
+                        right(count_text(counts[i]), 16), right(percent_text(counts[i], all), 10),
+                        std::string(std::max<std::size_t>(bar, 1), '#'));
   }
 }
 
@@ -291,17 +300,19 @@ void add_failures(std::string& text, document const& from) {
     document const& failure = failures[i];
     std::uint64_t const code = number_or_zero(failure, "error");
     auto const stream = number(failure, "stream");
-    text += fmt::format("  {}  {}  {}  -> {}\n", duration_text(number_or_zero(failure, "t_ns")), words(failure, "api"),
-                        bytes_text(number_or_zero(failure, "bytes")),
+    text += fmt::format("  {}  {}  {}  -> {}\n", duration_text(number_or_zero(failure, "t_ns")),
+                        words(failure, "api"), bytes_text(number_or_zero(failure, "bytes")),
                         code == 2 ? "OUT_OF_MEMORY (2)" : fmt::format("error {}", code));
-    text += fmt::format("            device {}, {}thread {}\n", number_or_zero(failure, "device"),
-                        stream ? fmt::format("stream {:#x}, ", *stream) : "", number_or_zero(failure, "thread"));
+    text +=
+        fmt::format("            device {}, {}thread {}\n", number_or_zero(failure, "device"),
+                    stream ? fmt::format("stream {:#x}, ", *stream) : "", number_or_zero(failure, "thread"));
     std::string const reason = words(failure, "reason");
     for (std::size_t at = 0; at < reason.size(); at += page_width - 12) {
       text += trimmed("            " + reason.substr(at, page_width - 12));
     }
     text += fmt::format("            in use {}, cached {}, largest free block {}\n",
-                        bytes_text(number_or_zero(failure, "in_use")), bytes_text(number_or_zero(failure, "cached")),
+                        bytes_text(number_or_zero(failure, "in_use")),
+                        bytes_text(number_or_zero(failure, "cached")),
                         bytes_text(number_or_zero(failure, "largest_free")));
   }
 }

@@ -1,5 +1,5 @@
-// The sections of the text report, in their order; each adds its lines, or nothing when it has nothing to say.
-// Used by text.cpp only.
+// The sections of the text report, in their order; each adds its lines, or nothing when it has nothing to
+// say. Used by text.cpp only.
 #pragma once
 
 #include <string>

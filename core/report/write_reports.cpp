@@ -13,8 +13,10 @@ namespace gpumem::report {
 namespace {
 
 // The written file's name, or "" after a line on stderr.
-std::string write_file(std::string const& pattern, stats::snapshot const& from, std::string const& content, int stderr_fd) {
-  base::pattern_values values{from.argv.empty() ? from.exe : from.argv.front(), from.pid, from.host, from.exec_no};
+std::string write_file(std::string const& pattern, stats::snapshot const& from, std::string const& content,
+                       int stderr_fd) {
+  base::pattern_values values{from.argv.empty() ? from.exe : from.argv.front(), from.pid, from.host,
+                              from.exec_no};
   base::expansion const name = base::expand_pattern(pattern, values);
   base::created_file file;
   file.error = name.error;

@@ -1,6 +1,6 @@
-// Writes the reports of a process: text to stderr or a file, JSON to a file. Called by the shim when the process ends,
-// and by `gpumem run` for one that was killed. No CUDA call, nothing thrown, errno and the exit code untouched: a report
-// that cannot be written is one line on stderr.
+// Writes the reports of a process: text to stderr or a file, JSON to a file. Called by the shim when the
+// process ends, and by `gpumem run` for one that was killed. No CUDA call, nothing thrown, errno and the exit
+// code untouched: a report that cannot be written is one line on stderr.
 #pragma once
 
 #include <string>
@@ -11,9 +11,9 @@
 namespace gpumem::report {
 
 struct write_options {
-  std::string text = "stderr";                     // stderr | none | a file pattern
-  std::string json;                                // a file pattern; empty: none
-  int stderr_fd = 2;                               // a duplicate, as programs close their own
+  std::string text = "stderr";  // stderr | none | a file pattern
+  std::string json;             // a file pattern; empty: none
+  int stderr_fd = 2;            // a duplicate, as programs close their own
   document_options document;
 };
 

@@ -55,7 +55,8 @@ void describe_process(page_header& head) noexcept {
   head.pid_namespace = pid_namespace();
   timespec wall{};
   ::clock_gettime(CLOCK_REALTIME, &wall);
-  head.opened_wall_ns = static_cast<std::uint64_t>(wall.tv_sec) * 1'000'000'000u + static_cast<std::uint64_t>(wall.tv_nsec);
+  head.opened_wall_ns =
+      static_cast<std::uint64_t>(wall.tv_sec) * 1'000'000'000u + static_cast<std::uint64_t>(wall.tv_nsec);
   ::gethostname(head.host, sizeof head.host - 1);
   ssize_t const exe = ::readlink("/proc/self/exe", head.exe, sizeof head.exe - 1);
   head.exe[exe > 0 ? exe : 0] = '\0';

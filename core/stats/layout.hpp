@@ -1,7 +1,7 @@
-// The state page, byte for byte: what lies in the mapped file of one process. Written by the process itself, read by its
-// exit report, by `gpumem report` while it lives, and by `gpumem run` after it was killed.
-// Plain data only, no pointers. A change of meaning or order raises `layout_version`; a new counter in fields.def does
-// not, because the page carries the counters' names and the reader goes by those.
+// The state page, byte for byte: what lies in the mapped file of one process. Written by the process itself,
+// read by its exit report, by `gpumem report` while it lives, and by `gpumem run` after it was killed. Plain
+// data only, no pointers. A change of meaning or order raises `layout_version`; a new counter in fields.def
+// does not, because the page carries the counters' names and the reader goes by those.
 #pragma once
 
 #include <cstddef>
@@ -11,12 +11,12 @@
 
 namespace gpumem::stats {
 
-inline constexpr std::uint64_t page_magic = 0x6567'6170'6d65'6d67;   // "gmempage", little endian
+inline constexpr std::uint64_t page_magic = 0x6567'6170'6d65'6d67;  // "gmempage", little endian
 inline constexpr std::uint32_t layout_version = 1;
-inline constexpr std::size_t max_shards = 1024;    // threads alive at once; further ones share the last shard
-inline constexpr std::size_t max_failures = 16;    // the first ones are kept; all are counted
+inline constexpr std::size_t max_shards = 1024;  // threads alive at once; further ones share the last shard
+inline constexpr std::size_t max_failures = 16;  // the first ones are kept; all are counted
 inline constexpr std::size_t timeline_samples = 512;
-inline constexpr std::size_t max_fields = 64;      // counters in one list of fields.def
+inline constexpr std::size_t max_fields = 64;  // counters in one list of fields.def
 
 struct field_name {
   char text[32];
@@ -24,27 +24,28 @@ struct field_name {
 
 struct hook_entry {
   char symbol[64];
-  char route[24];                                  // device | managed | host | free | observed
+  char route[24];  // device | managed | host | free | observed
 };
 
 struct node_entry {
   char name[48];
   char type[24];
-  char route[16];                                  // device | managed | host
-  char options[128];                               // for people: "initial 1.00 GiB, maximum 70.00 GiB"
-  std::uint32_t depth;                             // indentation below the top of the chain
+  char route[16];       // device | managed | host
+  char options[128];    // for people: "initial 1.00 GiB, maximum 70.00 GiB"
+  std::uint32_t depth;  // indentation below the top of the chain
   std::int32_t device;
 };
 
 struct device_entry {
   char name[96];
   char uuid[48];
-  std::uint64_t present;                           // 1 once registered
+  std::uint64_t present;  // 1 once registered
   std::uint64_t timeline_period_ns;
   std::uint64_t timeline_count;
 };
 
-// All values of one period: the highest in it, and the last, so that a quiet time afterwards shows the right level.
+// All values of one period: the highest in it, and the last, so that a quiet time afterwards shows the right
+// level.
 struct timeline_sample {
   std::uint64_t t_ns;
   std::uint64_t requested_high;
@@ -54,7 +55,7 @@ struct timeline_sample {
 };
 
 struct failure_entry {
-  std::uint64_t ready;                             // 1 when the rest is complete
+  std::uint64_t ready;  // 1 when the rest is complete
   std::uint64_t t_ns;
   std::uint64_t bytes;
   std::uint64_t stream;
@@ -62,7 +63,7 @@ struct failure_entry {
   std::uint64_t cached;
   std::uint64_t largest_free;
   std::uint32_t thread;
-  std::int32_t code;                               // CUresult
+  std::int32_t code;  // CUresult
   std::uint16_t hook;
   std::uint16_t device;
   char reason[160];
@@ -94,7 +95,7 @@ struct page_header {
 
   std::int32_t pid, ppid;
   std::uint32_t uid, exec_no;
-  std::uint64_t start_ticks;                       // of /proc/PID/stat: a pid alone does not name a process
+  std::uint64_t start_ticks;  // of /proc/PID/stat: a pid alone does not name a process
   std::uint64_t pid_namespace;
   std::uint64_t opened_wall_ns;
   std::uint64_t opened_mono_ns;
@@ -103,22 +104,22 @@ struct page_header {
   char run_id[64];
   char exe[512];
   char cwd[512];
-  std::uint32_t argv_bytes, environment_bytes;     // NUL after each item
+  std::uint32_t argv_bytes, environment_bytes;  // NUL after each item
   char argv[4096];
-  char environment[4096];                          // GPUMEM_* and CUDA_* only
+  char environment[4096];  // GPUMEM_* and CUDA_* only
 
   std::int32_t driver_version;
-  char cudart[16];                                 // static | shared | both | none
+  char cudart[16];  // static | shared | both | none
   char config_path[512];
   char config_sha256[72];
   std::uint32_t config_text_bytes, config_text_dropped;
   std::uint32_t config_warnings;
-  std::uint32_t closing;                           // set before, `end` follows
+  std::uint32_t closing;  // set before, `end` follows
   char config_text[8192];
 
   std::uint32_t hook_count, node_count;
-  std::uint32_t shards_used;                       // shards [0, shards_used) may hold counts
-  std::uint32_t shards_in_memory;                  // of these, not in the file: lost when the process is killed
+  std::uint32_t shards_used;       // shards [0, shards_used) may hold counts
+  std::uint32_t shards_in_memory;  // of these, not in the file: lost when the process is killed
   std::uint64_t failures_total;
   end_record end;
 };
@@ -130,7 +131,7 @@ struct alignas(4096) fixed_part {
   device_entry devices[max_devices];
   device_gauges gauges[max_devices];
   failure_entry failures[max_failures];
-  std::uint32_t shard_state[max_shards];           // see shards.cpp
+  std::uint32_t shard_state[max_shards];  // see shards.cpp
 };
 
 // Page-aligned parts are given disk space one by one, when first used.

@@ -6,7 +6,9 @@
 namespace gpumem::stats {
 namespace {
 
-std::uint64_t difference(std::uint64_t more, std::uint64_t less) noexcept { return more > less ? more - less : 0; }
+std::uint64_t difference(std::uint64_t more, std::uint64_t less) noexcept {
+  return more > less ? more - less : 0;
+}
 
 struct amounts {
   std::uint64_t requested, handed, pending, reserved, observed, used, total;
@@ -35,8 +37,7 @@ ledger derive(amounts const& from) noexcept {
 
 ledger ledger_now(device_counters const& counters, device_gauges const& gauges) noexcept {
   return derive({difference(counters.allocated_requested, counters.freed_requested),
-                 difference(counters.allocated_handed, counters.freed_handed),
-                 gauges.pending,
+                 difference(counters.allocated_handed, counters.freed_handed), gauges.pending,
                  gauges.reserved, gauges.observed, gauges.used, gauges.total});
 }
 

@@ -12,14 +12,14 @@
 namespace gpumem::stats {
 
 struct ledger {
-  std::uint64_t requested = 0;                     // by the program, not yet given back
-  std::uint64_t rounding = 0;                      // handed out on top of it
-  std::uint64_t pending = 0;                       // freed, but work that may use it was not known to be done
-  std::uint64_t cached = 0;                        // free for reuse
-  std::uint64_t reserved = 0;                      // from the driver
-  std::uint64_t observed = 0;                      // by calls that were seen, not routed
-  std::optional<std::uint64_t> unseen;             // of contexts, libraries, other processes; unknown: never asked
-  std::optional<std::uint64_t> in_use;             // on the device, by anyone
+  std::uint64_t requested = 0;          // by the program, not yet given back
+  std::uint64_t rounding = 0;           // handed out on top of it
+  std::uint64_t pending = 0;            // freed, but work that may use it was not known to be done
+  std::uint64_t cached = 0;             // free for reuse
+  std::uint64_t reserved = 0;           // from the driver
+  std::uint64_t observed = 0;           // by calls that were seen, not routed
+  std::optional<std::uint64_t> unseen;  // of contexts, libraries, other processes; unknown: never asked
+  std::optional<std::uint64_t> in_use;  // on the device, by anyone
   std::optional<std::uint64_t> free;
 };
 

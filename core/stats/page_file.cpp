@@ -18,7 +18,8 @@ namespace {
 // Growing a file beyond RLIMIT_FSIZE raises SIGXFSZ, which ends a program that does not expect it.
 bool within_file_size_limit(std::size_t bytes) noexcept {
   rlimit limit{};
-  return ::getrlimit(RLIMIT_FSIZE, &limit) == 0 && (limit.rlim_cur == RLIM_INFINITY || limit.rlim_cur >= bytes);
+  return ::getrlimit(RLIMIT_FSIZE, &limit) == 0 &&
+         (limit.rlim_cur == RLIM_INFINITY || limit.rlim_cur >= bytes);
 }
 
 // fallocate(2), or zeros written by hand where the file system has no such call (NFS 3).
@@ -53,7 +54,7 @@ bool state_directory(char (&path)[path_limit]) noexcept {
   } else {
     length = std::snprintf(path, sizeof path, "/tmp/gpumem-%u", static_cast<unsigned>(::geteuid()));
   }
-  return length > 0 && static_cast<std::size_t>(length) < sizeof path - 64;   // room for the file's name
+  return length > 0 && static_cast<std::size_t>(length) < sizeof path - 64;  // room for the file's name
 }
 
 char const* check_directory(char const* path, bool create) noexcept {
@@ -79,7 +80,7 @@ std::uint64_t start_ticks_of(pid_t pid) noexcept {
   ::close(descriptor);
   if (length <= 0) return 0;
   text[length] = '\0';
-  char const* at = std::strrchr(text, ')');        // the program's name, field 2, may hold blanks and brackets
+  char const* at = std::strrchr(text, ')');  // the program's name, field 2, may hold blanks and brackets
   for (int field = 2; at != nullptr && field < 22; ++field) {
     at = std::strchr(at + 1, ' ');
   }
@@ -105,14 +106,15 @@ void* create_and_map(char const* directory, std::size_t bytes, std::size_t head_
   int descriptor = -1;
   // exec keeps pid and start time: the next free number tells the images of one process apart.
   for (exec_no = 0; exec_no < 100000; ++exec_no) {
-    std::snprintf(file.path, sizeof file.path, "%s/%d-%llu-%u", directory, static_cast<int>(pid), ticks, exec_no);
+    std::snprintf(file.path, sizeof file.path, "%s/%d-%llu-%u", directory, static_cast<int>(pid), ticks,
+                  exec_no);
     descriptor = ::open(file.path, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
     if (descriptor >= 0 || errno != EEXIST) break;
   }
   struct stat made {};
   void* base = MAP_FAILED;
-  if (descriptor >= 0 && ::fstat(descriptor, &made) == 0 && ::ftruncate(descriptor, static_cast<off_t>(bytes)) == 0 &&
-      reserve_space(descriptor, 0, head_bytes)) {
+  if (descriptor >= 0 && ::fstat(descriptor, &made) == 0 &&
+      ::ftruncate(descriptor, static_cast<off_t>(bytes)) == 0 && reserve_space(descriptor, 0, head_bytes)) {
     base = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, descriptor, 0);
   }
   if (base == MAP_FAILED) {
@@ -128,7 +130,7 @@ void* create_and_map(char const* directory, std::size_t bytes, std::size_t head_
 }
 
 bool back_or_replace(page_file const& file, void* base, std::size_t offset, std::size_t bytes) noexcept {
-  if (file.path[0] == '\0') return true;           // plain memory already
+  if (file.path[0] == '\0') return true;  // plain memory already
   int const descriptor = ::open(file.path, O_RDWR | O_NOFOLLOW | O_CLOEXEC);
   struct stat there {};
   bool backed = descriptor >= 0 && ::fstat(descriptor, &there) == 0 && there.st_dev == file.device &&

@@ -1,7 +1,7 @@
-// The file below a state page: its private folder, its creation, disk space for its parts, and the signs by which a
-// process is told from another one with the same pid. Used by state_page and, to find pages, by `gpumem`.
-// Any thread. Descriptors are never kept open: programs close or reuse numbers that they do not know.
-// No heap here: the folder is chosen while the program's first CUDA call waits.
+// The file below a state page: its private folder, its creation, disk space for its parts, and the signs by
+// which a process is told from another one with the same pid. Used by state_page and, to find pages, by
+// `gpumem`. Any thread. Descriptors are never kept open: programs close or reuse numbers that they do not
+// know. No heap here: the folder is chosen while the program's first CUDA call waits.
 #pragma once
 
 #include <sys/types.h>
@@ -16,7 +16,8 @@ inline constexpr std::size_t path_limit = 512;
 // GPUMEM_STATE_DIR, or $XDG_RUNTIME_DIR/gpumem, or /tmp/gpumem-UID. False when the name is too long.
 bool state_directory(char (&path)[path_limit]) noexcept;
 
-// Null when `path` is a folder of ours, private to us, no link; else why not. Creates it when `create` and absent.
+// Null when `path` is a folder of ours, private to us, no link; else why not. Creates it when `create` and
+// absent.
 char const* check_directory(char const* path, bool create) noexcept;
 
 // "/proc/PID/stat", field 22; 0 when there is no such process.
@@ -24,18 +25,18 @@ std::uint64_t start_ticks_of(pid_t pid) noexcept;
 std::uint64_t pid_namespace() noexcept;
 
 struct page_file {
-  char path[path_limit] = {};                      // empty: plain memory
+  char path[path_limit] = {};  // empty: plain memory
   dev_t device = 0;
   ino_t inode = 0;
 };
 
-// Creates PID-START-N in `directory`, `bytes` long and sparse, with disk space for the first `head_bytes`, and maps it.
-// Null on failure, with the reason in `reason`; nothing is left behind then.
+// Creates PID-START-N in `directory`, `bytes` long and sparse, with disk space for the first `head_bytes`,
+// and maps it. Null on failure, with the reason in `reason`; nothing is left behind then.
 void* create_and_map(char const* directory, std::size_t bytes, std::size_t head_bytes, page_file& file,
                      unsigned& exec_no, char const*& reason) noexcept;
 
-// Reserves disk space for a part of the mapped file, so that writing to it can never raise SIGBUS on a full disk. Where
-// that fails the part becomes plain memory at the same address; false then.
+// Reserves disk space for a part of the mapped file, so that writing to it can never raise SIGBUS on a full
+// disk. Where that fails the part becomes plain memory at the same address; false then.
 bool back_or_replace(page_file const& file, void* base, std::size_t offset, std::size_t bytes) noexcept;
 
 }  // namespace gpumem::stats

@@ -15,7 +15,7 @@ bool mapped_source::read(std::uint64_t offset, void* target, std::size_t bytes) 
   auto* const from = reinterpret_cast<std::uint64_t*>(reinterpret_cast<char*>(&mapped_) + offset);
   std::size_t const words = bytes / 8;
   auto* const to = static_cast<char*>(target);
-  for (std::size_t i = 0; i < words; ++i) {        // word by word, atomically: other threads are counting
+  for (std::size_t i = 0; i < words; ++i) {  // word by word, atomically: other threads are counting
     std::uint64_t const word = get(from[i]);
     std::memcpy(to + 8 * i, &word, 8);
   }

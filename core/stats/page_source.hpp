@@ -1,5 +1,6 @@
-// Where the bytes of a page come from: this process's own mapping, or a file. Read piece by piece, as most of a page is
-// never touched. A file is read, not mapped: one that shrinks meanwhile must give an error, not SIGBUS.
+// Where the bytes of a page come from: this process's own mapping, or a file. Read piece by piece, as most of
+// a page is never touched. A file is read, not mapped: one that shrinks meanwhile must give an error, not
+// SIGBUS.
 #pragma once
 
 #include <cstddef>
@@ -33,7 +34,7 @@ class file_source final : public page_source {
   file_source& operator=(file_source const&) = delete;
   ~file_source() override;
   bool read(std::uint64_t offset, void* target, std::size_t bytes) override;
-  std::string const& error() const noexcept { return error_; }     // empty: open
+  std::string const& error() const noexcept { return error_; }  // empty: open
   std::uint64_t size() const noexcept { return size_; }
 
  private:

@@ -1,6 +1,6 @@
 // What state_page, shards and timeline share about this process's page. Private to core/stats.
-// `active` is published with release when the page is complete; `lock` guards registrations and samples, is held for
-// microseconds, and is reset in a forked child, where its holder may not exist.
+// `active` is published with release when the page is complete; `lock` guards registrations and samples, is
+// held for microseconds, and is reset in a forked child, where its holder may not exist.
 #pragma once
 
 #include <atomic>

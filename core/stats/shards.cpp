@@ -1,7 +1,7 @@
-// Gives each thread a shard of the state page, and a finished thread's shard, counts kept, to the next thread.
-// Called once a thread, from whatever hook counts first, and by the C library when a thread ends.
-// Must not allocate: it runs inside the program's calls. When more than max_shards threads live at once the last shard
-// is shared by the rest, and additions to it may be lost; the report says so.
+// Gives each thread a shard of the state page, and a finished thread's shard, counts kept, to the next
+// thread. Called once a thread, from whatever hook counts first, and by the C library when a thread ends.
+// Must not allocate: it runs inside the program's calls. When more than max_shards threads live at once the
+// last shard is shared by the rest, and additions to it may be lost; the report says so.
 #include <pthread.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -18,7 +18,7 @@ namespace {
 
 enum : std::uint32_t { untouched = 0, owned = 1, released = 2 };
 
-constinit shard fallback_shard{};                  // counts from before the page, without a file
+constinit shard fallback_shard{};  // counts from before the page, without a file
 constinit std::atomic<bool> fallback_used{false};
 
 pthread_key_t thread_end_key;
@@ -35,7 +35,9 @@ void release_shard(void* ended) {
   std::atomic_ref<std::uint32_t>(now->fixed.shard_state[index]).store(released, std::memory_order_release);
 }
 
-void make_key() { thread_end_ready.store(pthread_key_create(&thread_end_key, release_shard) == 0); }
+void make_key() {
+  thread_end_ready.store(pthread_key_create(&thread_end_key, release_shard) == 0);
+}
 
 std::size_t claim(page& now) noexcept {
   std::atomic_ref<std::uint32_t> used(now.fixed.head.shards_used);
@@ -66,7 +68,7 @@ shard& attach_shard() noexcept {
   page* const now = state.active.load(std::memory_order_acquire);
   if (now == nullptr) {
     fallback_used.store(true, std::memory_order_relaxed);
-    return fallback_shard;                         // own_shard stays null: the next count asks again
+    return fallback_shard;  // own_shard stays null: the next count asks again
   }
   pthread_once(&thread_end_once, make_key);
   shard& mine = now->shards[claim(*now)].counters;

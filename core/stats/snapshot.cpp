@@ -1,5 +1,5 @@
-// See snapshot.hpp. Every size and offset of a page is checked before use; counters are found by their names, so that a
-// page written by another version with more or fewer of them is still read right.
+// See snapshot.hpp. Every size and offset of a page is checked before use; counters are found by their names,
+// so that a page written by another version with more or fewer of them is still read right.
 #include "core/stats/snapshot.hpp"
 
 #include <algorithm>
@@ -59,7 +59,8 @@ std::vector<std::string> items_of(char const (&text)[size], std::uint32_t bytes)
 class field_map {
  public:
   template <std::size_t known>
-  field_map(field_name const (&names)[max_fields], std::uint32_t count, std::string_view const (&ours)[known]) {
+  field_map(field_name const (&names)[max_fields], std::uint32_t count,
+            std::string_view const (&ours)[known]) {
     if (count > max_fields) throw damaged{"it names " + std::to_string(count) + " counters in one list"};
     for (std::uint32_t i = 0; i < count; ++i) {
       std::string const name = text_of(names[i].text);
@@ -117,11 +118,13 @@ class parser {
     if (head_->magic != page_magic) throw damaged{"it is no state page of gpumem, or not complete yet"};
     if (head_->version != layout_version || head_->header_bytes != sizeof(page_header)) {
       throw damaged{"its layout is version " + std::to_string(head_->version) + ", written by gpumem " +
-                    text_of(head_->tool_version) + "; this program reads version " + std::to_string(layout_version)};
+                    text_of(head_->tool_version) + "; this program reads version " +
+                    std::to_string(layout_version)};
     }
     constexpr std::uint32_t most = 4096;
-    for (std::uint32_t slots : {head_->hook_slots, head_->device_slots, head_->node_slots, head_->bucket_slots,
-                                head_->shard_slots, head_->failure_slots, head_->sample_slots}) {
+    for (std::uint32_t slots :
+         {head_->hook_slots, head_->device_slots, head_->node_slots, head_->bucket_slots, head_->shard_slots,
+          head_->failure_slots, head_->sample_slots}) {
       if (slots == 0 || slots > most) throw damaged{"its header is damaged"};
     }
     if (head_->shards_used > head_->shard_slots || head_->hook_count > head_->hook_slots ||
@@ -134,7 +137,8 @@ class parser {
   void copy_identity() {
     page_header const& head = *head_;
     snapshot& to = result_;
-    to.tool_version = text_of(head.tool_version), to.host = text_of(head.host), to.run_id = text_of(head.run_id);
+    to.tool_version = text_of(head.tool_version), to.host = text_of(head.host),
+    to.run_id = text_of(head.run_id);
     to.exe = text_of(head.exe), to.cwd = text_of(head.cwd), to.cudart = text_of(head.cudart);
     to.config_path = text_of(head.config_path), to.config_sha256 = text_of(head.config_sha256);
     to.config_text = text_of(head.config_text);
@@ -211,8 +215,8 @@ class parser {
   void take_nodes() {
     for (std::uint32_t i = 0; i < head_->node_count; ++i) {
       auto const entry = read<node_entry>(head_->node_offset + i * sizeof(node_entry));
-      result_.nodes.push_back({text_of(entry.name), text_of(entry.type), text_of(entry.route), text_of(entry.options),
-                               std::min(entry.depth, 16u), entry.device, nodes_[i]});
+      result_.nodes.push_back({text_of(entry.name), text_of(entry.type), text_of(entry.route),
+                               text_of(entry.options), std::min(entry.depth, 16u), entry.device, nodes_[i]});
     }
   }
 
@@ -221,8 +225,9 @@ class parser {
     for (std::uint64_t i = 0; i < kept; ++i) {
       auto const entry = read<failure_entry>(head_->failure_offset + i * sizeof(failure_entry));
       if (entry.ready != 1) continue;
-      failure_note note{entry.t_ns, entry.bytes, entry.stream, entry.in_use, entry.cached, entry.largest_free,
-                        entry.thread, entry.code, entry.device, {}, text_of(entry.reason)};
+      failure_note note{entry.t_ns,           entry.bytes,  entry.stream, entry.in_use, entry.cached,
+                        entry.largest_free,   entry.thread, entry.code,   entry.device, {},
+                        text_of(entry.reason)};
       if (entry.hook < head_->hook_count) {
         note.symbol = text_of(read<hook_entry>(head_->hook_offset + entry.hook * sizeof(hook_entry)).symbol);
       }
@@ -231,7 +236,7 @@ class parser {
   }
 
   page_source& source_;
-  std::unique_ptr<page_header> head_;              // 30 KiB: not for a small thread's stack at exit
+  std::unique_ptr<page_header> head_;  // 30 KiB: not for a small thread's stack at exit
   snapshot result_;
   std::vector<hook_counters> hooks_;
   std::vector<device_counters> devices_;

@@ -1,6 +1,7 @@
-// A copy of a state page with the shards added up: what report and live view are made from. Taken from this process's
-// own page, or from the file of a live or dead process. Slow path; may use the heap; no CUDA call.
-// A file is not trusted: a wrong magic, version or size, or a truncated or damaged one, gives an error and no snapshot.
+// A copy of a state page with the shards added up: what report and live view are made from. Taken from this
+// process's own page, or from the file of a live or dead process. Slow path; may use the heap; no CUDA call.
+// A file is not trusted: a wrong magic, version or size, or a truncated or damaged one, gives an error and no
+// snapshot.
 #pragma once
 
 #include <array>
@@ -56,29 +57,31 @@ struct snapshot {
   unsigned uid = 0, exec_no = 0;
   std::uint64_t start_ticks = 0, pid_namespace = 0, opened_wall_ns = 0;
   std::uint64_t opened_mono_ns = 0;
-  int driver_version = 0;                          // 0: unknown
+  int driver_version = 0;  // 0: unknown
   unsigned shards_used = 0, shards_in_memory = 0;
-  bool shards_shared = false;                      // more threads at once than shards: some additions may be missing
+  bool shards_shared = false;  // more threads at once than shards: some additions may be missing
   bool closed = false;
-  end_record end{};                                // valid when closed
+  end_record end{};  // valid when closed
 
-  std::vector<hook_totals> hooks;                  // those that were called
-  std::vector<device_totals> devices;              // those that were registered or used
+  std::vector<hook_totals> hooks;      // those that were called
+  std::vector<device_totals> devices;  // those that were registered or used
   std::vector<node_totals> nodes;
   std::array<size_bucket, size_buckets> sizes{};
   std::vector<failure_note> failures;
   std::uint64_t failures_total = 0;
 
   // No CUDA memory call was counted: nothing to report.
-  bool empty() const noexcept { return hooks.empty() && devices.empty() && nodes.empty() && failures_total == 0; }
+  bool empty() const noexcept {
+    return hooks.empty() && devices.empty() && nodes.empty() && failures_total == 0;
+  }
 };
 
 struct snapshot_result {
   snapshot value;
-  std::string error;                               // empty: good
+  std::string error;  // empty: good
 };
 
-snapshot_result take_snapshot();                   // of this process
+snapshot_result take_snapshot();  // of this process
 snapshot_result read_snapshot(std::string const& path);
 
 }  // namespace gpumem::stats

@@ -1,4 +1,5 @@
-// See state_page.hpp: opening, describing, registering, closing. Shards are in shards.cpp, samples in timeline.cpp.
+// See state_page.hpp: opening, describing, registering, closing. Shards are in shards.cpp, samples in
+// timeline.cpp.
 #include "core/stats/state_page.hpp"
 
 #include <sched.h>
@@ -48,7 +49,8 @@ void lay_out(page& page) noexcept {
   head.bucket_slots = size_buckets, head.shard_slots = max_shards;
   head.failure_slots = max_failures, head.sample_slots = timeline_samples;
 #define GPUMEM_HOOK_FIELD(name, unit, meaning) copy_text(head.hook_names[head.hook_fields++].text, #name);
-#define GPUMEM_DEVICE_FIELD(name, unit, meaning) copy_text(head.device_names[head.device_fields++].text, #name);
+#define GPUMEM_DEVICE_FIELD(name, unit, meaning) \
+  copy_text(head.device_names[head.device_fields++].text, #name);
 #define GPUMEM_NODE_FIELD(name, unit, meaning) copy_text(head.node_names[head.node_fields++].text, #name);
 #define GPUMEM_DEVICE_GAUGE(name, unit, meaning) copy_text(head.gauge_names[head.gauge_fields++].text, #name);
 #include "core/stats/fields.def"
@@ -67,12 +69,14 @@ page* map_page(unsigned& exec_no) noexcept {
   }
   if (base != nullptr) return static_cast<page*>(base);
   char text[1024];
-  std::snprintf(text, sizeof text,
-                "no state page in %.512s: %s; counting goes on in memory, but a killed process leaves no report "
-                "(GPUMEM_STATE_DIR names another folder)",
-                directory, reason);
+  std::snprintf(
+      text, sizeof text,
+      "no state page in %.512s: %s; counting goes on in memory, but a killed process leaves no report "
+      "(GPUMEM_STATE_DIR names another folder)",
+      directory, reason);
   if (!state.warned.exchange(true)) base::log_line(base::log_level::warn, text);
-  base = ::mmap(nullptr, sizeof(page), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  base = ::mmap(nullptr, sizeof(page), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE,
+                -1, 0);
   return base == MAP_FAILED ? nullptr : static_cast<page*>(base);
 }
 
@@ -83,12 +87,14 @@ locked::locked() noexcept {
 }
 
 bool back_part(page& page, void const* part, std::size_t bytes) noexcept {
-  auto const offset = static_cast<std::size_t>(static_cast<char const*>(part) - reinterpret_cast<char const*>(&page));
+  auto const offset =
+      static_cast<std::size_t>(static_cast<char const*>(part) - reinterpret_cast<char const*>(&page));
   if (back_or_replace(state.file, &page, offset, bytes)) return true;
   if (!state.warned.exchange(true)) {
-    base::log_line(base::log_level::warn,
-                   "no space left for the state page: some counters are kept in memory only, and are lost if the "
-                   "process is killed (GPUMEM_STATE_DIR names another folder)");
+    base::log_line(
+        base::log_level::warn,
+        "no space left for the state page: some counters are kept in memory only, and are lost if the "
+        "process is killed (GPUMEM_STATE_DIR names another folder)");
   }
   return false;
 }
@@ -100,7 +106,7 @@ bool open_page(open_options const& options) noexcept {
     if (state.active.load(std::memory_order_relaxed) != nullptr) return state.file.path[0] != '\0';
     unsigned exec_no = 0;
     page* const made = map_page(exec_no);
-    if (made == nullptr) return false;             // not even 17 MiB of addresses: the static shard goes on
+    if (made == nullptr) return false;  // not even 17 MiB of addresses: the static shard goes on
     lay_out(*made);
     page_header& head = made->fixed.head;
     head.exec_no = exec_no;
@@ -123,7 +129,9 @@ bool open_page(open_options const& options) noexcept {
   return state.file.path[0] != '\0';
 }
 
-page* current_page() noexcept { return state.active.load(std::memory_order_acquire); }
+page* current_page() noexcept {
+  return state.active.load(std::memory_order_acquire);
+}
 
 std::uint64_t elapsed_ns() noexcept {
   page const* const now = current_page();
@@ -144,7 +152,7 @@ void describe_config(std::string_view path, std::string_view text, unsigned warn
   std::string digest;
   try {
     digest = base::sha256(text);
-  } catch (...) {                                  // out of host memory: a report without the digest
+  } catch (...) {  // out of host memory: a report without the digest
   }
   locked guard;
   page_header& head = now->fixed.head;
@@ -178,7 +186,8 @@ std::size_t register_node(std::string_view name, std::string_view type, unsigned
   return count - 1;
 }
 
-std::size_t register_device(int ordinal, std::string_view name, std::string_view uuid, std::uint64_t total) noexcept {
+std::size_t register_device(int ordinal, std::string_view name, std::string_view uuid,
+                            std::uint64_t total) noexcept {
   std::size_t const slot = device_slot(ordinal);
   page* const now = current_page();
   set(gauges(ordinal).total, total);
@@ -221,8 +230,10 @@ void note_failure(failure const& what) noexcept {
 void drop_in_child() noexcept {
   page* const parents = state.active.exchange(nullptr);
   if (parents != nullptr) {
-    // Fresh memory at the old place, not a hole: whoever still holds a reference must not crash, nor reach the parent.
-    ::mmap(parents, sizeof(page), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE, -1, 0);
+    // Fresh memory at the old place, not a hole: whoever still holds a reference must not crash, nor reach
+    // the parent.
+    ::mmap(parents, sizeof(page), PROT_READ | PROT_WRITE,
+           MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE, -1, 0);
   }
   forget_own_shard();
   take_over_fallback(nullptr);

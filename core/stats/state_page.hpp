@@ -1,8 +1,9 @@
-// The state page of this process: where all counters live, so that a kill -9 loses none. Opened by the shim at the first
-// CUDA call, dropped in a forked child, closed at exit; resources and router register and count through it.
-// Every function may be called from any thread and before any page exists (counts then go to a static shard and are
-// taken over at open). Never on a hot path, except local() and add() of counters.hpp. No CUDA call here, no signals.
-// Where no file can be had (read-only, full disk, quota, limits) plain memory takes its place, with one warning.
+// The state page of this process: where all counters live, so that a kill -9 loses none. Opened by the shim
+// at the first CUDA call, dropped in a forked child, closed at exit; resources and router register and count
+// through it. Every function may be called from any thread and before any page exists (counts then go to a
+// static shard and are taken over at open). Never on a hot path, except local() and add() of counters.hpp. No
+// CUDA call here, no signals. Where no file can be had (read-only, full disk, quota, limits) plain memory
+// takes its place, with one warning.
 #pragma once
 
 #include <cstdint>
@@ -15,13 +16,13 @@ namespace gpumem::stats {
 
 struct hook_description {
   std::string_view symbol;
-  std::string_view route;                          // device | managed | host | free | observed
+  std::string_view route;  // device | managed | host | free | observed
 };
 
 struct open_options {
-  std::span<hook_description const> hooks;         // in the order of shim/symbols.def: the index is the hook number
+  std::span<hook_description const> hooks;  // in the order of shim/symbols.def: the index is the hook number
   std::string_view tool_version;
-  std::string_view run_id;                         // GPUMEM_RUN_ID, empty outside `gpumem run`
+  std::string_view run_id;  // GPUMEM_RUN_ID, empty outside `gpumem run`
 };
 
 // Opens the page, once; later calls do nothing. False when it had to be plain memory.
@@ -36,13 +37,15 @@ std::uint64_t elapsed_ns() noexcept;
 void describe_driver(int version, std::string_view cudart) noexcept;
 void describe_config(std::string_view path, std::string_view text, unsigned warnings) noexcept;
 
-// A node of a chain instance; returns its index in shard::nodes. The same node again gives the same index, so a chain
-// rebuilt after a device reset goes on counting where it stopped. Register top first: the order is the report's.
+// A node of a chain instance; returns its index in shard::nodes. The same node again gives the same index, so
+// a chain rebuilt after a device reset goes on counting where it stopped. Register top first: the order is
+// the report's.
 std::size_t register_node(std::string_view name, std::string_view type, unsigned depth, int device,
                           std::string_view route, std::string_view options) noexcept;
 
 // Returns the slot of device `ordinal` in shard::devices and the gauges.
-std::size_t register_device(int ordinal, std::string_view name, std::string_view uuid, std::uint64_t total) noexcept;
+std::size_t register_device(int ordinal, std::string_view name, std::string_view uuid,
+                            std::uint64_t total) noexcept;
 inline std::size_t device_slot(int ordinal) noexcept {
   return ordinal < 0 || static_cast<std::size_t>(ordinal) >= max_devices ? max_devices - 1
                                                                          : static_cast<std::size_t>(ordinal);
@@ -56,8 +59,8 @@ inline void gauge_subtract(std::uint64_t& gauge, std::uint64_t amount) noexcept 
   std::atomic_ref<std::uint64_t>(gauge).fetch_sub(amount, std::memory_order_relaxed);
 }
 
-// Call after `reserved` changed and at other slow moments: adds up the shards, keeps highest_requested and the ledger of
-// the peak, and puts a sample on the timeline.
+// Call after `reserved` changed and at other slow moments: adds up the shards, keeps highest_requested and
+// the ledger of the peak, and puts a sample on the timeline.
 void sample_device(int device) noexcept;
 
 struct failure {
@@ -66,10 +69,10 @@ struct failure {
   std::uint64_t in_use = 0;
   std::uint64_t cached = 0;
   std::uint64_t largest_free = 0;
-  int code = 0;                                    // CUresult
+  int code = 0;  // CUresult
   std::uint16_t hook = 0;
   int device = 0;
-  std::string_view reason;                         // value, limit, remedy; at most 159 characters are kept
+  std::string_view reason;  // value, limit, remedy; at most 159 characters are kept
 };
 void note_failure(failure const& what) noexcept;
 

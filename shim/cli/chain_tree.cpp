@@ -15,9 +15,12 @@ constexpr int any_device = -1;
 
 std::string size_text(config::size_value const& size) {
   switch (size.kind) {
-    case config::size_value::unit::percent_of_free: return fmt::format("{:g} % of free", size.percent);
-    case config::size_value::unit::percent_of_total: return fmt::format("{:g} % of total", size.percent);
-    case config::size_value::unit::bytes: break;
+    case config::size_value::unit::percent_of_free:
+      return fmt::format("{:g} % of free", size.percent);
+    case config::size_value::unit::percent_of_total:
+      return fmt::format("{:g} % of total", size.percent);
+    case config::size_value::unit::bytes:
+      break;
   }
   return std::string(base::print_exact_bytes(size.bytes).view());
 }
@@ -27,11 +30,16 @@ std::string option_text(config::option const& value) {
   return std::visit(
       [](auto const& held) -> std::string {
         using type = std::decay_t<decltype(held)>;
-        if constexpr (std::is_same_v<type, bool>) return held ? "true" : "false";
-        else if constexpr (std::is_same_v<type, std::int64_t>) return std::to_string(held);
-        else if constexpr (std::is_same_v<type, std::string>) return held;
-        else if constexpr (std::is_same_v<type, config::size_value>) return size_text(held);
-        else return {};
+        if constexpr (std::is_same_v<type, bool>)
+          return held ? "true" : "false";
+        else if constexpr (std::is_same_v<type, std::int64_t>)
+          return std::to_string(held);
+        else if constexpr (std::is_same_v<type, std::string>)
+          return held;
+        else if constexpr (std::is_same_v<type, config::size_value>)
+          return size_text(held);
+        else
+          return {};
       },
       value);
 }
@@ -52,7 +60,7 @@ void add_resource(std::string& text, config::plan const& plan, std::string const
     separator = ", ";
   }
   text += '\n';
-  if (!above.insert(name).second) return;          // a cycle: told as an error, drawn once
+  if (!above.insert(name).second) return;  // a cycle: told as an error, drawn once
   for (auto const& [key, value] : resource->options) {
     auto const* const bins = std::get_if<std::vector<config::bin>>(&value);
     for (std::size_t i = 0; bins != nullptr && i < bins->size(); ++i) {
@@ -68,7 +76,8 @@ void add_resource(std::string& text, config::plan const& plan, std::string const
   above.erase(name);
 }
 
-void add_route(std::string& text, config::plan const& plan, char const* label, config::route_plan const& route, int device) {
+void add_route(std::string& text, config::plan const& plan, char const* label,
+               config::route_plan const& route, int device) {
   std::string const first = fmt::format("{:<10}", label);
   if (route.passthrough) {
     text += first + "passthrough: the driver serves it, gpumem counts\n";

@@ -6,7 +6,7 @@
 namespace gpumem::cli {
 
 struct check_options {
-  std::string file;                                // empty: what the environment says
+  std::string file;  // empty: what the environment says
   bool strict = false;
 };
 

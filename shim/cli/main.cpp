@@ -1,7 +1,7 @@
 // The program `gpumem`: the table of verbs, their flags and help. The work is in the verbs' own files.
-#include <CLI/CLI.hpp>
 #include <unistd.h>
 
+#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <string>
 #include <vector>
@@ -20,7 +20,9 @@ using namespace gpumem;
 constexpr char const* about =
     "RAPIDS RMM's memory resources for unmodified CUDA programs, with an honest report at exit.";
 
-void say(std::string const& text) { base::write_all(STDERR_FILENO, text); }
+void say(std::string const& text) {
+  base::write_all(STDERR_FILENO, text);
+}
 
 // What follows the flags of `run` belongs to the program, whatever it looks like.
 std::vector<std::string> take_command(std::vector<std::string>& arguments) {
@@ -32,7 +34,8 @@ std::vector<std::string> take_command(std::vector<std::string>& arguments) {
   }
   at = std::min(at, arguments.size());
   bool const separated = at < arguments.size() && arguments[at] == "--";
-  std::vector<std::string> command(arguments.begin() + static_cast<long>(at + (separated ? 1 : 0)), arguments.end());
+  std::vector<std::string> command(arguments.begin() + static_cast<long>(at + (separated ? 1 : 0)),
+                                   arguments.end());
   arguments.resize(at);
   return command;
 }
@@ -49,7 +52,8 @@ int usage_error(CLI::App& app, std::vector<std::string> const& arguments, std::s
   std::string text = "gpumem: error: " + reason + "\n";
   for (auto const& word : arguments) {
     if (std::find(known.begin(), known.end(), word) != known.end() || word == verb->get_name()) continue;
-    std::string const hint = config::did_you_mean(word, std::vector<std::string_view>(known.begin(), known.end()));
+    std::string const hint =
+        config::did_you_mean(word, std::vector<std::string_view>(known.begin(), known.end()));
     if (!hint.empty()) text += "gpumem: \"" + word + "\": " + hint + "\n";
   }
   say(text + "gpumem" + (verb == &app ? "" : " " + verb->get_name()) + " --help shows what there is\n");
@@ -68,36 +72,46 @@ int main(int argc, char** argv) {
   CLI::App app(about, "gpumem");
   app.footer("Examples:\n  gpumem run -c chain.toml -- python3 train.py\n  gpumem report --last");
   bool version = false;
-  std::string program_in_help;                     // never filled: take_command has it
+  std::string program_in_help;  // never filled: take_command has it
   app.add_flag("--version", version, "Print the versions and where the library is");
 
   CLI::App* const run = app.add_subcommand("run", "Run a program under gpumem; report even if it is killed");
-  run->add_option("program", program_in_help, "The program and its arguments")->type_name("PROGRAM [ARGUMENTS...]");
-  run->add_option("-c,--config", run_with.config, "Configuration (default: GPUMEM_CONFIG, or the built-in one)")
+  run->add_option("program", program_in_help, "The program and its arguments")
+      ->type_name("PROGRAM [ARGUMENTS...]");
+  run->add_option("-c,--config", run_with.config,
+                  "Configuration (default: GPUMEM_CONFIG, or the built-in one)")
       ->type_name("FILE");
   run->add_flag("-q,--quiet", run_with.quiet, "No lines at start and end");
-  run->footer("Exit code: the program's own; 128 + n for a signal; 125 gpumem failed, 126 not executable, 127 not found\n"
-              "Examples:\n  gpumem run ./solver input.dat\n  gpumem run -c chain.toml -- python3 train.py --epochs 3");
+  run->footer(
+      "Exit code: the program's own; 128 + n for a signal; 125 gpumem failed, 126 not executable, 127 not "
+      "found\n"
+      "Examples:\n  gpumem run ./solver input.dat\n  gpumem run -c chain.toml -- python3 train.py --epochs "
+      "3");
 
   CLI::App* const check = app.add_subcommand("check", "Check a configuration and show what it resolves to");
   check->add_option("file", check_with.file, "Configuration (default: GPUMEM_CONFIG, or the built-in one)")
       ->type_name("FILE");
   check->add_flag("--strict", check_with.strict, "Exit code 1 when there are warnings");
-  check->footer("Exit code: 0 good, 1 warnings under --strict, 2 errors\n"
-                "Examples:\n  gpumem check chain.toml\n  gpumem check --strict chain.toml");
+  check->footer(
+      "Exit code: 0 good, 1 warnings under --strict, 2 errors\n"
+      "Examples:\n  gpumem check chain.toml\n  gpumem check --strict chain.toml");
 
   CLI::App* const report = app.add_subcommand("report", "Show the report of a live or ended process");
   report->add_option("file", report_with.files, "State pages or JSON reports")->type_name("FILE");
   report->add_option("--pid", report_with.pid, "Of the process with this pid, live or ended")->type_name("N");
-  report->add_flag("--last", report_with.last, "Of the process that ended last without its own report (default)");
+  report->add_flag("--last", report_with.last,
+                   "Of the process that ended last without its own report (default)");
   report->add_flag("--list", report_with.list, "List all state pages");
   bool text = false;
   report->add_flag("--text", text, "As text (default)");
   report->add_flag("--json", report_with.json, "As JSON");
-  auto* const explain = report->add_option("--explain", report_with.term, "Explain a term of the report, or all")
-                            ->expected(0, 1)->type_name("[TERM]");
-  report->footer("Exit code: 0 good, 2 unreadable or nothing there\n"
-                 "Examples:\n  gpumem report --last\n  gpumem report --explain pending");
+  auto* const explain =
+      report->add_option("--explain", report_with.term, "Explain a term of the report, or all")
+          ->expected(0, 1)
+          ->type_name("[TERM]");
+  report->footer(
+      "Exit code: 0 good, 2 unreadable or nothing there\n"
+      "Examples:\n  gpumem report --last\n  gpumem report --explain pending");
   for (CLI::App* verb : {run, check, report}) verb->get_formatter()->column_width(26);
 
   std::vector<std::string> reversed(arguments.rbegin(), arguments.rend());
@@ -112,7 +126,8 @@ int main(int argc, char** argv) {
 
   if (version) {
     cli::library const found = cli::find_library();
-    base::write_all(STDOUT_FILENO, "gpumem " GPUMEM_VERSION "\nlibrary " + (found.error.empty() ? found.path : found.error) + "\n");
+    base::write_all(STDOUT_FILENO, "gpumem " GPUMEM_VERSION "\nlibrary " +
+                                       (found.error.empty() ? found.path : found.error) + "\n");
     return 0;
   }
   if (*run) {

@@ -18,7 +18,8 @@ namespace {
 bool parse_name(char const* name, found_page& page) {
   unsigned long long ticks = 0;
   int end = 0;
-  if (std::sscanf(name, "%ld-%llu-%u%n", &page.pid, &ticks, &page.exec_no, &end) != 3 || name[end] != '\0') return false;
+  if (std::sscanf(name, "%ld-%llu-%u%n", &page.pid, &ticks, &page.exec_no, &end) != 3 || name[end] != '\0')
+    return false;
   page.start_ticks = ticks;
   return page.pid > 0;
 }
@@ -39,7 +40,7 @@ page_list find_pages() {
   }
   list.directory = directory;
   DIR* const folder = ::opendir(directory);
-  if (folder == nullptr) return list;              // nothing has ever been written: no error
+  if (folder == nullptr) return list;  // nothing has ever been written: no error
   char const* const reason = stats::check_directory(directory, false);
   if (reason != nullptr) list.error = list.directory + ": " + reason;
   while (dirent const* const entry = reason == nullptr ? ::readdir(folder) : nullptr) {
@@ -61,7 +62,8 @@ unsigned remove_stale(page_list const& list) {
     struct stat there {};
     if (::lstat(page.path.c_str(), &there) != 0 || !S_ISREG(there.st_mode)) continue;
     auto const age = ::time(nullptr) - there.st_mtime;
-    if (age > static_cast<time_t>(days_kept * 24 * 3600) && !page.process_lives() && ::unlink(page.path.c_str()) == 0) {
+    if (age > static_cast<time_t>(days_kept * 24 * 3600) && !page.process_lives() &&
+        ::unlink(page.path.c_str()) == 0) {
       ++removed;
     }
   }

@@ -20,9 +20,9 @@ struct found_page {
 };
 
 struct page_list {
-  std::vector<found_page> pages;                   // by pid, then number of the image
+  std::vector<found_page> pages;  // by pid, then number of the image
   std::string directory;
-  std::string error;                               // why the folder cannot be used; empty: good, maybe empty
+  std::string error;  // why the folder cannot be used; empty: good, maybe empty
 };
 
 page_list find_pages();

@@ -34,7 +34,8 @@ library find_library() {
     result.error.clear();
     // ld.so splits LD_PRELOAD at both, and knows no way to quote them.
     if (result.path.find_first_of(" :") != std::string::npos) {
-      result.error = "\"" + result.path + "\" has a blank or colon in its path, which LD_PRELOAD cannot hold: move it";
+      result.error =
+          "\"" + result.path + "\" has a blank or colon in its path, which LD_PRELOAD cannot hold: move it";
     }
     return result;
   }
@@ -46,7 +47,8 @@ std::vector<std::string> environment_of(char const* const* from, run_settings co
   std::vector<std::string> result;
   std::string preload = "LD_PRELOAD=" + settings.library;
   auto const replaced = [&settings](std::string_view item) {
-    return (!settings.config.empty() && item.starts_with("GPUMEM_CONFIG=")) || item.starts_with("GPUMEM_RUN_ID=") ||
+    return (!settings.config.empty() && item.starts_with("GPUMEM_CONFIG=")) ||
+           item.starts_with("GPUMEM_RUN_ID=") ||
            (!settings.state_directory.empty() && item.starts_with("GPUMEM_STATE_DIR="));
   };
   for (; *from != nullptr; ++from) {

@@ -9,18 +9,19 @@ namespace gpumem::cli {
 
 struct library {
   std::string path;
-  std::string error;                               // where it was looked for; empty: found
+  std::string error;  // where it was looked for; empty: found
 };
 library find_library();
 
 struct run_settings {
   std::string library;
-  std::string config;                              // absolute path; empty: what GPUMEM_CONFIG says
+  std::string config;  // absolute path; empty: what GPUMEM_CONFIG says
   std::string run_id;
-  std::string state_directory;                     // empty: left as it is
+  std::string state_directory;  // empty: left as it is
 };
 
-// `from` with LD_PRELOAD beginning with the library (an existing list is kept after it) and the GPUMEM_ variables.
+// `from` with LD_PRELOAD beginning with the library (an existing list is kept after it) and the GPUMEM_
+// variables.
 std::vector<std::string> environment_of(char const* const* from, run_settings const& settings);
 
 }  // namespace gpumem::cli

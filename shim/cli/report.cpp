@@ -27,7 +27,9 @@ int fail(std::string const& reason) {
   return 2;
 }
 
-void print(std::string const& text) { base::write_all(STDOUT_FILENO, text); }
+void print(std::string const& text) {
+  base::write_all(STDOUT_FILENO, text);
+}
 
 void show(report::document const& content, report_options const& options) {
   if (options.json) {
@@ -86,9 +88,11 @@ int list_pages(page_list const& list) {
     auto const seconds = static_cast<time_t>(taken.value.opened_wall_ns / 1'000'000'000u);
     tm local{};
     char when[32] = "?";
-    if (::localtime_r(&seconds, &local) != nullptr) ::strftime(when, sizeof when, "%Y-%m-%d %H:%M:%S", &local);
-    text += fmt::format("{:>8}  {:<19}  {:<9}  {}\n", page.pid, when, state_of(page, taken.value),
-                        report::printable(taken.value.argv.empty() ? taken.value.exe : taken.value.argv.front()));
+    if (::localtime_r(&seconds, &local) != nullptr)
+      ::strftime(when, sizeof when, "%Y-%m-%d %H:%M:%S", &local);
+    text +=
+        fmt::format("{:>8}  {:<19}  {:<9}  {}\n", page.pid, when, state_of(page, taken.value),
+                    report::printable(taken.value.argv.empty() ? taken.value.exe : taken.value.argv.front()));
   }
   print(list.pages.empty() ? "no state pages in " + list.directory + "\n" : text);
   return 0;
@@ -130,7 +134,8 @@ int explain(std::string const& term) {
   std::vector<std::string_view> names;
   for (auto const& entry : report::glossary) {
     names.push_back(entry.name);
-    if (term.empty() || ::strncasecmp(term.c_str(), entry.name.data(), std::max(term.size(), entry.name.size())) == 0) {
+    if (term.empty() ||
+        ::strncasecmp(term.c_str(), entry.name.data(), std::max(term.size(), entry.name.size())) == 0) {
       add_wrapped(text, entry.name, entry.meaning);
     }
   }
@@ -159,11 +164,12 @@ int report(report_options const& options) {
   auto const chosen = choose(list, options.pid);
   if (chosen) return show_page(*chosen, options);
   if (options.pid != 0) {
-    return fail(fmt::format("no state page of process {} in {}; gpumem report --list shows what there is", options.pid,
-                            list.directory));
+    return fail(fmt::format("no state page of process {} in {}; gpumem report --list shows what there is",
+                            options.pid, list.directory));
   }
-  return fail(fmt::format("no state page of an ended process in {}; one that ended by itself wrote its own report",
-                          list.directory));
+  return fail(
+      fmt::format("no state page of an ended process in {}; one that ended by itself wrote its own report",
+                  list.directory));
 }
 
 }  // namespace gpumem::cli

@@ -1,5 +1,5 @@
-// `gpumem report`: shows a report from a state page of a live or ended process, or from a JSON report; lists the pages;
-// explains the terms.
+// `gpumem report`: shows a report from a state page of a live or ended process, or from a JSON report; lists
+// the pages; explains the terms.
 #pragma once
 
 #include <string>

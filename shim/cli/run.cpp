@@ -1,5 +1,6 @@
-// See run.hpp. A process that ends by exit writes its own report and removes its page; what is left in the state folder
-// under this run's id belongs to processes that were killed, crashed, or replaced themselves by exec.
+// See run.hpp. A process that ends by exit writes its own report and removes its page; what is left in the
+// state folder under this run's id belongs to processes that were killed, crashed, or replaced themselves by
+// exec.
 #include "shim/cli/run.hpp"
 
 #include <fmt/format.h>
@@ -23,7 +24,9 @@
 namespace gpumem::cli {
 namespace {
 
-void say(std::string const& line) { base::write_all(STDERR_FILENO, line); }
+void say(std::string const& line) {
+  base::write_all(STDERR_FILENO, line);
+}
 
 int fail(std::string const& reason) {
   say("gpumem: error: " + reason + "\n");
@@ -43,7 +46,9 @@ std::string usable_state_directory() {
   return path;
 }
 
-int exit_code_of(int status) { return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status); }
+int exit_code_of(int status) {
+  return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+}
 
 std::string ending_of(int status) {
   if (!WIFSIGNALED(status)) return fmt::format("exited with {}", WEXITSTATUS(status));
@@ -53,7 +58,7 @@ std::string ending_of(int status) {
 
 stats::end_record end_of(child_result const& child, stats::snapshot const& content) {
   stats::end_record end;
-  if (content.pid != child.pid) return end;        // a descendant: nobody here saw how it ended
+  if (content.pid != child.pid) return end;  // a descendant: nobody here saw how it ended
   end.duration_ns = base::now_ns() - content.opened_mono_ns;
   end.kind = WIFSIGNALED(child.status) ? stats::end_kind::signal : stats::end_kind::exit;
   end.signal = WIFSIGNALED(child.status) ? WTERMSIG(child.status) : 0;
@@ -85,9 +90,10 @@ void report_what_is_left(child_result const& child, std::string const& run_id, c
 int run(run_options const& options) {
   library const found = find_library();
   if (!found.error.empty()) return fail(found.error);
-  run_settings settings{found.path, {}, fmt::format("{}-{:x}", ::getpid(), base::now_ns()), usable_state_directory()};
+  run_settings settings{
+      found.path, {}, fmt::format("{}-{:x}", ::getpid(), base::now_ns()), usable_state_directory()};
   if (!options.config.empty()) {
-    char* const real = ::realpath(options.config.c_str(), nullptr);   // the program may change its folder
+    char* const real = ::realpath(options.config.c_str(), nullptr);  // the program may change its folder
     settings.config = real == nullptr ? options.config : real;
     std::free(real);
   }

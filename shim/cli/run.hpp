@@ -1,4 +1,5 @@
-// `gpumem run`: starts a program under the library, and is the reporter of last resort for it and its descendants.
+// `gpumem run`: starts a program under the library, and is the reporter of last resort for it and its
+// descendants.
 #pragma once
 
 #include <string>

@@ -51,12 +51,13 @@ int wait_and_hand_on(pid_t child, sigset_t const& waited_for) {
 
 }  // namespace
 
-child_result run_and_wait(std::vector<std::string> const& command, std::vector<std::string> const& environment) {
+child_result run_and_wait(std::vector<std::string> const& command,
+                          std::vector<std::string> const& environment) {
   child_result result;
   std::vector<char*> const words = pointers_to(command), variables = pointers_to(environment);
   signal_state before;
   struct sigaction plain {};
-  plain.sa_handler = SIG_DFL;                      // if it came ignored, waitpid would find no child
+  plain.sa_handler = SIG_DFL;  // if it came ignored, waitpid would find no child
   ::sigaction(SIGCHLD, &plain, &before.child_ended);
   sigset_t waited_for;
   ::sigemptyset(&waited_for);

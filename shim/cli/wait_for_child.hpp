@@ -1,5 +1,5 @@
-// Starts a program and waits for its end, handing on the signals that this process gets, so that whoever signals
-// `gpumem run` reaches the program. One thread; call once in a process.
+// Starts a program and waits for its end, handing on the signals that this process gets, so that whoever
+// signals `gpumem run` reaches the program. One thread; call once in a process.
 #pragma once
 
 #include <string>
@@ -9,10 +9,11 @@ namespace gpumem::cli {
 
 struct child_result {
   int pid = -1;
-  int exec_error = 0;                              // errno of a program that could not be started
-  int status = 0;                                  // as waitpid gives it
+  int exec_error = 0;  // errno of a program that could not be started
+  int status = 0;      // as waitpid gives it
 };
 
-child_result run_and_wait(std::vector<std::string> const& command, std::vector<std::string> const& environment);
+child_result run_and_wait(std::vector<std::string> const& command,
+                          std::vector<std::string> const& environment);
 
 }  // namespace gpumem::cli

@@ -1,5 +1,5 @@
-// The reports of the sample snapshots, text and JSON, as files; and what must hold for each of them: width, printable
-// characters, rows that add up, JSON without duplicate keys, and the same text again from the JSON.
+// The reports of the sample snapshots, text and JSON, as files; and what must hold for each of them: width,
+// printable characters, rows that add up, JSON without duplicate keys, and the same text again from the JSON.
 #include <gtest/gtest.h>
 
 #include <cstdlib>
@@ -37,8 +37,12 @@ class golden_report : public testing::TestWithParam<sample> {
   }
 };
 
-TEST_P(golden_report, text) { expect_same(GetParam().name + ".txt", text_); }
-TEST_P(golden_report, json) { expect_same(GetParam().name + ".json", json_); }
+TEST_P(golden_report, text) {
+  expect_same(GetParam().name + ".txt", text_);
+}
+TEST_P(golden_report, json) {
+  expect_same(GetParam().name + ".json", json_);
+}
 
 TEST_P(golden_report, text_is_narrow_and_printable) {
   std::istringstream lines(text_);
@@ -81,7 +85,8 @@ TEST_P(golden_report, the_json_gives_the_same_text) {
 // "  + rounding    0.01 GiB    1.02 GiB": the printed figures themselves must add up, to the last digit.
 TEST_P(golden_report, printed_ledgers_add_up) {
   std::istringstream lines(text_);
-  std::regex const row("^  ([ +=]) [a-z].{34,36}? +(-|[0-9,]+(?:\\.[0-9]+)?) ?([GMK]i)?B?(?: +(-|[0-9,]+(?:\\.[0-9]+)?))?.*");
+  std::regex const row(
+      "^  ([ +=]) [a-z].{34,36}? +(-|[0-9,]+(?:\\.[0-9]+)?) ?([GMK]i)?B?(?: +(-|[0-9,]+(?:\\.[0-9]+)?))?.*");
   auto const value = [](std::string text) {
     text.erase(std::remove(text.begin(), text.end(), ','), text.end());
     text.erase(std::remove(text.begin(), text.end(), '.'), text.end());
@@ -115,16 +120,18 @@ TEST_P(golden_report, printed_ledgers_add_up) {
 TEST(golden_report_rules, each_ledger_word_is_explained) {
   std::set<std::string_view> terms;
   for (auto const& entry : glossary) EXPECT_TRUE(terms.insert(entry.name).second) << entry.name;
-  for (char const* word : {"requested", "rounding", "pending", "cached", "reserved", "unseen", "in use", "free", "seen",
-                           "fragmentation", "peak", "attempts", "still allocated", "hits", "upstream", "out of memory"}) {
+  for (char const* word :
+       {"requested", "rounding", "pending", "cached", "reserved", "unseen", "in use", "free", "seen",
+        "fragmentation", "peak", "attempts", "still allocated", "hits", "upstream", "out of memory"}) {
     EXPECT_TRUE(terms.contains(word)) << word;
   }
 }
 
 TEST(golden_report_rules, a_senseless_document_is_rendered_without_a_crash) {
-  for (char const* text : {"{}", "[]", "null", R"({"devices": 7, "timeline": [{"t": 1}], "process": {"argv": {}}})",
-                           R"({"devices": [1, {"at_exit": []}], "intercept": {"hooks": [null, 3]}, "chains": [{"nodes": [1]}]})",
-                           R"({"timeline": [{"t": [1, "x", -3], "requested": {}}], "sizes": [1], "failures": [{}],
+  for (char const* text :
+       {"{}", "[]", "null", R"({"devices": 7, "timeline": [{"t": 1}], "process": {"argv": {}}})",
+        R"({"devices": [1, {"at_exit": []}], "intercept": {"hooks": [null, 3]}, "chains": [{"nodes": [1]}]})",
+        R"({"timeline": [{"t": [1, "x", -3], "requested": {}}], "sizes": [1], "failures": [{}],
                                "findings": [1], "end": {"kind": 3, "signal": 99999999999}})"}) {
     EXPECT_FALSE(render_text(document::parse(text), {true, true, {}}).empty()) << text;
   }

@@ -40,13 +40,15 @@ stats::device_totals device(int ordinal, std::uint64_t scale) {
   counters.allocated_blocks = 1'204'919 * scale, counters.freed_blocks = 1'204'882 * scale;
   counters.allocated_requested = 9800 * gib * scale, counters.freed_requested = 9799 * gib * scale;
   counters.allocated_handed = 9960 * gib * scale + 12 * mib, counters.freed_handed = 9959 * gib * scale;
-  counters.rung_cached = 1'100'000, counters.rung_same_stream = 104'000, counters.rung_carved = 876, counters.rung_grown = 43;
+  counters.rung_cached = 1'100'000, counters.rung_same_stream = 104'000, counters.rung_carved = 876,
+  counters.rung_grown = 43;
   counters.cross_stream_frees = 18'204, counters.epochs_closed = 9'000;
   auto& gauges = made.gauges;
   gauges.reserved = 67 * gib, gauges.segments = 43, gauges.pending = 300 * mib;
   gauges.total = 80 * gib - 900 * mib, gauges.used = 69 * gib + 700 * mib, gauges.used_at_ns = 700 * second;
   gauges.peak_at_ns = 251 * second + 902'000'000, gauges.peak_reserved = 67 * gib;
-  gauges.peak_requested = 61 * gib + 245 * mib, gauges.peak_handed = 62 * gib + 266 * mib, gauges.peak_pending = 317 * mib;
+  gauges.peak_requested = 61 * gib + 245 * mib, gauges.peak_handed = 62 * gib + 266 * mib,
+  gauges.peak_pending = 317 * mib;
   gauges.peak_used = 69 * gib + 700 * mib, gauges.highest_requested = 61 * gib + 300 * mib;
   made.timeline_period_ns = 2'560'000'000;
   for (std::uint64_t i = 0; i < 200; ++i) {
@@ -71,16 +73,28 @@ void add_hooks(stats::snapshot& to) {
 }
 
 void add_chain(stats::snapshot& to, int ordinal) {
-  to.nodes.push_back({"binning", "binning", "device", "", 0, ordinal, {1'204'919, 0, 192'659, 0, 9960 * gib, 9959 * gib}});
-  to.nodes.push_back({"1 KiB", "fixed_size", "device", "block_size 1 KiB", 1, ordinal,
+  to.nodes.push_back(
+      {"binning", "binning", "device", "", 0, ordinal, {1'204'919, 0, 192'659, 0, 9960 * gib, 9959 * gib}});
+  to.nodes.push_back({"1 KiB",
+                      "fixed_size",
+                      "device",
+                      "block_size 1 KiB",
+                      1,
+                      ordinal,
                       {402'118, 402'087, 31, 0, 384 * mib, 384 * mib}});
-  to.nodes.push_back({"pool", "pool", "device", "initial_pool_size 1 GiB, maximum_pool_size 70 GiB", 0, ordinal,
+  to.nodes.push_back({"pool",
+                      "pool",
+                      "device",
+                      "initial_pool_size 1 GiB, maximum_pool_size 70 GiB",
+                      0,
+                      ordinal,
                       {192'659, 192'616, 43, 0, 9000 * gib, 8999 * gib}});
   to.nodes.push_back({"cuda", "cuda", "device", "", 0, ordinal, {43, 0, 0, 0, 67 * gib, 0}});
 }
 
 sample clean() {
-  sample made{"clean", process({"/usr/bin/python3", "train.py", "--epochs", "3"}), {}, "gpumem.python3.48211.json"};
+  sample made{
+      "clean", process({"/usr/bin/python3", "train.py", "--epochs", "3"}), {}, "gpumem.python3.48211.json"};
   end_by_exit(made.content, 0, 761 * second + 308'000'000);
   add_hooks(made.content);
   made.content.devices.push_back(device(0, 1));
@@ -149,6 +163,8 @@ sample empty() {
 
 }  // namespace
 
-std::vector<sample> sample_snapshots() { return {clean(), killed(), out_of_memory(), two_devices(), empty()}; }
+std::vector<sample> sample_snapshots() {
+  return {clean(), killed(), out_of_memory(), two_devices(), empty()};
+}
 
 }  // namespace gpumem::report

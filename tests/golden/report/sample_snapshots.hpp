@@ -10,10 +10,10 @@
 namespace gpumem::report {
 
 struct sample {
-  std::string name;                                // of the golden files
+  std::string name;  // of the golden files
   stats::snapshot content;
   document_options options;
-  std::string json_path;                           // as the text names it
+  std::string json_path;  // as the text names it
 };
 
 std::vector<sample> sample_snapshots();

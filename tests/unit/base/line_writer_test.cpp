@@ -27,7 +27,8 @@ struct pipe_pair {
     ends[1] = -1;
     std::string all;
     char part[4096];
-    for (ssize_t got; (got = ::read(ends[0], part, sizeof part)) > 0;) all.append(part, static_cast<std::size_t>(got));
+    for (ssize_t got; (got = ::read(ends[0], part, sizeof part)) > 0;)
+      all.append(part, static_cast<std::size_t>(got));
     return all;
   }
 };
@@ -45,7 +46,7 @@ TEST(line_writer, prints_text_and_numbers) {
 TEST(line_writer, a_full_non_blocking_pipe_gets_everything) {
   pipe_pair pipe;
   ::fcntl(pipe.ends[1], F_SETFL, O_NONBLOCK);
-  std::string const text(300'000, 'x');            // beyond any pipe buffer: short writes and EAGAIN are certain
+  std::string const text(300'000, 'x');  // beyond any pipe buffer: short writes and EAGAIN are certain
   std::string got;
   std::thread reader([&] {
     char part[1000];
@@ -84,7 +85,7 @@ TEST(line_writer, a_file_size_limit_raises_no_signal) {
   EXPECT_EXIT(
       {
         ::signal(SIGXFSZ, SIG_DFL);
-        rlimit none{};                             // both limits 0
+        rlimit none{};  // both limits 0
         char name[] = "/tmp/gpumem_line_writer_XXXXXX";
         int const descriptor = ::mkstemp(name);
         ::unlink(name);
@@ -94,7 +95,9 @@ TEST(line_writer, a_file_size_limit_raises_no_signal) {
       testing::ExitedWithCode(3), "");
 }
 
-TEST(line_writer, a_bad_descriptor_is_told) { EXPECT_FALSE(write_all(-1, "x")); }
+TEST(line_writer, a_bad_descriptor_is_told) {
+  EXPECT_FALSE(write_all(-1, "x"));
+}
 
 }  // namespace
 }  // namespace gpumem::base

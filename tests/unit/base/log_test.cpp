@@ -20,7 +20,7 @@ TEST(log, lines_carry_prefix_and_level) {
   ASSERT_EQ(::pipe(ends), 0);
   start_log(ends[1], log_level::info);
   log_line(log_level::debug, "not printed");
-  log_line(log_level::info, "started {} %s");      // taken as it is, never as a format
+  log_line(log_level::info, "started {} %s");  // taken as it is, never as a format
   log_line(log_level::warn, "limit 2 GiB");
   log_line(log_level::error, "gone");
   EXPECT_EQ(read_back(ends[0]), "gpumem: started {} %s\ngpumem: warning: limit 2 GiB\ngpumem: error: gone\n");

@@ -1,4 +1,5 @@
-// gpumem run, check and report as a user sees them: exit codes, what is printed, and what a killed program leaves.
+// gpumem run, check and report as a user sees them: exit codes, what is printed, and what a killed program
+// leaves.
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/wait.h>
@@ -14,7 +15,7 @@ namespace {
 
 struct outcome {
   int code = -1;
-  std::string text;                                // stdout and stderr
+  std::string text;  // stdout and stderr
 };
 
 class cli : public testing::Test {
@@ -31,7 +32,9 @@ class cli : public testing::Test {
     outcome result;
     FILE* const pipe = ::popen(("exec 2>&1; " + command).c_str(), "r");
     char part[4096];
-    while (std::size_t const got = std::fread(part, 1, sizeof part, pipe)) result.text.append(part, got);
+    while (std::size_t const got = std::fread(part, 1, sizeof part, pipe)) {
+      result.text.append(part, got);
+    }
     int const status = ::pclose(pipe);
     result.code = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
     return result;
@@ -52,7 +55,8 @@ class cli : public testing::Test {
   std::string folder_ = "/tmp/gpumem_cli_XXXXXX";
 };
 
-// --- run -------------------------------------------------------------------------------------------------------------
+// --- run
+// -------------------------------------------------------------------------------------------------------------
 
 TEST_F(cli, run_gives_the_programs_own_exit_code) {
   EXPECT_EQ(gpumem("run -q -- sh -c 'exit 7'").code, 7);
@@ -75,7 +79,8 @@ TEST_F(cli, run_is_silent_when_quiet_and_passes_arguments_untouched) {
 }
 
 TEST_F(cli, run_preloads_first_in_an_existing_list) {
-  outcome const shown = shell("LD_PRELOAD=libm.so.6 " GPUMEM_BIN "/gpumem run -q printenv LD_PRELOAD GPUMEM_RUN_ID");
+  outcome const shown =
+      shell("LD_PRELOAD=libm.so.6 " GPUMEM_BIN "/gpumem run -q printenv LD_PRELOAD GPUMEM_RUN_ID");
   EXPECT_TRUE(shown.text.starts_with(GPUMEM_BIN "/libgpumem.so:libm.so.6\n")) << shown.text;
 }
 
@@ -106,7 +111,8 @@ TEST_F(cli, run_reports_for_a_killed_descendant) {
 }
 
 TEST_F(cli, run_hands_signals_on) {
-  outcome const result = shell(GPUMEM_BIN "/gpumem run -q -- sh -c 'trap \"echo got it; exit 5\" USR1; "
+  outcome const result = shell(GPUMEM_BIN
+                               "/gpumem run -q -- sh -c 'trap \"echo got it; exit 5\" USR1; "
                                "kill -USR1 $PPID; while :; do sleep 0.05; done'");
   EXPECT_EQ(result.code, 5);
   EXPECT_EQ(result.text, "got it\n");
@@ -120,7 +126,8 @@ TEST_F(cli, run_starts_nothing_with_a_bad_configuration) {
   EXPECT_FALSE(std::filesystem::exists(folder_ + "/started"));
 }
 
-// --- report ----------------------------------------------------------------------------------------------------------
+// --- report
+// ----------------------------------------------------------------------------------------------------------
 
 TEST_F(cli, report_finds_what_a_plain_preload_left) {
   shell("LD_PRELOAD=" GPUMEM_BIN "/libgpumem.so COUNTING_PRELOAD=1 sh -c 'kill -9 $$'");
@@ -183,11 +190,13 @@ TEST_F(cli, explain_knows_the_terms_and_near_ones) {
   EXPECT_TRUE(has(near, "did you mean \"pending\"?")) << near.text;
 }
 
-// --- check, help -----------------------------------------------------------------------------------------------------
+// --- check, help
+// -----------------------------------------------------------------------------------------------------
 
 TEST_F(cli, check_shows_the_tree_or_all_errors) {
-  std::string const good = write("good.toml", "version = 1\n[route]\ndevice = [\"pool\", \"cuda\"]\n"
-                                              "[resource.pool]\ninitial_pool_size = \"1 GiB\"\n");
+  std::string const good = write("good.toml",
+                                 "version = 1\n[route]\ndevice = [\"pool\", \"cuda\"]\n"
+                                 "[resource.pool]\ninitial_pool_size = \"1 GiB\"\n");
   outcome const tree = gpumem("check " + good);
   EXPECT_EQ(tree.code, 0);
   EXPECT_TRUE(has(tree, "initial_pool_size = 1 GiB")) << tree.text;
@@ -195,7 +204,8 @@ TEST_F(cli, check_shows_the_tree_or_all_errors) {
   EXPECT_EQ(gpumem("check").code, 0);
   std::string const bad = write("bad.toml", "version = 1\n[route]\ndevice = [\"pol\", \"cuda\"]\n");
   EXPECT_EQ(gpumem("check " + bad).code, 2);
-  std::string const unused = write("unused.toml", "version = 1\n[route]\ndevice = [\"cuda\"]\n[resource.pool]\n");
+  std::string const unused =
+      write("unused.toml", "version = 1\n[route]\ndevice = [\"cuda\"]\n[resource.pool]\n");
   EXPECT_EQ(gpumem("check " + unused).code, 0);
   EXPECT_EQ(gpumem("check --strict " + unused).code, 1);
 }
@@ -211,7 +221,8 @@ TEST_F(cli, help_fits_a_screen_and_ends_with_two_examples) {
 }
 
 TEST_F(cli, near_misses_are_named) {
-  EXPECT_TRUE(has(gpumem("report --lst"), "did you mean \"--last\"?") || has(gpumem("report --lst"), "\"--list\"?"));
+  EXPECT_TRUE(has(gpumem("report --lst"), "did you mean \"--last\"?") ||
+              has(gpumem("report --lst"), "\"--list\"?"));
   EXPECT_TRUE(has(gpumem("chekc x"), "did you mean \"check\"?"));
   EXPECT_TRUE(has(gpumem("run --quite true"), "did you mean \"--quiet\"?"));
   EXPECT_EQ(gpumem("chekc x").code, 2);

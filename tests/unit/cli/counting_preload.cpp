@@ -1,5 +1,5 @@
-// A stand-in for libgpumem.so: in a process that COUNTING_PRELOAD asks for, opens a state page at load, counts 1000
-// calls, and reports at a normal exit, as the real library does.
+// A stand-in for libgpumem.so: in a process that COUNTING_PRELOAD asks for, opens a state page at load,
+// counts 1000 calls, and reports at a normal exit, as the real library does.
 #include <cstdlib>
 #include <string_view>
 
@@ -10,11 +10,13 @@ namespace {
 
 using namespace gpumem;
 
-bool wanted() { return std::getenv("COUNTING_PRELOAD") != nullptr; }
+bool wanted() {
+  return std::getenv("COUNTING_PRELOAD") != nullptr;
+}
 
 [[gnu::constructor]] void load() {
   if (!wanted()) return;
-  ::unsetenv("COUNTING_PRELOAD");                  // this image of this process only
+  ::unsetenv("COUNTING_PRELOAD");  // this image of this process only
   char const* const run_id = std::getenv("GPUMEM_RUN_ID");
   stats::hook_description const hooks[] = {{"cuMemAlloc_v2", "device"}};
   stats::open_page({hooks, "0.1.0", run_id == nullptr ? "" : run_id});

@@ -13,7 +13,8 @@ bool contains(std::vector<std::string> const& list, char const* item) {
 }
 
 TEST(preload, environment) {
-  char const* const from[] = {"PATH=/bin", "LD_PRELOAD=a.so b.so", "GPUMEM_CONFIG=old", "GPUMEM_RUN_ID=outer", nullptr};
+  char const* const from[] = {"PATH=/bin", "LD_PRELOAD=a.so b.so", "GPUMEM_CONFIG=old", "GPUMEM_RUN_ID=outer",
+                              nullptr};
   auto const made = environment_of(from, {"/lib/libgpumem.so", "/etc/chain.toml", "7-1", "/run/x"});
   EXPECT_EQ(made.size(), 5u);
   EXPECT_TRUE(contains(made, "PATH=/bin"));

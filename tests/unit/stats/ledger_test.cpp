@@ -23,7 +23,8 @@ TEST(ledger, a_plain_case) {
   counters.allocated_requested = 1000, counters.allocated_handed = 1536;
   counters.freed_requested = 400, counters.freed_handed = 512;
   device_gauges gauges{};
-  gauges.reserved = 4096, gauges.pending = 300, gauges.used = 6000, gauges.observed = 1000, gauges.total = 10000;
+  gauges.reserved = 4096, gauges.pending = 300, gauges.used = 6000, gauges.observed = 1000,
+  gauges.total = 10000;
   ledger const rows = ledger_now(counters, gauges);
   EXPECT_EQ(rows.requested, 600u);
   EXPECT_EQ(rows.rounding, 424u);
@@ -49,12 +50,12 @@ TEST(ledger, random_counters) {
     device_counters counters{};
     device_gauges gauges{};
     // Magnitudes up to 2^40, so that frees often exceed allocations, as in a torn read.
-    for (auto* word = reinterpret_cast<std::uint64_t*>(&counters); word != reinterpret_cast<std::uint64_t*>(&counters + 1);
-         ++word) {
+    for (auto* word = reinterpret_cast<std::uint64_t*>(&counters);
+         word != reinterpret_cast<std::uint64_t*>(&counters + 1); ++word) {
       *word = random() >> (24 + random() % 40);
     }
-    for (auto* word = reinterpret_cast<std::uint64_t*>(&gauges); word != reinterpret_cast<std::uint64_t*>(&gauges + 1);
-         ++word) {
+    for (auto* word = reinterpret_cast<std::uint64_t*>(&gauges);
+         word != reinterpret_cast<std::uint64_t*>(&gauges + 1); ++word) {
       *word = random() % 3 == 0 ? 0 : random() >> (24 + random() % 40);
     }
     expect_adds_up(ledger_now(counters, gauges));

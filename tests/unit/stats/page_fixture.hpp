@@ -1,5 +1,6 @@
-// A state page of a child process, as tests need it: each test runs its body in a forked child, because a process opens
-// its page once. The child's exit code is the number of failed expectations, its messages come out on stderr.
+// A state page of a child process, as tests need it: each test runs its body in a forked child, because a
+// process opens its page once. The child's exit code is the number of failed expectations, its messages come
+// out on stderr.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -20,8 +21,10 @@ namespace gpumem::stats {
 
 class page_fixture : public testing::Test {
  public:
-  static constexpr std::array<hook_description, 4> hooks{
-      {{"cuMemAlloc_v2", "device"}, {"cuMemFree_v2", "free"}, {"cuMemCreate", "observed"}, {"cuMemAllocAsync", "device"}}};
+  static constexpr std::array<hook_description, 4> hooks{{{"cuMemAlloc_v2", "device"},
+                                                          {"cuMemFree_v2", "free"},
+                                                          {"cuMemCreate", "observed"},
+                                                          {"cuMemAllocAsync", "device"}}};
 
   static bool open_test_page() { return open_page({hooks, "0.1.0", "run-1"}); }
 
@@ -47,7 +50,8 @@ class page_fixture : public testing::Test {
 
   std::vector<std::string> files() const {
     std::vector<std::string> names;
-    for (auto const& entry : std::filesystem::directory_iterator(folder_)) names.push_back(entry.path().string());
+    for (auto const& entry : std::filesystem::directory_iterator(folder_))
+      names.push_back(entry.path().string());
     return names;
   }
 

@@ -1,4 +1,5 @@
-// Reading pages that are damaged: an error or a snapshot, never a crash; and pages with other counters than ours.
+// Reading pages that are damaged: an error or a snapshot, never a crash; and pages with other counters than
+// ours.
 #include "core/stats/snapshot.hpp"
 
 #include <fcntl.h>
@@ -123,13 +124,14 @@ TEST_F(snapshot_test, mutations_never_crash_the_reader) {
     for (int hit = 0; hit < 4; ++hit) {
       auto const& range = ranges[random() % std::size(ranges)];
       std::size_t const at = (range[0] + random() % (range[1] - range[0])) / 4 * 4;
-      std::uint32_t const values[] = {0, 1, 0xffffffffu, static_cast<std::uint32_t>(random()), 4095, 0x7fffffffu};
+      std::uint32_t const values[] = {0,    1,          0xffffffffu, static_cast<std::uint32_t>(random()),
+                                      4095, 0x7fffffffu};
       poke_value(path, at, values[random() % std::size(values)]);
     }
     if (!read_snapshot(path).error.empty()) ++errors;
     if (round % 2 == 1) poke(path, 0, original.get(), sizeof(fixed_part));
   }
-  EXPECT_GT(errors, 100u);                         // the mutations do hit something
+  EXPECT_GT(errors, 100u);  // the mutations do hit something
   poke(path, 0, original.get(), sizeof(fixed_part));
   EXPECT_EQ(read_snapshot(path).error, "");
 }

@@ -1,4 +1,5 @@
-// The state page in every way a process can live with it: threads, fork, exec numbers, SIGKILL, no space, no folder.
+// The state page in every way a process can live with it: threads, fork, exec numbers, SIGKILL, no space, no
+// folder.
 #include "core/stats/state_page.hpp"
 
 #include <fcntl.h>
@@ -80,7 +81,7 @@ TEST_F(state_page, ended_threads_keep_their_counts_and_free_their_shard) {
     ASSERT_EQ(now.value.devices.size(), 1u);
     EXPECT_EQ(now.value.devices[0].ordinal, 1);
     EXPECT_EQ(now.value.devices[0].counters.allocated_blocks, 200u);
-    EXPECT_EQ(now.value.shards_used, 2u);          // this thread's, and one that all others had in turn
+    EXPECT_EQ(now.value.shards_used, 2u);  // this thread's, and one that all others had in turn
   });
 }
 
@@ -109,7 +110,7 @@ TEST_F(state_page, more_threads_than_shards) {
     std::vector<std::thread> threads;
     for (std::size_t t = 0; t < count; ++t) {
       threads.emplace_back([&] {
-        std::unique_lock lock(mutex);              // one at a time: nothing is lost even in the shared shard
+        std::unique_lock lock(mutex);  // one at a time: nothing is lost even in the shared shard
         add(local().hooks[0].calls, 1);
         if (++here == count) all_here.notify_all();
         all_here.wait(lock, [&] { return here == count; });
@@ -130,7 +131,7 @@ TEST_F(state_page, a_forked_child_never_touches_its_parents_page) {
     expect_good_child([&] {
       drop_in_child();
       EXPECT_EQ(current_page(), nullptr);
-      set(parents_gauges.reserved, 99);            // a stale reference: harmless
+      set(parents_gauges.reserved, 99);  // a stale reference: harmless
       add(local().hooks[0].calls, 100);
       open_test_page();
       add(local().hooks[0].calls, 1000);
@@ -149,7 +150,7 @@ TEST_F(state_page, a_second_image_of_the_same_process_gets_its_own_number) {
   expect_good_child([this] {
     open_test_page();
     add(local().hooks[0].calls, 1);
-    drop_in_child();                               // as exec does it: same pid and start time, page gone from memory
+    drop_in_child();  // as exec does it: same pid and start time, page gone from memory
     open_test_page();
     EXPECT_EQ(current_page()->fixed.head.exec_no, 1u);
     EXPECT_EQ(files().size(), 2u);
@@ -158,7 +159,7 @@ TEST_F(state_page, a_second_image_of_the_same_process_gets_its_own_number) {
 
 TEST_F(state_page, nodes_and_devices_are_registered_once) {
   expect_good_child([] {
-    EXPECT_EQ(register_node("pool", "pool", 0, 0, "device", ""), max_nodes - 1);   // before any page: harmless
+    EXPECT_EQ(register_node("pool", "pool", 0, 0, "device", ""), max_nodes - 1);  // before any page: harmless
     open_test_page();
     EXPECT_EQ(register_node("pool", "pool", 0, 0, "device", "initial 1 GiB"), 0u);
     EXPECT_EQ(register_node("cuda", "cuda", 0, 0, "device", ""), 1u);
@@ -166,7 +167,8 @@ TEST_F(state_page, nodes_and_devices_are_registered_once) {
     EXPECT_EQ(register_node("pool", "pool", 0, 1, "device", "initial 1 GiB"), 2u);
     EXPECT_EQ(register_device(1, "H100", "GPU-1", 80), 1u);
     EXPECT_EQ(register_device(400, "far", "GPU-2", 80), max_devices - 1);
-    for (unsigned i = 0; i < 2 * max_nodes; ++i) register_node("n" + std::to_string(i), "pool", 0, 0, "device", "");
+    for (unsigned i = 0; i < 2 * max_nodes; ++i)
+      register_node("n" + std::to_string(i), "pool", 0, 0, "device", "");
     auto const now = take_snapshot();
     EXPECT_EQ(now.value.nodes.size(), max_nodes);
     ASSERT_EQ(now.value.devices.size(), 2u);
@@ -213,7 +215,8 @@ TEST_F(state_page, the_end_is_written_and_can_be_taken_back) {
   });
 }
 
-// --- where no file can be had ----------------------------------------------------------------------------------------
+// --- where no file can be had
+// ----------------------------------------------------------------------------------------
 
 void expect_counting_in_memory() {
   int ends[2];
@@ -254,7 +257,8 @@ TEST_F(state_page, a_folder_that_is_not_private_is_not_used) {
 class small_disk : public page_fixture {
  protected:
   void mount(char const* options) {
-    if (::mount("tmpfs", folder_.c_str(), "tmpfs", 0, options) != 0) GTEST_SKIP() << "may not mount a tmpfs here";
+    if (::mount("tmpfs", folder_.c_str(), "tmpfs", 0, options) != 0)
+      GTEST_SKIP() << "may not mount a tmpfs here";
     mounted_ = true;
   }
   ~small_disk() override {
@@ -283,15 +287,16 @@ TEST_F(small_disk, full_after_some_threads) {
     std::vector<std::thread> threads;
     for (int t = 0; t < 64; ++t) {
       threads.emplace_back([&] {
-        for (auto* word = reinterpret_cast<std::uint64_t*>(local().hooks); word < reinterpret_cast<std::uint64_t*>(&local() + 1);
-             ++word) {
-          add(*word, 1);                           // all of the shard: no page of it may be a hole
+        for (auto* word = reinterpret_cast<std::uint64_t*>(local().hooks);
+             word < reinterpret_cast<std::uint64_t*>(&local() + 1); ++word) {
+          add(*word, 1);  // all of the shard: no page of it may be a hole
         }
-        gate.lock();                               // stay alive until all have a shard
+        gate.lock();  // stay alive until all have a shard
         gate.unlock();
       });
     }
-    while (std::atomic_ref<std::uint32_t>(current_page()->fixed.head.shards_used).load() < 65) std::this_thread::yield();
+    while (std::atomic_ref<std::uint32_t>(current_page()->fixed.head.shards_used).load() < 65)
+      std::this_thread::yield();
     gate.unlock();
     for (auto& thread : threads) thread.join();
     for (unsigned d = 0; d < max_devices; ++d) {

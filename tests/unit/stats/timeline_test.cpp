@@ -1,4 +1,5 @@
-// sample_device: the peak is one moment, and a full timeline halves its resolution and loses neither highs nor levels.
+// sample_device: the peak is one moment, and a full timeline halves its resolution and loses neither highs
+// nor levels.
 #include <sys/mman.h>
 
 #include "core/base/clock.hpp"
@@ -24,7 +25,7 @@ TEST_F(timeline, the_peak_is_measured_at_one_moment) {
     set(gauges(0).pending, 512);
     sample_device(0);
     set(gauges(0).reserved, 100);
-    allocate(2000, 2048);                          // more requested, but reserved is lower: not the peak
+    allocate(2000, 2048);  // more requested, but reserved is lower: not the peak
     sample_device(0);
     auto const now = take_snapshot();
     auto const& device = now.value.devices.at(0);
