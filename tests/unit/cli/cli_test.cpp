@@ -55,8 +55,7 @@ class cli : public testing::Test {
   std::string folder_ = "/tmp/gpumem_cli_XXXXXX";
 };
 
-// --- run
-// -------------------------------------------------------------------------------------------------------------
+// --- run ---
 
 TEST_F(cli, run_gives_the_programs_own_exit_code) {
   EXPECT_EQ(gpumem("run -q -- sh -c 'exit 7'").code, 7);
@@ -126,8 +125,7 @@ TEST_F(cli, run_starts_nothing_with_a_bad_configuration) {
   EXPECT_FALSE(std::filesystem::exists(folder_ + "/started"));
 }
 
-// --- report
-// ----------------------------------------------------------------------------------------------------------
+// --- report ---
 
 TEST_F(cli, report_finds_what_a_plain_preload_left) {
   shell("LD_PRELOAD=" GPUMEM_BIN "/libgpumem.so COUNTING_PRELOAD=1 sh -c 'kill -9 $$'");
@@ -190,8 +188,7 @@ TEST_F(cli, explain_knows_the_terms_and_near_ones) {
   EXPECT_TRUE(has(near, "did you mean \"pending\"?")) << near.text;
 }
 
-// --- check, help
-// -----------------------------------------------------------------------------------------------------
+// --- check, help ---
 
 TEST_F(cli, check_shows_the_tree_or_all_errors) {
   std::string const good = write("good.toml",

@@ -215,8 +215,7 @@ TEST_F(state_page, the_end_is_written_and_can_be_taken_back) {
   });
 }
 
-// --- where no file can be had
-// ----------------------------------------------------------------------------------------
+// --- where no file can be had ---
 
 void expect_counting_in_memory() {
   int ends[2];
