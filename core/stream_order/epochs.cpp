@@ -11,15 +11,24 @@
 
 namespace gpumem::stream_order {
 
-bool epochs::collect(bool close_open) noexcept {
+bool epochs::collect(stamp wanted) noexcept {
+  if (is_done(wanted)) return true;
+  std::lock_guard lock(mutex_);
+  if (is_done(wanted)) return true;
+  relaxed_mode relaxed;
+  poll();
+  if (!is_done(wanted) && static_cast<std::int32_t>(open() - wanted) <= 0) {
+    close();
+    poll();
+  }
+  return is_done(wanted);
+}
+
+bool epochs::poll_now() noexcept {
   std::lock_guard lock(mutex_);
   stamp const before = done_.load(std::memory_order_relaxed);
   relaxed_mode relaxed;
   poll();
-  if (close_open) {
-    close();
-    poll();
-  }
   return done_.load(std::memory_order_relaxed) != before;
 }
 
@@ -79,6 +88,7 @@ bool epochs::wait(stamp s) noexcept {
         covered = std::any_of(closed_.begin(), closed_.end(), covers);
       }
       if (!covered && closed_.size() >= most_open) covered = true;   // room comes when the oldest is done
+      if (!covered && capturing()) return false;
     }
     if (!covered) return synchronize_context() && is_done(s);
     // Short waits are the rule (a kernel or two): spin first, then sleep a little longer each time.
@@ -91,6 +101,7 @@ bool epochs::wait(stamp s) noexcept {
 
 // For drivers without cuCtxRecordEvent (before 12.5). During a capture it would fail and invalidate the capture.
 bool epochs::synchronize_context() noexcept {
+  std::lock_guard alone(synchronizing_);
   if (capturing() || broken()) return false;
   stamp const mark = synchronize_begins();
   CUresult code;
@@ -130,7 +141,7 @@ void epochs::synchronize_done(stamp mark) noexcept {
 }
 
 void epochs::capture_begins(CUstream origin) noexcept {
-  std::lock_guard lock(mutex_);
+  std::scoped_lock lock(synchronizing_, mutex_);
   origins_.push_back(origin);
   captures_.fetch_add(1, std::memory_order_acq_rel);
   active_captures.fetch_add(1, std::memory_order_acq_rel);

@@ -33,8 +33,11 @@ class epochs {
     return static_cast<std::int32_t>(done_.load(std::memory_order_acquire) - s) >= 0;
   }
 
-  // Asks the driver which epochs are done; closes the open one first if `close`. True if any became done.
-  bool collect(bool close) noexcept;
+  // Asks the driver which epochs are done; if `wanted` is in the open one, closes that first. True if `wanted` is done.
+  // Threads that come at once share one event: whoever comes second finds its epoch closed, or done.
+  bool collect(stamp wanted) noexcept;
+  // The same without closing: only looks. True if any epoch became done.
+  bool poll_now() noexcept;
   // Blocks the calling host thread until `s` is done. False when that cannot be had now (a capture runs and the epoch
   // was never closed, or the context is dead); the caller must then take other memory.
   bool wait(stamp s) noexcept;
@@ -77,6 +80,7 @@ class epochs {
   std::atomic<int> captures_{0};
   std::atomic<bool> broken_{false};
   alignas(64) std::mutex mutex_;
+  std::mutex synchronizing_;                 // a capture begins before or after a synchronisation of ours, never during
   std::deque<closed_epoch> closed_;          // oldest first
   std::vector<CUevent> spare_;
   std::vector<CUstream> origins_;            // streams that began a capture
