@@ -1,0 +1,250 @@
+// When a freed block may serve again: stamps, events, synchronisations, and every way they can fail.
+#include <chrono>
+#include <thread>
+
+#include "tests/unit/stream_order/fixture.hpp"
+
+namespace gpumem::stream_order {
+namespace {
+
+using namespace std::chrono_literals;
+using epochs_test = epochs_fixture;
+
+TEST_F(epochs_test, nothing_is_done_before_its_event_is) {
+  stamp const s = when->open();
+  EXPECT_FALSE(when->is_done(s));
+  EXPECT_FALSE(when->poll_now());
+  EXPECT_EQ(records(), 0);
+  EXPECT_FALSE(when->collect(when->open()));
+  EXPECT_EQ(records(), 1);
+  EXPECT_FALSE(when->is_done(s));
+  EXPECT_FALSE(when->poll_now());
+  driver.finish_all();
+  EXPECT_FALSE(when->is_done(s)) << "nobody asked the driver yet";
+  EXPECT_TRUE(when->poll_now());
+  EXPECT_TRUE(when->is_done(s));
+  EXPECT_EQ(records(), 1);
+}
+
+TEST_F(epochs_test, a_free_after_the_event_is_not_covered_by_it) {
+  stamp const before = when->open();
+  when->collect(when->open());
+  stamp const after = when->open();
+  EXPECT_NE(before, after);
+  driver.finish_all();
+  when->poll_now();
+  EXPECT_TRUE(when->is_done(before));
+  EXPECT_FALSE(when->is_done(after));
+}
+
+TEST_F(epochs_test, the_epoch_moves_on_before_its_event_is_recorded) {
+  stamp const before = when->open();
+  stamp during = before;
+  driver.at_record([&] { during = when->open(); });
+  when->collect(when->open());
+  EXPECT_NE(during, before) << "a free between record and increment would count as covered";
+}
+
+TEST_F(epochs_test, one_event_settles_many_frees_and_events_are_used_again) {
+  for (int round = 0; round < 50; ++round) {
+    stamp const s = when->open();
+    for (int free = 0; free < 1000; ++free) ASSERT_EQ(when->open(), s);
+    when->collect(when->open());
+    driver.finish_all();
+    when->poll_now();
+    ASSERT_TRUE(when->is_done(s));
+  }
+  EXPECT_EQ(records(), 50);
+  EXPECT_EQ(driver.calls("cuEventCreate"), 1);
+}
+
+TEST_F(epochs_test, events_finish_oldest_first) {
+  stamp const first = when->open();
+  when->collect(when->open());
+  stamp const second = when->open();
+  when->collect(when->open());
+  driver.finish_oldest();
+  EXPECT_TRUE(when->poll_now());
+  EXPECT_TRUE(when->is_done(first));
+  EXPECT_FALSE(when->is_done(second));
+  driver.finish_oldest();
+  EXPECT_TRUE(when->poll_now());
+  EXPECT_TRUE(when->is_done(second));
+}
+
+TEST_F(epochs_test, the_programs_own_synchronisation_settles_what_was_before_it) {
+  stamp const before = when->open();
+  when->collect(when->open());
+  stamp const second = when->open();
+  stamp const mark = when->synchronize_begins();
+  stamp const during = when->open();
+  EXPECT_FALSE(when->is_done(before));
+  when->synchronize_done(mark);
+  EXPECT_TRUE(when->is_done(before));
+  EXPECT_TRUE(when->is_done(second));
+  EXPECT_FALSE(when->is_done(during));
+  int const queries = driver.calls("cuEventQuery");
+  when->poll_now();
+  EXPECT_EQ(driver.calls("cuEventQuery"), queries) << "the settled event is not asked for";
+}
+
+TEST_F(epochs_test, an_older_synchronisation_that_returns_late_takes_nothing_back) {
+  stamp const early = when->synchronize_begins();
+  stamp const between = when->open();
+  stamp const late = when->synchronize_begins();
+  when->synchronize_done(late);
+  EXPECT_TRUE(when->is_done(between));
+  when->synchronize_done(early);
+  EXPECT_TRUE(when->is_done(between));
+}
+
+TEST_F(epochs_test, never_more_than_64_events_open) {
+  for (int i = 0; i < 200; ++i) when->collect(when->open());
+  EXPECT_EQ(records(), 64);
+  EXPECT_EQ(driver.calls("cuEventCreate"), 64);
+  stamp const uncovered = when->open();
+  std::jthread finisher([&] {
+    std::this_thread::sleep_for(20ms);
+    driver.finish_all();
+    std::this_thread::sleep_for(20ms);
+    driver.finish_all();
+  });
+  EXPECT_TRUE(when->wait(uncovered)) << "room comes when the oldest is done";
+  EXPECT_EQ(driver.calls("cuCtxSynchronize"), 0);
+}
+
+TEST_F(epochs_test, wait_returns_at_once_for_what_is_done) {
+  stamp const s = when->open();
+  when->synchronize_done(when->synchronize_begins());
+  int const calls = driver.calls_in_all();
+  EXPECT_TRUE(when->wait(s));
+  EXPECT_TRUE(when->wait_on_device(tests::stream(1), s));
+  EXPECT_EQ(driver.calls_in_all(), calls);
+}
+
+TEST_F(epochs_test, wait_blocks_until_another_thread_completes_it) {
+  stamp const s = when->open();
+  std::atomic<bool> finished{false};
+  std::jthread other([&] {
+    std::this_thread::sleep_for(30ms);
+    finished = true;
+    when->synchronize_done(when->synchronize_begins());
+  });
+  EXPECT_TRUE(when->wait(s));
+  EXPECT_TRUE(finished.load());
+}
+
+TEST_F(epochs_test, wait_holds_no_lock_that_a_free_or_a_collection_needs) {
+  stamp const s = when->open();
+  std::jthread waiter([&] { EXPECT_TRUE(when->wait(s)); });
+  std::this_thread::sleep_for(10ms);
+  for (int i = 0; i < 100; ++i) when->poll_now();
+  EXPECT_EQ(when->open() - s, 1u);
+  driver.finish_all();
+}
+
+TEST_F(epochs_test, waiting_on_the_device_names_an_event_that_covers_the_free) {
+  stamp const first = when->open();
+  when->collect(when->open());
+  stamp const second = when->open();
+  ASSERT_TRUE(when->wait_on_device(tests::stream(1), first));
+  EXPECT_EQ(records(), 1);
+  ASSERT_TRUE(when->wait_on_device(tests::stream(2), second));
+  EXPECT_EQ(records(), 2) << "the second free needed an event of its own";
+  auto const waits = driver.stream_waits();
+  ASSERT_EQ(waits.size(), 2u);
+  EXPECT_EQ(waits[0].first, tests::stream(1));
+  EXPECT_EQ(waits[1].first, tests::stream(2));
+  EXPECT_NE(waits[0].second, waits[1].second);
+  driver.fail("cuStreamWaitEvent", CUDA_ERROR_INVALID_HANDLE);
+  EXPECT_FALSE(when->wait_on_device(tests::stream(3), second));
+}
+
+TEST_F(epochs_test, without_context_events_waiting_synchronises_the_context) {
+  driver::real.cuCtxRecordEvent = nullptr;
+  stamp const s = when->open();
+  EXPECT_FALSE(when->collect(when->open()));
+  EXPECT_FALSE(when->wait_on_device(tests::stream(1), s));
+  EXPECT_FALSE(when->is_done(s));
+  EXPECT_TRUE(when->wait(s));
+  EXPECT_EQ(driver.calls("cuCtxSynchronize"), 1);
+  EXPECT_EQ(driver.calls("cuCtxPushCurrent_v2"), driver.calls("cuCtxPopCurrent_v2"));
+  EXPECT_FALSE(when->is_done(when->open()));
+}
+
+TEST_F(epochs_test, a_failed_record_covers_nothing) {
+  stamp const s = when->open();
+  driver.fail("cuCtxRecordEvent", CUDA_ERROR_OUT_OF_MEMORY);
+  EXPECT_FALSE(when->collect(when->open()));
+  driver.finish_all();
+  EXPECT_FALSE(when->poll_now());
+  EXPECT_FALSE(when->is_done(s));
+  // The next event covers it.
+  when->collect(when->open());
+  EXPECT_EQ(driver.calls("cuEventCreate"), 1) << "the event of the failed record is used";
+  driver.finish_all();
+  EXPECT_TRUE(when->poll_now());
+  EXPECT_TRUE(when->is_done(s));
+}
+
+TEST_F(epochs_test, a_failed_event_creation_covers_nothing) {
+  stamp const s = when->open();
+  driver.fail("cuEventCreate", CUDA_ERROR_OUT_OF_MEMORY);
+  when->collect(when->open());
+  EXPECT_EQ(records(), 0);
+  EXPECT_FALSE(when->is_done(s));
+  driver.fail("cuEventCreate", CUDA_ERROR_OUT_OF_MEMORY);
+  EXPECT_TRUE(when->wait(s)) << "falls back to the context's synchronisation";
+  EXPECT_EQ(driver.calls("cuCtxSynchronize"), 1);
+}
+
+TEST_F(epochs_test, a_sticky_error_breaks_the_context) {
+  stamp const s = when->open();
+  when->collect(when->open());
+  driver.fail("cuEventQuery", CUDA_ERROR_ILLEGAL_ADDRESS, 1000);
+  EXPECT_FALSE(when->broken());
+  EXPECT_FALSE(when->poll_now());
+  EXPECT_TRUE(when->broken());
+  EXPECT_FALSE(when->wait(s));
+  EXPECT_FALSE(when->wait_on_device(tests::stream(1), s));
+  EXPECT_FALSE(when->is_done(s));
+  int const before = records();
+  when->collect(when->open());
+  EXPECT_EQ(records(), before);
+}
+
+TEST_F(epochs_test, a_wait_ends_when_the_context_breaks_or_goes) {
+  stamp const s = when->open();
+  when->collect(when->open());
+  std::jthread other([&] {
+    std::this_thread::sleep_for(20ms);
+    when->abandon();
+  });
+  EXPECT_FALSE(when->wait(s));
+}
+
+TEST_F(epochs_test, a_failed_synchronisation_completes_nothing) {
+  driver::real.cuCtxRecordEvent = nullptr;
+  stamp const s = when->open();
+  driver.fail("cuCtxSynchronize", CUDA_ERROR_ILLEGAL_ADDRESS);
+  EXPECT_FALSE(when->wait(s));
+  EXPECT_FALSE(when->is_done(s));
+}
+
+// The number goes round after 2^32 epochs. Getting there takes half a minute at this price; a sixteenth of the way
+// leaves no room to be wrong by a comparison of plain values, as marks are compared on both sides of the step.
+TEST_F(epochs_test, stamps_are_compared_by_difference) {
+  epochs near_wrap(tests::first_context, 0);
+  for (std::uint32_t i = 0; i < (1u << 24); ++i) near_wrap.synchronize_begins();
+  stamp const s = near_wrap.open();
+  EXPECT_FALSE(near_wrap.is_done(s));
+  near_wrap.synchronize_done(near_wrap.synchronize_begins());
+  EXPECT_TRUE(near_wrap.is_done(s));
+  EXPECT_TRUE(near_wrap.is_done(s - 5));
+  EXPECT_FALSE(near_wrap.is_done(s + 1));
+  EXPECT_FALSE(near_wrap.is_done(s + (1u << 30)));
+  EXPECT_TRUE(near_wrap.is_done(s - (1u << 30))) << "on the other side of zero";
+}
+
+}  // namespace
+}  // namespace gpumem::stream_order
