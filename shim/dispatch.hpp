@@ -55,6 +55,10 @@ inline CUstream named_stream(CUstream stream, bool per_thread_default) noexcept 
   return per_thread_default ? CU_STREAM_PER_THREAD : CU_STREAM_LEGACY;
 }
 
+inline bool is_default(CUstream stream) noexcept {
+  return stream == nullptr || stream == CU_STREAM_LEGACY || stream == CU_STREAM_PER_THREAD;
+}
+
 // The context a stream belongs to; the default streams belong to the current one.
 CUcontext context_of(CUstream stream) noexcept;
 
@@ -89,8 +93,9 @@ CUresult allocate(driver::request request, CUdeviceptr* result, Real&& real) noe
   hook_scope const scope;
   if (!scope) return real();
   auto const which = static_cast<hook>(request.hook);
-  request.context = request.stream_ordered ? context_of(request.stream) : current_context();
-  if (result == nullptr || request.bytes == 0 || request.context == nullptr) {
+  bool const needs_current = !request.stream_ordered || is_default(request.stream);
+  if (needs_current) request.context = current_context();
+  if (result == nullptr || request.bytes == 0 || (needs_current && request.context == nullptr)) {
     return counted(which, request.bytes, real());
   }
   auto const outcome = route::allocate(request, result);
@@ -104,7 +109,7 @@ CUresult release(driver::release release, Real&& real) noexcept {
   if (!scope) return real();
   auto const which = static_cast<hook>(release.hook);
   if (release.address == 0) return counted(which, 0, real());
-  release.context = current_context();
+  if (release.stream_ordered && is_default(release.stream)) release.context = current_context();
   auto const outcome = route::release(release);
   if (outcome.served) return counted(which, 0, outcome.code, true);
   CUresult const code = real();

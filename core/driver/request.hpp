@@ -17,7 +17,7 @@ struct request {
   bool stream_ordered = false;                     // cudaMallocAsync family: `stream` holds
   std::uint16_t hook = 0;                          // index into the shim's symbols.def
   unsigned flags = 0;                              // of cuMemAllocManaged / cuMemHostAlloc
-  CUcontext context = nullptr;                     // current, or the stream's
+  CUcontext context = nullptr;                     // current; null with a stream that is no default one: it knows
   CUstream stream = nullptr;                       // CU_STREAM_LEGACY / CU_STREAM_PER_THREAD, never 0, when ordered
   void const* caller = nullptr;                    // code that asked: of the runtime's call when it came through one
 };
@@ -28,7 +28,7 @@ struct release {
   memory_kind kind = memory_kind::device;          // host: by cuMemFreeHost; anything else: by cuMemFree
   bool stream_ordered = false;                     // cudaFreeAsync: `stream` holds
   std::uint16_t hook = 0;
-  CUcontext context = nullptr;                     // the stream's, when ordered (cuMemFree itself needs none)
+  CUcontext context = nullptr;                     // as above when ordered; else unused: cuMemFree needs none
   CUstream stream = nullptr;
 };
 

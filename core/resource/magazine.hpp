@@ -6,18 +6,21 @@
 
 #include <array>
 #include <cstdint>
+#include <optional>
 
 #include "core/space/block_table.hpp"
 #include "core/space/spin_lock.hpp"
+#include "core/stream_order/streams.hpp"
 
 namespace gpumem::resource {
 
 class alignas(64) magazine {
  public:
-  // Takes the oldest block of exactly `units` if `may_serve(stamp)`. The block becomes live. `waiting` is set when such
-  // blocks exist but none may serve yet.
+  // Takes the oldest block of exactly `units` if `may_serve(stamp)`. The block becomes live. When such
+  // blocks exist but none may serve yet, `waiting` is the stamp of the youngest.
   template <typename Predicate>
-  space::handle take(space::block_table& blocks, std::uint32_t units, Predicate may_serve, bool& waiting) noexcept {
+  space::handle take(space::block_table& blocks, std::uint32_t units, Predicate may_serve,
+                     std::optional<space::stamp>& waiting) noexcept {
     row& r = rows_[row_of(units)];
     lock_.lock();
     space::handle h = space::none;
@@ -31,7 +34,7 @@ class alignas(64) magazine {
         b.slack = 0;
         b.now.store(space::state::live, std::memory_order_relaxed);
       } else {
-        waiting = true;
+        waiting = blocks[r.tail].freed;
       }
     }
     lock_.unlock();
@@ -115,6 +118,7 @@ class alignas(64) magazine {
   }
 
   bool in_use = false;             // by a thread; under the suballocator's mutex
+  stream_order::slot stream = stream_order::no_slot;   // whose frees these are; no_slot: a thread's
 
  private:
   struct row {

@@ -23,10 +23,6 @@ std::size_t take_index() noexcept {
   return thread_slots::most;
 }
 
-space::domain domain_of(stream_order::slot s) noexcept {
-  return s == stream_order::no_slot ? space::pending : static_cast<space::domain>(space::first_stream + s);
-}
-
 }  // namespace
 
 suballocator::suballocator(habitat const& home, std::size_t node, suballocator_options const& options,
@@ -61,38 +57,31 @@ std::uint32_t suballocator::rounded_units(std::uint64_t bytes) const {
 }
 
 space::handle suballocator::allocate(demand const& wish) {
-  std::uint32_t const units = rounded_units(wish.bytes);
+  climber c{.wish = wish, .units = rounded_units(wish.bytes), .own = magazine_of(wish.slot), .waiting = {}};
   stats::node_counters& counters = count();
   stats::add(counters.requests, 1);
-  bool waiting = false;
-  magazine* const m = magazine_of(wish.slot);
-  space::handle h = from_magazine(m, wish, units, waiting);
-  if (h != space::none) {
+  stats::add(counters.bytes_in, c.units * space::unit);
+  if (space::handle const h = from_magazine(c); h != space::none) {
     auto& device = count_device();
     stats::add(wish.slot == stream_order::no_slot ? device.rung_cached : device.rung_same_stream, 1);
     stats::add(counters.hits, 1);
-  } else {
-    // Many frees of this very size wait here: one event may settle them all, cheaper than new space.
-    if (waiting && m->worth_an_event(home_.when.open())) {
-      home_.when.collect(true);
-      h = from_magazine(m, wish, units, waiting);
-    }
-    if (h != space::none) {
+    return h;
+  }
+  // Many frees of this very size wait here: one event may settle them all, cheaper than new space.
+  if (c.waiting && c.own->worth_an_event(home_.when.open()) && home_.when.collect(*c.waiting)) {
+    if (space::handle const h = from_magazine(c); h != space::none) {
       stats::add(count_device().rung_reaped, 1);
       stats::add(counters.hits, 1);
-    } else {
-      h = climb(wish, units, false);
+      return h;
     }
   }
-  stats::add(counters.bytes_in, units * space::unit);
-  return h;
+  return climb(c);
 }
 
-space::handle suballocator::from_magazine(magazine* m, demand const& wish, std::uint32_t units,
-                                          bool& waiting) noexcept {
-  if (m == nullptr) return space::none;
-  bool const ordered = wish.slot != stream_order::no_slot;
-  return m->take(blocks(), units, [&](space::stamp s) { return ordered || home_.when.is_done(s); }, waiting);
+space::handle suballocator::from_magazine(climber& c) noexcept {
+  if (c.own == nullptr) return space::none;
+  bool const ordered = c.wish.slot != stream_order::no_slot;
+  return c.own->take(blocks(), c.units, [&](space::stamp s) { return ordered || home_.when.is_done(s); }, c.waiting);
 }
 
 void suballocator::deallocate(space::handle h, order when) noexcept {
@@ -157,6 +146,7 @@ magazine* suballocator::new_stream_magazine(stream_order::slot s) noexcept {
     return nullptr;
   }
   magazines_.back()->in_use = true;      // by the stream slot, for good
+  magazines_.back()->stream = s;
   by_stream_[s].store(magazines_.back().get(), std::memory_order_release);
   return magazines_.back().get();
 }

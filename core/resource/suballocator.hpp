@@ -55,18 +55,29 @@ class suballocator : public resource, public source {
  private:
   using lock = std::unique_lock<std::mutex>;
 
+  static space::domain domain_of(stream_order::slot s) noexcept {
+    return s == stream_order::no_slot ? space::pending : static_cast<space::domain>(space::first_stream + s);
+  }
   magazine* magazine_of(stream_order::slot s) noexcept;
   magazine* new_thread_magazine() noexcept;
   magazine* new_stream_magazine(stream_order::slot s) noexcept;
-  space::handle from_magazine(magazine* m, demand const& wish, std::uint32_t units, bool& waiting) noexcept;
+  // The request on its way up the ladder.
+  struct climber {
+    demand const& wish;
+    std::uint32_t units;
+    bool hidden = false;                             // from the block map: a segment of another resource
+    magazine* own = nullptr;
+    std::optional<space::stamp> waiting;             // blocks of this very size wait in `own`; the youngest's stamp
+  };
+  space::handle from_magazine(climber& c) noexcept;
 
-  space::handle climb(demand const& wish, std::uint32_t units, bool hidden);
+  space::handle climb(climber& c);
+  bool wants_more_in_turn(std::uint64_t bytes) noexcept;
   space::handle search(demand const& wish, std::uint32_t units, bool thorough, bool hidden) noexcept;
   void reap() noexcept;
-  void collect(lock& held, bool close) noexcept;
-  void flush_all(lock& held) noexcept;
+  void flush_all() noexcept;
   space::handle wait_on_device(demand const& wish, std::uint32_t units) noexcept;
-  space::handle grow(lock& held, demand const& wish, std::uint32_t units, bool hidden);
+  space::handle grow(lock& held, climber const& c, std::uint64_t at_least = 0);
   std::uint64_t growth_for(std::uint64_t bytes) const noexcept;
   bool would_exceed(std::uint64_t bytes) const noexcept;
   std::uint64_t release_empty(lock& held, std::uint64_t keep_idle) noexcept;
@@ -83,6 +94,8 @@ class suballocator : public resource, public source {
   std::vector<std::unique_ptr<magazine>> magazines_;  // of threads and of streams
   std::array<std::atomic<magazine*>, stream_order::most_slots> by_stream_{};
   std::uint64_t growing_ = 0;                         // bytes being reserved right now, by any thread
+  std::uint32_t hasty_ = 0;                           // events recorded because too few blocks of a size take turns
+  std::uint64_t in_turn_ = 0;                         // bytes reserved so that more can
 };
 
 }  // namespace gpumem::resource

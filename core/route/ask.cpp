@@ -11,31 +11,40 @@ constinit state* present = nullptr;
 
 namespace {
 
-// A few streams of each thread by handle: the driver is asked only once for each, until a stream comes or goes.
+// A few streams of each thread by handle: the driver is asked only once for each, until a stream comes or goes. Its
+// answers take a lock of its own, which 16 threads would meet at.
 struct stream_memo {
-  struct entry {
+  struct line {
     CUstream stream = nullptr;
-    context_entry* of = nullptr;
+    CUcontext current = nullptr;
     std::uint64_t since = 0;
-    stream_order::slot slot = 0;
+    stream_place place;
   };
-  std::array<entry, 4> entries{};
+  std::array<line, 4> lines{};
 };
 constinit thread_local stream_memo memo;
 
-}  // namespace
-
-stream_order::slot slot_of(context_entry& entry, CUstream stream) noexcept {
-  std::uint64_t const now = present->streams_changed.load(std::memory_order_acquire);
-  auto const mixed = (reinterpret_cast<std::uint64_t>(stream) >> 4) * 0x9e3779b97f4a7c15ull;
-  auto& known = memo.entries[mixed >> 62];
-  if (known.stream == stream && known.of == &entry && known.since == now) return known.slot;
+stream_place ask_driver(state& s, CUstream stream, CUcontext current) noexcept {
+  if (current == nullptr && driver::real.cuStreamGetCtx(stream, &current) != CUDA_SUCCESS) return {};
+  context_entry* const entry = s.known.find_or_make(current);
+  if (entry == nullptr) return {};
   unsigned long long id = 0;
   if (driver::real.cuStreamGetId == nullptr || driver::real.cuStreamGetId(stream, &id) != CUDA_SUCCESS) {
-    return stream_order::no_slot;
+    return {entry, stream_order::no_slot};
   }
-  known = {stream, &entry, now, entry.streams.slot_of(id)};
-  return known.slot;
+  return {entry, entry->streams.slot_of(id)};
+}
+
+}  // namespace
+
+stream_place place_of(state& s, CUstream stream, CUcontext current) noexcept {
+  std::uint64_t const now = s.streams_changed.load(std::memory_order_acquire);
+  auto const mixed = (reinterpret_cast<std::uint64_t>(stream) >> 4) * 0x9e3779b97f4a7c15ull;
+  auto& line = memo.lines[mixed >> 62];
+  if (line.stream == stream && line.current == current && line.since == now) return line.place;
+  stream_place const place = ask_driver(s, stream, current);
+  if (place.entry != nullptr) line = {stream, current, now, place};
+  return place;
 }
 
 outcome unknown_free(state& s, CUdeviceptr address) noexcept {

@@ -42,7 +42,10 @@ outcome refuse(driver::request const& request, context_entry& entry, resource::c
 outcome allocate(driver::request const& request, CUdeviceptr* result) noexcept {
   state* const s = present;
   if (s == nullptr) return pass;
-  context_entry* const entry = s->known.find_or_make(request.context);
+  stream_place const place = request.stream_ordered
+                                 ? place_of(*s, request.stream, request.context)
+                                 : stream_place{.entry = s->known.find_or_make(request.context)};
+  context_entry* const entry = place.entry;
   if (entry == nullptr || entry->order.broken()) return pass;
   resource::chain* const chain = entry->chain_of(request.kind, s->factory);
   if (chain == nullptr) return pass;
@@ -50,7 +53,7 @@ outcome allocate(driver::request const& request, CUdeviceptr* result) noexcept {
   if (request.stream_ordered) {
     if (s->has_own_pool(entry->device) || is_capturing(*entry, request.stream)) return pass;
     wish.stream = request.stream;
-    wish.slot = slot_of(*entry, request.stream);
+    wish.slot = place.slot;
   }
   space::handle h = space::none;
   try {
@@ -93,12 +96,12 @@ outcome release(driver::release const& release) noexcept {
   }
   resource::order when;
   if (release.stream_ordered) {
-    context_entry* const entry = s->known.find_or_make(release.context);
-    if (entry == nullptr) return pass;
+    stream_place const place = place_of(*s, release.stream, release.context);
+    if (place.entry == nullptr) return pass;
     // Memory that was not made in a capture cannot be freed in it.
-    if (is_capturing(*entry, release.stream)) return {true, CUDA_ERROR_INVALID_VALUE};
-    if (entry->handle == home.context) {
-      when = {slot_of(*entry, release.stream), release.stream};
+    if (is_capturing(*place.entry, release.stream)) return {true, CUDA_ERROR_INVALID_VALUE};
+    if (place.entry->handle == home.context) {
+      when = {place.slot, release.stream};
     } else {
       // The work of another context is no part of this one's epochs: the host waits for it.
       stream_order::relaxed_mode relaxed;

@@ -27,8 +27,13 @@ struct state {
 
 extern state* present;
 
-// The slot of a stream of this context; no_slot where the driver cannot name streams (before 12.0).
-stream_order::slot slot_of(context_entry& entry, CUstream stream) noexcept;
+// Where a stream belongs: its context, and its slot there; no_slot where the driver cannot name streams (before 12.0).
+// `current` names the context of a default stream, and is null with any other. `entry` null: the driver must answer.
+struct stream_place {
+  context_entry* entry = nullptr;
+  stream_order::slot slot = stream_order::no_slot;
+};
+stream_place place_of(state& s, CUstream stream, CUcontext current) noexcept;
 
 // The answer for a free of what is no live block: pass, or the driver's code where the address lies in a segment, whose
 // base the driver would take for an allocation of the program's.

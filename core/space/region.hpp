@@ -47,6 +47,7 @@ class region {
 
   bool has_pending() const noexcept { return oldest_ != none; }
   stamp oldest_stamp() noexcept { return blocks()[oldest_].freed; }
+  stamp youngest_stamp() noexcept { return blocks()[newest_].freed; }
   std::uint64_t idle_bytes() const noexcept { return idle_bytes_; }          // done and not done
   std::uint64_t pending_bytes() const noexcept { return pending_bytes_; }
   std::uint64_t reserved_bytes() const noexcept { return reserved_bytes_; }

@@ -17,7 +17,9 @@ bool epochs::collect(stamp wanted) noexcept {
   if (is_done(wanted)) return true;
   relaxed_mode relaxed;
   poll();
-  if (!is_done(wanted) && static_cast<std::int32_t>(open() - wanted) <= 0) {
+  // Not "is it the open one": a record that failed has closed an epoch without an event.
+  auto const covers = [&](closed_epoch const& e) { return static_cast<std::int32_t>(e.last - wanted) >= 0; };
+  if (!is_done(wanted) && std::none_of(closed_.begin(), closed_.end(), covers)) {
     close();
     poll();
   }
