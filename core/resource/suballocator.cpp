@@ -32,10 +32,15 @@ suballocator::suballocator(habitat const& home, std::size_t node, suballocator_o
       upstream_(upstream),
       name_(name),
       slot_index_(take_index()),
+      has_index_(slot_index_ < thread_slots::most),
       region_(home.where, this) {}
 
-suballocator::~suballocator() {
-  if (slot_index_ < thread_slots::most) free_indices.fetch_or(1ull << slot_index_, std::memory_order_relaxed);
+suballocator::~suballocator() { give_index_back(); }
+
+void suballocator::give_index_back() noexcept {
+  if (!has_index_) return;
+  has_index_ = false;
+  free_indices.fetch_or(1ull << slot_index_, std::memory_order_relaxed);
 }
 
 void suballocator::prepare() {
@@ -191,6 +196,7 @@ void suballocator::forget() noexcept {
     upstream_.lost({s->base, s->bytes, s->token});
     region_.remove_segment(s);
   }
+  give_index_back();                     // nothing is asked of this object again; the next context's takes over
 }
 
 }  // namespace gpumem::resource

@@ -58,6 +58,7 @@ class suballocator : public resource, public source {
   static space::domain domain_of(stream_order::slot s) noexcept {
     return s == stream_order::no_slot ? space::pending : static_cast<space::domain>(space::first_stream + s);
   }
+  void give_index_back() noexcept;
   magazine* magazine_of(stream_order::slot s) noexcept;
   magazine* new_thread_magazine() noexcept;
   magazine* new_stream_magazine(stream_order::slot s) noexcept;
@@ -87,7 +88,8 @@ class suballocator : public resource, public source {
   suballocator_options const options_;
   source& upstream_;
   char const* const name_;
-  std::size_t slot_index_;                            // in thread_slots; thread_slots::most: none
+  std::size_t const slot_index_;                      // in thread_slots; thread_slots::most: none
+  bool has_index_;
 
   mutable std::mutex mutex_;
   space::region region_;
