@@ -3,6 +3,7 @@
 
 #include <pthread.h>
 
+#include <atomic>
 #include <new>
 
 #include "core/resource/suballocator.hpp"
@@ -14,7 +15,7 @@ constinit thread_local thread_slots* own_slots = nullptr;
 namespace {
 
 pthread_key_t key;
-bool have_key = false;
+std::atomic<bool> have_key{false};
 
 void leave(void* pointer) {
   auto* slots = static_cast<thread_slots*>(pointer);
@@ -29,7 +30,7 @@ void leave(void* pointer) {
 
 thread_slots* attach_thread() noexcept {
   static bool const made = [] { return pthread_key_create(&key, leave) == 0; }();
-  have_key = made;
+  have_key.store(made, std::memory_order_release);
   if (!made) return nullptr;
   auto* slots = new (std::nothrow) thread_slots;
   if (slots == nullptr) return nullptr;
@@ -44,7 +45,7 @@ thread_slots* attach_thread() noexcept {
 void drop_thread() noexcept {
   if (own_slots == nullptr) return;
   own_slots = nullptr;
-  if (have_key) pthread_setspecific(key, nullptr);
+  if (have_key.load(std::memory_order_acquire)) pthread_setspecific(key, nullptr);
 }
 
 }  // namespace gpumem::resource
