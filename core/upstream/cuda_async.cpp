@@ -44,6 +44,7 @@ void cuda_async::allocate(CUdeviceptr* address, std::uint64_t bytes, CUstream st
 
 resource::extent cuda_async::reserve(resource::demand const& wish) {
   open();
+  free_what_waits();
   CUdeviceptr address = 0;
   bool const ordered = wish.slot != stream_order::no_slot;
   allocate(&address, wish.bytes, ordered ? wish.stream : stream_);
@@ -56,15 +57,48 @@ resource::extent cuda_async::reserve(resource::demand const& wish) {
   return {address, wish.bytes, 0};
 }
 
-void cuda_async::release(resource::extent const& memory, CUstream order) noexcept {
-  give(home_, node_, memory, [&] {
-    if (order == nullptr) {
-      // Nobody said which stream used it last: order the free after everything, on the device if that can be had.
-      order = stream_;
-      stream_order::stamp const now = home_.when.open();
-      if (!home_.when.wait_on_device(order, now)) home_.when.wait(now);
+bool cuda_async::order_after_all() noexcept {
+  stream_order::stamp const now = home_.when.open();
+  return home_.when.wait_on_device(stream_, now) || home_.when.wait(now);
+}
+
+// Should the list itself find no memory, the block is lost: better than one that serves others too early.
+void cuda_async::free_later(CUdeviceptr address) noexcept try {
+  std::lock_guard lock(mutex_);
+  waiting_.push_back(address);
+} catch (std::bad_alloc const&) {
+}
+
+void cuda_async::free_what_waits() noexcept {
+  std::vector<CUdeviceptr> now;
+  {
+    std::lock_guard lock(mutex_);
+    if (waiting_.empty() || home_.when.capturing()) return;
+    now.swap(waiting_);
+  }
+  bool const ordered = order_after_all();
+  stream_order::relaxed_mode relaxed;
+  stream_order::current_context here(home_.context);
+  for (CUdeviceptr const address : now) {
+    if (ordered) {
+      driver::real.cuMemFreeAsync(address, stream_);
+    } else {
+      free_later(address);
     }
-    return driver::real.cuMemFreeAsync(memory.address, order);
+  }
+}
+
+void cuda_async::release(resource::extent const& memory, CUstream order) noexcept {
+  // Nobody said which stream used it last: the free comes after everything, on the device if that can be had. While a
+  // stream captures it cannot; then the free waits, for nothing else keeps the driver from handing the memory out.
+  free_what_waits();
+  bool const free_now = order != nullptr || order_after_all();
+  give(home_, node_, memory, [&] {
+    if (free_now) {
+      driver::real.cuMemFreeAsync(memory.address, order != nullptr ? order : stream_);
+    } else {
+      free_later(memory.address);
+    }
   });
   lost(memory);
 }
@@ -72,6 +106,7 @@ void cuda_async::release(resource::extent const& memory, CUstream order) noexcep
 void cuda_async::lost(resource::extent const& memory) noexcept { resource::note_released(home_, memory.bytes); }
 
 std::uint64_t cuda_async::trim() noexcept {
+  free_what_waits();
   if (stream_ == nullptr || home_.when.capturing()) return 0;
   // Frees that the host has not seen complete count as in use, so wait for them before trimming.
   driver::real.cuStreamSynchronize(stream_);

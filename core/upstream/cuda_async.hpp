@@ -5,6 +5,7 @@
 #pragma once
 
 #include <mutex>
+#include <vector>
 
 #include "core/resource/resource.hpp"
 #include "core/resource/source.hpp"
@@ -28,12 +29,16 @@ class cuda_async final : public resource::source {
 
  private:
   void open();                                       // pool and stream, at first use
+  bool order_after_all() noexcept;                   // what comes next on stream_ runs after all work of the context
+  void free_later(CUdeviceptr address) noexcept;
+  void free_what_waits() noexcept;
   void allocate(CUdeviceptr* address, std::uint64_t bytes, CUstream stream);
 
   resource::habitat const& home_;
   std::size_t const node_;
   options const options_;
   std::mutex mutex_;
+  std::vector<CUdeviceptr> waiting_;                 // frees that a capture kept from being ordered
   CUmemoryPool pool_ = nullptr;
   CUstream stream_ = nullptr;
 };
