@@ -1,0 +1,86 @@
+// One context's resources over the scripted driver, for the tests of this folder. What a test makes is leaked, as in the
+// library: threads remember their magazines by the address of the suballocator. `kept` keeps it reachable.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <memory>
+#include <vector>
+
+#include "core/resource/binning.hpp"
+#include "core/resource/chain.hpp"
+#include "core/resource/direct.hpp"
+#include "core/resource/fixed_size.hpp"
+#include "core/resource/pool.hpp"
+#include "core/stats/state_page.hpp"
+#include "core/stream_order/relaxed_mode.hpp"
+#include "core/upstream/cuda.hpp"
+#include "core/upstream/cuda_async.hpp"
+#include "tests/unit/fake_driver/fake_driver.hpp"
+
+namespace gpumem::resource {
+
+constexpr std::uint64_t mib = 1ull << 20;
+
+struct world {
+  space::atlas where;
+  stream_order::epochs when{tests::first_context, 0};
+  habitat home{where, when, tests::first_context, 0, driver::memory_kind::device};
+  upstream::cuda cuda{home, 0};
+  std::vector<std::unique_ptr<resource>> parts;
+};
+inline std::vector<world*> kept;
+
+struct resource_fixture : testing::Test {
+  tests::fake_driver& driver = tests::fake_driver::instance();
+  world* here = nullptr;
+  stats::device_counters at_start{};
+
+  void SetUp() override {
+    driver.reset();
+    driver.manual_events(true);
+    stream_order::active_captures = 0;
+    here = kept.emplace_back(new world);
+    at_start = device();
+  }
+  void TearDown() override {
+    EXPECT_FALSE(driver.capture_hurt());
+    here->when.abandon();
+    for (auto part = here->parts.rbegin(); part != here->parts.rend(); ++part) (*part)->forget();
+  }
+
+  template <typename Part, typename... Arguments>
+  Part& make(Arguments&&... arguments) {
+    std::size_t const node = std::min<std::size_t>(1 + here->parts.size(), stats::max_nodes - 1);
+    auto made = std::make_unique<Part>(here->home, node, std::forward<Arguments>(arguments)...);
+    Part& part = *made;
+    here->parts.push_back(std::move(made));
+    return part;
+  }
+  pool& make_pool(pool_options const& o = {}) { return make<pool>(o, here->cuda); }
+
+  static stats::device_counters& device() { return stats::local().devices[0]; }
+  space::block& block(space::handle h) { return here->where.blocks[h]; }
+  // As the router does.
+  space::handle get(resource& from, std::uint64_t bytes, stream_order::slot s = 0) {
+    return from.allocate({.bytes = bytes, .slot = s, .stream = s != 0 ? tests::stream(s) : nullptr});
+  }
+  void give(resource& to, space::handle h, stream_order::slot s = 0) {
+    block(h).now = space::state::cached;
+    to.deallocate(h, {s, s != 0 ? tests::stream(s) : nullptr});
+  }
+  CUresult refusal(resource& from, std::uint64_t bytes, stream_order::slot s = 0) {
+    try {
+      get(from, bytes, s);
+      return CUDA_SUCCESS;
+    } catch (driver::allocation_failed const& failed) {
+      return failed.code();
+    }
+  }
+  std::uint64_t rung(std::uint64_t stats::device_counters::* field) { return device().*field - at_start.*field; }
+};
+
+#define EXPECT_RUNG(field, count) EXPECT_EQ(rung(&stats::device_counters::field), static_cast<std::uint64_t>(count))
+
+}  // namespace gpumem::resource

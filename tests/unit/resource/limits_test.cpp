@@ -1,0 +1,115 @@
+// Out of memory, maxima, thresholds and failures of the source: what is refused, and that nothing else changes.
+#include "tests/unit/resource/fixture.hpp"
+
+namespace gpumem::resource {
+namespace {
+
+// Events are done when asked for: out of memory waits for all of them.
+struct limits : resource_fixture {
+  void SetUp() override {
+    resource_fixture::SetUp();
+    driver.manual_events(false);
+  }
+};
+
+TEST_F(limits, out_of_memory_is_code_2_and_leaves_everything_as_it_was) {
+  driver.set_capacity(4 * mib);
+  pool& p = make_pool();
+  space::handle const a = get(p, 1 * mib);
+  std::uint64_t const used = driver.used();
+  EXPECT_EQ(refusal(p, 64 * mib), CUDA_ERROR_OUT_OF_MEMORY);
+  EXPECT_EQ(driver.used(), used);
+  EXPECT_EQ(block(a).now.load(), space::state::live);
+  EXPECT_EQ(here->where.map.find(block(a).begin()), a);
+  EXPECT_EQ(p.measure().idle, used - 1 * mib);
+  EXPECT_EQ(refusal(p, 1 * mib), CUDA_SUCCESS);
+}
+
+TEST_F(limits, sizes_beyond_any_device) {
+  pool& p = make_pool();
+  direct& d = make<direct>(here->cuda);
+  for (std::uint64_t const bytes : {1ull << 42, 1ull << 63, ~0ull, ~0ull - 510, ~0ull - 511}) {
+    EXPECT_EQ(refusal(p, bytes), CUDA_ERROR_OUT_OF_MEMORY) << bytes;
+    EXPECT_EQ(refusal(d, bytes), CUDA_ERROR_OUT_OF_MEMORY) << bytes;
+  }
+  EXPECT_EQ(driver.used(), 0u);
+}
+
+TEST_F(limits, the_drivers_own_code_is_kept) {
+  pool& p = make_pool();
+  driver.fail("cuMemAlloc_v2", CUDA_ERROR_ILLEGAL_ADDRESS, 1000);
+  EXPECT_EQ(refusal(p, 1 * mib), CUDA_ERROR_ILLEGAL_ADDRESS);
+}
+
+TEST_F(limits, a_growth_step_that_does_not_fit_is_tried_again_with_the_exact_size) {
+  driver.set_capacity(12 * mib);
+  pool& p = make_pool({.growth = 64 * mib});
+  EXPECT_EQ(refusal(p, 5 * mib + 512), CUDA_SUCCESS);
+  EXPECT_EQ(driver.used(), 5 * mib + 512);
+  EXPECT_RUNG(rung_grown, 1);
+}
+
+TEST_F(limits, a_maximum_is_reached_and_never_passed) {
+  pool& p = make_pool({.maximum_pool_size = 10 * mib, .growth = 4 * mib});
+  std::vector<space::handle> all;
+  for (int i = 0; i < 10; ++i) all.push_back(get(p, 1 * mib));
+  EXPECT_EQ(driver.used(), 10 * mib);
+  EXPECT_EQ(refusal(p, 1), CUDA_ERROR_OUT_OF_MEMORY);
+  EXPECT_EQ(refusal(p, 11 * mib), CUDA_ERROR_OUT_OF_MEMORY);
+  EXPECT_EQ(driver.used(), 10 * mib);
+  give(p, all.back());
+  EXPECT_EQ(refusal(p, 1 * mib), CUDA_SUCCESS);
+}
+
+TEST_F(limits, an_initial_size_is_reserved_at_once_or_refused) {
+  pool& p = make_pool({.initial_pool_size = 6 * mib});
+  p.prepare();
+  EXPECT_EQ(driver.used(), 6 * mib);
+  get(p, 6 * mib);
+  EXPECT_EQ(driver.allocations(), 1u);
+  driver.set_capacity(8 * mib);
+  pool& q = make_pool({.initial_pool_size = 6 * mib});
+  EXPECT_THROW(q.prepare(), driver::allocation_failed);
+}
+
+TEST_F(limits, idle_memory_above_the_threshold_goes_back) {
+  pool& p = make_pool({.growth = 2 * mib, .release_threshold = 8 * mib});
+  std::vector<space::handle> all;
+  for (int i = 0; i < 600; ++i) all.push_back(get(p, 2 * mib));
+  EXPECT_EQ(driver.used(), 1200 * mib);
+  for (int i = 0; i < 300; ++i) give(p, all[static_cast<std::size_t>(i)]);
+  here->when.collect(here->when.open());
+  for (int i = 300; i < 600; ++i) give(p, all[static_cast<std::size_t>(i)]);
+  EXPECT_LT(driver.used(), 1200 * mib);
+  p.give_back();
+  EXPECT_EQ(driver.used(), 0u);
+}
+
+TEST_F(limits, give_back_returns_every_empty_segment_and_no_other) {
+  pool& p = make_pool({.growth = 2 * mib});
+  space::handle const kept_one = get(p, 2 * mib), other = get(p, 2 * mib);
+  give(p, other);
+  EXPECT_EQ(p.give_back(), 2 * mib);
+  EXPECT_EQ(driver.used(), 2 * mib);
+  EXPECT_EQ(p.give_back(), 0u);
+  give(p, kept_one);
+  EXPECT_EQ(p.give_back(), 2 * mib);
+  EXPECT_EQ(driver.used(), 0u);
+}
+
+TEST_F(limits, the_reserved_gauge_follows_the_driver) {
+  std::uint64_t const before = stats::get(stats::gauges(0).reserved);
+  pool& p = make_pool();
+  space::handle const a = get(p, 5 * mib);
+  EXPECT_EQ(stats::get(stats::gauges(0).reserved) - before, driver.used());
+  give(p, a);
+  p.give_back();
+  EXPECT_EQ(stats::get(stats::gauges(0).reserved), before);
+  get(p, 5 * mib);
+  here->when.abandon();
+  p.forget();
+  EXPECT_EQ(stats::get(stats::gauges(0).reserved), before);
+}
+
+}  // namespace
+}  // namespace gpumem::resource

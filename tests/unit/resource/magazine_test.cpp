@@ -1,0 +1,140 @@
+// The queues of freed blocks: oldest first, one size a row, bounded, and safe against a flush from another thread.
+#include "core/resource/magazine.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <thread>
+#include <vector>
+
+namespace gpumem::resource {
+namespace {
+
+using space::handle;
+using space::none;
+
+struct magazine_test : testing::Test {
+  space::block_table blocks;
+  magazine kept;
+
+  handle make(std::uint32_t units, space::stamp freed = 0) {
+    handle const h = blocks.acquire();
+    blocks[h].units = units;
+    blocks[h].freed = freed;
+    blocks[h].now.store(space::state::cached);
+    return h;
+  }
+  std::optional<space::stamp> waiting;
+  handle take(std::uint32_t units, space::stamp done) {
+    waiting.reset();
+    return kept.take(blocks, units, [&](space::stamp s) { return s <= done; }, waiting);
+  }
+  std::size_t length(handle h) {
+    std::size_t count = 0;
+    for (; h != none; h = blocks[h].next) ++count;
+    return count;
+  }
+};
+
+TEST_F(magazine_test, the_oldest_of_a_size_comes_first_and_only_when_done) {
+  handle const first = make(3, 1), second = make(3, 2);
+  EXPECT_EQ(kept.put(blocks, first), none);
+  EXPECT_EQ(kept.put(blocks, second), none);
+  EXPECT_EQ(take(3, 0), none);
+  EXPECT_EQ(waiting, 2u) << "an event for the youngest settles them all";
+  EXPECT_EQ(take(4, 9), none);
+  EXPECT_FALSE(waiting.has_value());
+  EXPECT_EQ(take(3, 1), first);
+  EXPECT_EQ(blocks[first].now.load(), space::state::live);
+  EXPECT_EQ(take(3, 1), none);
+  EXPECT_EQ(take(3, 2), second);
+  EXPECT_EQ(take(3, 2), none);
+}
+
+// Two sizes of one row: the newcomer takes it over, all that was there comes out.
+TEST_F(magazine_test, a_row_holds_one_size) {
+  std::vector<std::uint32_t> sizes;
+  for (std::uint32_t units = 1; sizes.size() < 65; ++units) sizes.push_back(units);
+  std::size_t evicted = 0;
+  for (std::uint32_t const units : sizes) {
+    handle const out = kept.put(blocks, make(units));
+    for (handle h = out; h != none; h = blocks[h].next) EXPECT_NE(blocks[h].units, units);
+    evicted += length(out);
+  }
+  EXPECT_GE(evicted, 1u) << "65 sizes in 64 rows";
+  std::uint64_t all = 0, pending = 0;
+  kept.measure(blocks, [](space::stamp) { return true; }, all, pending);
+  std::size_t found = 0;
+  std::uint64_t bytes = 0;
+  for (std::uint32_t const units : sizes) {
+    if (take(units, 0) == none) continue;
+    ++found;
+    bytes += units * space::unit;
+  }
+  EXPECT_EQ(found + evicted, sizes.size());
+  EXPECT_EQ(all, bytes);
+}
+
+TEST_F(magazine_test, too_many_of_a_size_come_out_together) {
+  std::size_t evicted = 0;
+  for (int i = 0; i < 257; ++i) evicted += length(kept.put(blocks, make(5)));
+  EXPECT_EQ(evicted, 256u);
+  EXPECT_NE(take(5, 0), none);
+  EXPECT_EQ(take(5, 0), none);
+}
+
+TEST_F(magazine_test, measures_what_waits) {
+  for (space::stamp s = 1; s <= 4; ++s) kept.put(blocks, make(2, s));
+  std::uint64_t all = 0, pending = 0;
+  kept.measure(blocks, [](space::stamp s) { return s <= 1; }, all, pending);
+  EXPECT_EQ(all, 8 * space::unit);
+  EXPECT_EQ(pending, 6 * space::unit);
+}
+
+TEST_F(magazine_test, an_event_is_worth_it_for_many_frees_or_many_bytes_of_the_open_epoch) {
+  EXPECT_FALSE(kept.worth_an_event(0));
+  for (int i = 0; i < 31; ++i) kept.put(blocks, make(2, 7));
+  EXPECT_FALSE(kept.worth_an_event(7));
+  kept.put(blocks, make(2, 7));
+  EXPECT_TRUE(kept.worth_an_event(7));
+  EXPECT_FALSE(kept.worth_an_event(8));
+  kept.put(blocks, make((200u << 20) / space::unit, 8));
+  EXPECT_TRUE(kept.worth_an_event(8));
+}
+
+TEST_F(magazine_test, a_flush_hands_over_everything_and_a_clear_nothing) {
+  for (std::uint32_t units = 1; units <= 20; ++units) kept.put(blocks, make(units));
+  std::size_t flushed = 0;
+  kept.flush(blocks, [&](handle) { ++flushed; });
+  EXPECT_EQ(flushed, 20u);
+  EXPECT_EQ(take(1, 0), none);
+  kept.put(blocks, make(9));
+  kept.clear();
+  EXPECT_EQ(take(9, 0), none);
+  std::uint64_t all = 0, pending = 0;
+  kept.measure(blocks, [](space::stamp) { return true; }, all, pending);
+  EXPECT_EQ(all, 0u);
+}
+
+TEST_F(magazine_test, no_block_is_lost_or_doubled_under_flushes) {
+  std::atomic<bool> stop{false};
+  std::vector<handle> flushed;
+  std::jthread other([&] {
+    while (!stop.load()) kept.flush(blocks, [&](handle h) { flushed.push_back(h); });
+  });
+  std::size_t put = 0, taken = 0, evicted = 0;
+  for (int i = 0; i < 20'000; ++i) {
+    evicted += length(kept.put(blocks, make(1 + static_cast<std::uint32_t>(i % 7))));
+    ++put;
+    if (i % 3 == 0 && take(1 + static_cast<std::uint32_t>(i % 7), 0) != none) ++taken;
+  }
+  stop = true;
+  other.join();
+  kept.flush(blocks, [&](handle h) { flushed.push_back(h); });
+  EXPECT_EQ(put, taken + evicted + flushed.size());
+  std::sort(flushed.begin(), flushed.end());
+  EXPECT_EQ(std::adjacent_find(flushed.begin(), flushed.end()), flushed.end());
+}
+
+}  // namespace
+}  // namespace gpumem::resource
