@@ -11,8 +11,8 @@ import os, re, sys
 # Low to high. Folders of one rank do not see each other.
 RANK = {
     "core/base": 0, "core/driver": 1, "core/stats": 2, "core/stream_order": 3, "core/space": 3,
-    "core/resource": 4, "core/upstream": 4, "core/route": 5, "core/report": 6, "config": 7,
-    "shim": 8, "shim/cli": 8,
+    "core/resource": 4, "core/upstream": 5, "core/route": 6, "core/report": 7, "config": 8,
+    "shim": 9, "shim/cli": 9,
 }
 ONLY_USER = {
     "spdlog": re.compile(r"core/base/log[^/]*$"),

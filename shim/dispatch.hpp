@@ -108,7 +108,7 @@ CUresult release(driver::release release, Real&& real) noexcept {
   hook_scope const scope;
   if (!scope) return real();
   auto const which = static_cast<hook>(release.hook);
-  if (release.address == 0) return counted(which, 0, real());
+  if (release.address == 0) return real();         // cudart itself makes such calls: not a free of the program's
   if (release.stream_ordered && is_default(release.stream)) release.context = current_context();
   auto const outcome = route::release(release);
   if (outcome.served) return counted(which, 0, outcome.code, true);

@@ -2,11 +2,15 @@
 // program on any thread, also in the child of a vfork, which shares this memory: process.cpp tells it apart by its pid
 // and nothing is touched then. Outside of CUDA programs each is the real function and nothing else.
 #include <alloca.h>
+#include <limits.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include <atomic>
+#include <cerrno>
 #include <cstdarg>
 #include <cstddef>
 #include <iterator>
@@ -41,12 +45,31 @@ Function* next(which name) noexcept {
   for (;;) syscall(SYS_exit_group, code);
 }
 
-template <typename... Arguments>
-int replace(which name, Arguments... arguments) {
-  auto* real = next<int(Arguments...)>(name);
-  process::exec_begins();
-  int const result = real(arguments...);
-  process::exec_failed();
+// Whether an exec of it can succeed, as far as can be told before: a report is written only then.
+bool can_run(char const* file) noexcept {
+  if (strchr(file, '/') != nullptr) return access(file, X_OK) == 0;
+  char const* path = getenv("PATH");
+  for (char const* at = path != nullptr ? path : "/bin:/usr/bin"; at != nullptr;) {
+    char const* const end = strchrnul(at, ':');
+    char full[PATH_MAX];
+    int const length = snprintf(full, sizeof full, "%.*s/%s", static_cast<int>(end - at), at, file);
+    if (length > 0 && static_cast<std::size_t>(length) < sizeof full && access(full, X_OK) == 0) return true;
+    at = *end == ':' ? end + 1 : nullptr;
+  }
+  return false;
+}
+bool can_run(int) noexcept { return true; }
+
+// Between a vfork and its exec the page is the parent's: exec_begins sees that, and does nothing.
+template <typename File, typename... Arguments>
+int replace(which name, File file, Arguments... arguments) {
+  auto* real = next<int(File, Arguments...)>(name);
+  int const saved = errno;
+  bool const announced = process::exec_is_ours() && can_run(file);
+  if (announced) process::exec_begins();
+  errno = saved;
+  int const result = real(file, arguments...);
+  if (announced) process::exec_failed();
   return result;
 }
 

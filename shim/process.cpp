@@ -21,6 +21,7 @@
 #include "shim/hook.hpp"
 #include "shim/observed_memory.hpp"
 #include "shim/real_symbols.hpp"
+#include "shim/report_memory.hpp"
 #include "shim/settings.hpp"
 #include "shim/thread_state.hpp"
 #include "shim/virtual_memory.hpp"
@@ -138,17 +139,25 @@ bool start() noexcept {
 
 void note_exit_code(int code) noexcept { exit_code.store(code, std::memory_order_relaxed); }
 
-void finish(int code) noexcept {
-  stats::page* page = own_page();
-  if (page == nullptr || reported.test_and_set()) return;
-  stats::close_page({.kind = stats::end_kind::exit, .code = code, .clean = 1, .duration_ns = stats::elapsed_ns()});
+// A signal handler may end the process in the middle of a hook, with locks of ours held: then only the end is written,
+// and the page stays for `gpumem report`.
+void write_report(stats::page* page, stats::end_kind kind, int code) noexcept {
+  stats::close_page({.kind = kind, .code = code, .clean = 1, .duration_ns = stats::elapsed_ns()});
+  if (this_thread.inside) return;
+  report_memory const own_heap;
+  route::measure();
   if (report::write_reports(page, settings::report_options())) stats::remove_page_file();
 }
 
-void exec_begins() noexcept {
-  if (own_page() == nullptr) return;
-  stats::close_page({.kind = stats::end_kind::exec, .clean = 1, .duration_ns = stats::elapsed_ns()});
+void finish(int code) noexcept {
+  stats::page* page = own_page();
+  if (page == nullptr || reported.test_and_set()) return;
+  write_report(page, stats::end_kind::exit, code);
 }
+
+bool exec_is_ours() noexcept { return own_page() != nullptr; }
+
+void exec_begins() noexcept { write_report(own_page(), stats::end_kind::exec, 0); }
 
 void exec_failed() noexcept {
   int const saved = errno;

@@ -25,7 +25,9 @@ inline bool running() noexcept {
 void finish(int code) noexcept;
 // For a finish() that is yet to come and is not told the code itself.
 void note_exit_code(int code) noexcept;
-// This image is about to be replaced; when that failed, resume.
+// This image is about to be replaced: its report is written now. When that failed, resume; the report at the end then
+// counts all.
+bool exec_is_ours() noexcept;                      // false: nothing was counted here, or it is a vfork's child
 void exec_begins() noexcept;
 void exec_failed() noexcept;
 
