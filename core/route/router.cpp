@@ -107,12 +107,10 @@ outcome release(driver::release const& release) noexcept {
       stream_order::relaxed_mode relaxed;
       driver::real.cuStreamSynchronize(release.stream);
     }
-  } else if (s->synchronize_on_free && !home.when.capturing()) {
-    stream_order::current_context here(home.context);
-    stream_order::stamp const mark = home.when.synchronize_begins();
-    CUresult const code = driver::real.cuCtxSynchronize();
-    if (code != CUDA_SUCCESS) return {true, code};
-    home.when.synchronize_done(mark);
+  } else if (s->synchronize_on_free) {
+    // While a stream captures the barrier cannot be had: this free waits for its epoch like any other.
+    CUresult const code = home.when.synchronize();
+    if (code != CUDA_SUCCESS && code != CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED) return {true, code};
   }
   // Of two threads that free one block at once, one gets the driver's answer for a second free.
   space::state expected = space::state::live;

@@ -92,7 +92,8 @@ bool epochs::wait(stamp s) noexcept {
       if (!covered && closed_.size() >= most_open) covered = true;   // room comes when the oldest is done
       if (!covered && capturing()) return false;
     }
-    if (!covered) return synchronize_context() && is_done(s);
+    // For drivers without cuCtxRecordEvent (before 12.5), and where a record failed.
+    if (!covered) return synchronize() == CUDA_SUCCESS && is_done(s);
     // Short waits are the rule (a kernel or two): spin first, then sleep a little longer each time.
     if (rounds < 64) continue;
     timespec const pause{0, std::min<long>(1000 * (rounds - 63), 100'000)};
@@ -101,19 +102,19 @@ bool epochs::wait(stamp s) noexcept {
   return true;
 }
 
-// For drivers without cuCtxRecordEvent (before 12.5). During a capture it would fail and invalidate the capture.
-bool epochs::synchronize_context() noexcept {
+// During a capture it would fail and invalidate the capture, so it is refused before it is asked.
+CUresult epochs::synchronize() noexcept {
   std::lock_guard alone(synchronizing_);
-  if (capturing() || broken()) return false;
+  if (capturing()) return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
   stamp const mark = synchronize_begins();
   CUresult code;
   {
+    relaxed_mode relaxed;
     current_context here(context_);
     code = driver::real.cuCtxSynchronize();
   }
-  if (code != CUDA_SUCCESS) return false;
-  synchronize_done(mark);
-  return true;
+  if (code == CUDA_SUCCESS) synchronize_done(mark);
+  return code;
 }
 
 bool epochs::wait_on_device(CUstream stream, stamp s) noexcept {

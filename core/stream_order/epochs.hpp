@@ -29,8 +29,12 @@ class epochs {
   epochs(epochs const&) = delete;
 
   stamp open() const noexcept { return open_.load(std::memory_order_acquire); }
-  bool is_done(stamp s) const noexcept {
+  bool is_done([[maybe_unused]] stamp s) const noexcept {
+#ifdef GPUMEM_TEST_UNSAFE_REUSE
+    return true;                 // only in libgpumem_unsafe.so, which the random programs must catch
+#else
     return static_cast<std::int32_t>(done_.load(std::memory_order_acquire) - s) >= 0;
+#endif
   }
 
   // Asks the driver which epochs are done; if `wanted` is in the open one, closes that first. True if `wanted` is done.
@@ -43,6 +47,9 @@ class epochs {
   bool wait(stamp s) noexcept;
   // Makes later work of `stream` wait for `s` on the device. False when that cannot be had now.
   bool wait_on_device(CUstream stream, stamp s) noexcept;
+
+  // Waits for all work of the context. CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, and no call made, while a stream captures.
+  CUresult synchronize() noexcept;
 
   // The program's own synchronisation of this context: mark before the call, complete after its success.
   stamp synchronize_begins() noexcept;
@@ -71,7 +78,6 @@ class epochs {
   void poll() noexcept;          // under mutex_
   void close() noexcept;         // under mutex_
   void complete(stamp s) noexcept;
-  bool synchronize_context() noexcept;
 
   CUcontext context_;
   int device_;
