@@ -20,6 +20,7 @@ struct demand {
 struct order {
   stream_order::slot slot = stream_order::no_slot;
   CUstream stream = nullptr;
+  bool settled = false;                              // the free was a barrier: nothing uses the memory any more
 };
 
 }  // namespace gpumem::resource

@@ -92,7 +92,7 @@ space::handle suballocator::from_magazine(climber& c) noexcept {
 void suballocator::deallocate(space::handle h, order when) noexcept {
   space::block& b = blocks()[h];
   stats::add(count().bytes_out, b.bytes());
-  b.freed = home_.when.open();
+  b.freed = when.settled ? home_.when.last_done() : home_.when.open();
   magazine* const m = magazine_of(when.slot);
   space::handle const overflow = m != nullptr ? m->put(blocks(), h) : (b.next = space::none, h);
   if (overflow == space::none) return;

@@ -111,6 +111,7 @@ outcome release(driver::release const& release) noexcept {
     // While a stream captures the barrier cannot be had: this free waits for its epoch like any other.
     CUresult const code = home.when.synchronize();
     if (code != CUDA_SUCCESS && code != CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED) return {true, code};
+    when.settled = code == CUDA_SUCCESS;
   }
   // Of two threads that free one block at once, one gets the driver's answer for a second free.
   space::state expected = space::state::live;

@@ -29,6 +29,7 @@ class epochs {
   epochs(epochs const&) = delete;
 
   stamp open() const noexcept { return open_.load(std::memory_order_acquire); }
+  stamp last_done() const noexcept { return done_.load(std::memory_order_acquire); }
   bool is_done([[maybe_unused]] stamp s) const noexcept {
 #ifdef GPUMEM_TEST_UNSAFE_REUSE
     return true;                 // only in libgpumem_unsafe.so, which the random programs must catch
