@@ -19,6 +19,8 @@ void start(chain_factory factory, bool synchronize_on_free) noexcept {
   auto* made = new (std::nothrow) state;
   if (made == nullptr) return;
   made->factory = factory;
+  static std::uint64_t starts = 0;         // what a thread remembers of streams must not outlive the router it was of
+  made->streams_changed.store(++starts << 40, std::memory_order_relaxed);
   made->synchronize_on_free = synchronize_on_free;
   present = made;
 }
