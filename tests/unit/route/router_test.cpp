@@ -1,0 +1,157 @@
+// Requests and frees at the router: who answers, with which code, and whose memory is whose.
+#include <thread>
+
+#include "tests/unit/route/fixture.hpp"
+
+namespace gpumem::route {
+namespace {
+
+using tests::first_context;
+using tests::second_context;
+using tests::stream;
+using router = route_fixture;
+constexpr std::uint64_t mib = 1ull << 20;
+
+TEST_F(router, a_block_is_found_by_every_address_of_it) {
+  CUdeviceptr const a = must_get(1000), b = must_get(5 * mib);
+  range r;
+  EXPECT_TRUE(owns(a));
+  EXPECT_FALSE(owns(a + 1));
+  ASSERT_TRUE(find(a + 999, r));
+  EXPECT_EQ(r.base, a);
+  EXPECT_EQ(r.bytes, 1000u);
+  EXPECT_FALSE(find(a + 1000, r)) << "the rounding is not the program's";
+  ASSERT_TRUE(find(b + 3 * mib, r));
+  EXPECT_EQ(r.base, b);
+  EXPECT_FALSE(find(0x1234, r));
+  EXPECT_SERVED(give(a), CUDA_SUCCESS);
+  EXPECT_FALSE(owns(a));
+  EXPECT_FALSE(find(a, r));
+}
+
+TEST_F(router, wrong_frees_get_the_drivers_answer) {
+  CUdeviceptr const first = must_get(1000), second = must_get(1000);
+  EXPECT_SERVED(give(second), CUDA_SUCCESS);
+  EXPECT_SERVED(give(second), CUDA_ERROR_INVALID_VALUE);
+  EXPECT_SERVED(give(first + 512), CUDA_ERROR_INVALID_VALUE);
+  EXPECT_SERVED(give(first + 4), CUDA_ERROR_INVALID_VALUE);
+  EXPECT_PASS(give(0x123400));
+  EXPECT_SERVED(give(first), CUDA_SUCCESS);
+  // The base of the segment is an allocation of the driver's: passing the free on would take the segment away.
+  EXPECT_SERVED(give(first), CUDA_ERROR_INVALID_VALUE);
+  EXPECT_EQ(driver.calls("cuMemFree_v2"), 0);
+}
+
+TEST_F(router, of_two_threads_that_free_a_block_one_is_refused) {
+  for (int round = 0; round < 300; ++round) {
+    CUdeviceptr const a = must_get(1000);
+    std::atomic<int> good{0}, refused{0};
+    {
+      std::vector<std::jthread> threads;
+      for (int t = 0; t < 2; ++t) {
+        threads.emplace_back([&] { ++(give(a).code == CUDA_SUCCESS ? good : refused); });
+      }
+    }
+    ASSERT_EQ(good.load(), 1);
+    ASSERT_EQ(refused.load(), 1);
+  }
+}
+
+TEST_F(router, cross_frees) {
+  CUdeviceptr const plain = must_get(1000), ordered = must_get(1000, stream(1));
+  EXPECT_SERVED(give(plain, stream(2)), CUDA_SUCCESS);
+  EXPECT_EQ(must_get(1000, stream(2)), plain) << "freed on the stream, so it serves the stream";
+  EXPECT_SERVED(give(ordered), CUDA_SUCCESS);
+  done();
+  EXPECT_EQ(must_get(1000), ordered);
+}
+
+TEST_F(router, contexts_have_memory_of_their_own) {
+  CUdeviceptr const a = must_get(1000), b = must_get(1000, nullptr, second_context);
+  EXPECT_SERVED(give(a, nullptr, second_context), CUDA_SUCCESS);
+  done();
+  EXPECT_NE(must_get(1000, nullptr, second_context), a);
+  EXPECT_EQ(must_get(1000), a);
+  // Freed on a stream of another context: the host waits for that stream, the home context serves it.
+  int const waits = driver.calls("cuStreamSynchronize");
+  EXPECT_SERVED(give(b, stream(7), first_context), CUDA_SUCCESS);
+  EXPECT_EQ(driver.calls("cuStreamSynchronize"), waits + 1);
+  EXPECT_GT(idle_bytes(first_context), 0u);
+  EXPECT_GT(idle_bytes(second_context), 0u);
+}
+
+TEST_F(router, out_of_memory_is_code_2_and_leaves_the_output_alone) {
+  driver.set_capacity(4 * mib);
+  CUdeviceptr address = 77;
+  EXPECT_SERVED(get(1ull << 40, &address), CUDA_ERROR_OUT_OF_MEMORY);
+  EXPECT_SERVED(get(~0ull, &address), CUDA_ERROR_OUT_OF_MEMORY);
+  EXPECT_EQ(address, 77u);
+  EXPECT_NE(must_get(mib), 0u);
+}
+
+TEST_F(router, kinds_do_not_mix) {
+  CUdeviceptr const device = must_get(1000);
+  CUdeviceptr const host = must_get(1000, nullptr, first_context, driver::memory_kind::host);
+  EXPECT_SERVED(give(host), CUDA_ERROR_INVALID_VALUE);
+  EXPECT_SERVED(give(device, nullptr, first_context, driver::memory_kind::host), CUDA_ERROR_INVALID_VALUE);
+  EXPECT_SERVED(give(host, nullptr, first_context, driver::memory_kind::host), CUDA_SUCCESS);
+  CUdeviceptr unused = 0;
+  EXPECT_PASS(get(1000, &unused, nullptr, first_context, driver::memory_kind::managed));
+}
+
+TEST_F(router, an_exported_block_serves_nobody_again) {
+  CUdeviceptr const a = must_get(2 * mib);
+  exported(a);
+  exported(a + 512);
+  EXPECT_SERVED(give(a), CUDA_SUCCESS);
+  done();
+  EXPECT_NE(must_get(2 * mib), a);
+  EXPECT_SERVED(give(a), CUDA_ERROR_INVALID_VALUE);
+  give_back(first_context);
+  EXPECT_GE(driver.used(), 2 * mib);
+}
+
+TEST_F(router, free_can_be_a_barrier) {
+  restart(true);
+  driver.manual_events(true);
+  CUdeviceptr const a = must_get(1000);
+  EXPECT_SERVED(give(a), CUDA_SUCCESS);
+  EXPECT_EQ(driver.calls("cuCtxSynchronize"), 1);
+  EXPECT_EQ(must_get(1000), a);
+  driver.fail("cuCtxSynchronize", CUDA_ERROR_ILLEGAL_ADDRESS);
+  EXPECT_SERVED(give(a), CUDA_ERROR_ILLEGAL_ADDRESS);
+  capture_begins(first_context, stream(1));
+  driver.capture(stream(1));
+  EXPECT_SERVED(give(a), CUDA_SUCCESS);
+  EXPECT_EQ(driver.calls("cuCtxSynchronize"), 2);
+  driver.end_capture(stream(1));
+  capture_ended(first_context, stream(1));
+}
+
+TEST_F(router, give_back_returns_what_is_empty) {
+  CUdeviceptr const a = must_get(2 * mib);
+  EXPECT_EQ(give_back(first_context), 0u);
+  give(a);
+  EXPECT_EQ(give_back(first_context), 2 * mib);
+  EXPECT_EQ(driver.used(), 0u);
+  EXPECT_EQ(give_back(second_context), 0u);
+}
+
+TEST_F(router, the_ledger_adds_up) {
+  auto const before = stats::local().devices[0];
+  CUdeviceptr const a = must_get(1000), b = must_get(3 * mib + 1);
+  give(a);
+  auto const& now = stats::local().devices[0];
+  EXPECT_EQ(now.allocated_blocks - before.allocated_blocks, 2u);
+  EXPECT_EQ(now.allocated_requested - before.allocated_requested, 1000 + 3 * mib + 1);
+  EXPECT_EQ(now.freed_requested - before.freed_requested, 1000u);
+  std::uint64_t const out = now.allocated_handed - before.allocated_handed - (now.freed_handed - before.freed_handed);
+  EXPECT_EQ(out, 3 * mib + 512);
+  EXPECT_EQ(stats::get(stats::gauges(0).reserved), driver.used());
+  EXPECT_EQ(driver.used() - out, idle_bytes(first_context));
+  give(b);
+  EXPECT_EQ(driver.used(), idle_bytes(first_context));
+}
+
+}  // namespace
+}  // namespace gpumem::route
