@@ -77,6 +77,7 @@ CUresult pool_create(CUmemoryPool* pool, CUmemPoolProps const*) {
   *pool = reinterpret_cast<CUmemoryPool>(0x77);
   return CUDA_SUCCESS;
 }
+CUresult pool_destroy(CUmemoryPool) { return fake().enter("cuMemPoolDestroy"); }
 CUresult default_pool(CUmemoryPool* pool, CUdevice) {
   *pool = reinterpret_cast<CUmemoryPool>(0x78);
   return fake().enter("cuDeviceGetDefaultMemPool");
@@ -187,6 +188,7 @@ void fake_driver::reset() {
   real.cuMemFreeHost = free_host;
   real.cuMemGetInfo_v2 = memory_info;
   real.cuMemPoolCreate = pool_create;
+  real.cuMemPoolDestroy = pool_destroy;
   real.cuDeviceGetDefaultMemPool = default_pool;
   real.cuMemPoolSetAttribute = pool_attribute;
   real.cuMemPoolTrimTo = pool_trim;

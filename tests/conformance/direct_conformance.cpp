@@ -1,0 +1,41 @@
+// Each upstream without a resource above it.
+// Only the chains are here; what they promise is in resource_suite.hpp.
+// The factory runs on the router's slow path, as config/builder's does.
+#include "tests/conformance/resource_suite.hpp"
+
+namespace gpumem::conformance {
+
+struct direct_cuda {
+  static constexpr std::uint64_t largest = ~0ull;
+  static constexpr bool keeps_blocks = false;
+  static std::unique_ptr<resource::chain> build(resource::habitat const& home) {
+    auto built = std::make_unique<resource::chain>();
+    auto& below = built->add_source(std::make_unique<upstream::cuda>(home, 1));
+    built->add(std::make_unique<resource::direct>(home, 2, below));
+    return built;
+  }
+};
+struct direct_managed {
+  static constexpr std::uint64_t largest = ~0ull;
+  static constexpr bool keeps_blocks = false;
+  static std::unique_ptr<resource::chain> build(resource::habitat const& home) {
+    auto built = std::make_unique<resource::chain>();
+    auto& below = built->add_source(std::make_unique<upstream::managed>(home, 1));
+    built->add(std::make_unique<resource::direct>(home, 2, below));
+    return built;
+  }
+};
+struct direct_async {
+  static constexpr std::uint64_t largest = ~0ull;
+  static constexpr bool keeps_blocks = false;
+  static std::unique_ptr<resource::chain> build(resource::habitat const& home) {
+    auto built = std::make_unique<resource::chain>();
+    auto& below = built->add_source(std::make_unique<upstream::cuda_async>(home, 1, upstream::cuda_async::options{}));
+    built->add(std::make_unique<resource::direct>(home, 2, below));
+    return built;
+  }
+};
+using chains = testing::Types<direct_cuda, direct_managed, direct_async>;
+INSTANTIATE_TYPED_TEST_SUITE_P(direct, resource_suite, chains);
+
+}  // namespace gpumem::conformance
