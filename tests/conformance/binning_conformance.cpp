@@ -7,6 +7,7 @@ namespace gpumem::conformance {
 
 struct bins_over_pool {
   static constexpr std::uint64_t largest = ~0ull;
+  static constexpr bool outlives_context = false;
   static constexpr bool keeps_blocks = true;
   static std::unique_ptr<resource::chain> build(resource::habitat const& home) {
     auto built = std::make_unique<resource::chain>();

@@ -7,6 +7,7 @@ namespace gpumem::conformance {
 
 struct fixed_over_cuda {
   static constexpr std::uint64_t largest = 64 << 10;
+  static constexpr bool outlives_context = false;
   static constexpr bool keeps_blocks = true;
   static std::unique_ptr<resource::chain> build(resource::habitat const& home) {
     auto built = std::make_unique<resource::chain>();
@@ -17,6 +18,7 @@ struct fixed_over_cuda {
 };
 struct fixed_over_pool {
   static constexpr std::uint64_t largest = 64 << 10;
+  static constexpr bool outlives_context = false;
   static constexpr bool keeps_blocks = true;
   static std::unique_ptr<resource::chain> build(resource::habitat const& home) {
     auto built = std::make_unique<resource::chain>();

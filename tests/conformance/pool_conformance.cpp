@@ -7,6 +7,7 @@ namespace gpumem::conformance {
 
 struct pool_over_cuda {
   static constexpr std::uint64_t largest = ~0ull;
+  static constexpr bool outlives_context = false;
   static constexpr bool keeps_blocks = true;
   static std::unique_ptr<resource::chain> build(resource::habitat const& home) {
     auto built = std::make_unique<resource::chain>();
@@ -17,6 +18,7 @@ struct pool_over_cuda {
 };
 struct pool_over_managed {
   static constexpr std::uint64_t largest = ~0ull;
+  static constexpr bool outlives_context = false;
   static constexpr bool keeps_blocks = true;
   static std::unique_ptr<resource::chain> build(resource::habitat const& home) {
     auto built = std::make_unique<resource::chain>();
@@ -27,6 +29,7 @@ struct pool_over_managed {
 };
 struct pool_over_async {
   static constexpr std::uint64_t largest = ~0ull;
+  static constexpr bool outlives_context = true;
   static constexpr bool keeps_blocks = true;
   static std::unique_ptr<resource::chain> build(resource::habitat const& home) {
     auto built = std::make_unique<resource::chain>();
