@@ -44,6 +44,7 @@ class chain {
   }
   void forget() noexcept {
     for (auto part = resources_.rbegin(); part != resources_.rend(); ++part) (*part)->forget();
+    for (auto const& part : sources_) part->forget();
   }
 
  private:

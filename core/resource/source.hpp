@@ -26,8 +26,10 @@ class source {
   virtual extent reserve(demand const& wish) = 0;
   // Nothing may use the memory any more, unless `order` names the stream after whose work it is free.
   virtual void release(extent const& memory, CUstream order) noexcept = 0;
-  // The memory went with its context: nothing to release, only to account for.
+  // The context of the memory is gone, and for most sources the memory with it: nothing uses it any more.
   virtual void lost(extent const&) noexcept {}
+  // After the last lost(): drops what the source itself holds in the driver.
+  virtual void forget() noexcept {}
   // Gives back what the source itself holds for nobody; bytes given back.
   virtual std::uint64_t trim() noexcept { return 0; }
 };

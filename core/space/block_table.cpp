@@ -20,13 +20,22 @@ block_table::block_table() noexcept {
   }
 }
 
+// Blocks made one after the other often go to different threads, which then write to them at each allocation and free:
+// within a window of 4096 handles they are dealt out four apart, which is three cache lines.
+handle block_table::spread(handle ordinal) noexcept {
+  constexpr handle window = 4096;
+  constexpr handle apart = 4;
+  handle const at = ordinal % window;
+  return ordinal - at + at % (window / apart) * apart + at / (window / apart);
+}
+
 handle block_table::acquire() noexcept {
   std::lock_guard lock(mutex_);
   handle h = free_;
   if (h != none) {
     free_ = blocks_[h].next;
   } else if (used_ < capacity_) {
-    h = static_cast<handle>(used_++);
+    h = spread(static_cast<handle>(used_++));
   } else {
     return none;
   }

@@ -23,6 +23,8 @@ class block_table {
   std::uint64_t host_bytes() const noexcept { return used_ * sizeof(block); }
 
  private:
+  static handle spread(handle ordinal) noexcept;
+
   block* blocks_ = nullptr;
   std::uint64_t capacity_ = 0;
   std::uint64_t used_ = 1;                   // handle 0 is `none`

@@ -25,6 +25,7 @@ class cuda_async final : public resource::source {
   resource::extent reserve(resource::demand const& wish) override;
   void release(resource::extent const& memory, CUstream order) noexcept override;
   void lost(resource::extent const& memory) noexcept override;
+  void forget() noexcept override;
   std::uint64_t trim() noexcept override;
 
  private:

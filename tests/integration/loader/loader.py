@@ -118,7 +118,7 @@ def test_another_tool_before_and_behind():
 
 def test_one_report_for_each_ending():
     for how, reports in {"return": 1, "_exit": 1, "quick_exit": 1, "fork": 1, "fork_exit": 1, "vfork": 1,
-                         "vfork_exec": 1, "exec_fails": 1, "exec": 0}.items():
+                         "vfork_exec": 1, "exec_fails": 1, "exec": 1}.items():
         code, output, errors = run([build / "loader_hooked", "ends", how], [library], env={"GPUMEM_REPORT": "stderr"})
         assert (code, output) == (0, ""), f"{how}: exit code {code}\n{output}{errors}"
         found = len(re.findall(r"^=== gpumem", errors, re.MULTILINE))

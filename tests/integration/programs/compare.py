@@ -1,6 +1,6 @@
 """Runs one program of tests/programs plain and preloaded on the simulated CUDA and demands that nobody could tell.
 
-compare.py BUILD [--config FILE] [--expected FILE] [--no-counts] [--replaced] PROGRAM [argument...]
+compare.py BUILD [--config FILE] [--expected FILE] [--no-counts] PROGRAM [argument...]
 Equal stdout, stderr and exit code; the report's counts equal the program's own; the ledger adds up; no state page is
 left behind. The simulator's checker turns any unordered reuse into exit code 99, which plain runs never give.
 """
@@ -12,21 +12,12 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
 import harness
 
 
-def last_image(outcome):
-    """The same run with only the last `counts:` line: what the image that ended in the ordinary way has printed."""
-    lines = [line for line in outcome.stdout.splitlines() if line.startswith("counts:")]
-    outcome.stdout = "\n".join(lines[-1:])
-    return outcome
-
-
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("build")
     parser.add_argument("--config")
     parser.add_argument("--expected", help="file that the plain run's stdout must equal: the real driver's answers")
     parser.add_argument("--no-counts", action="store_true", help="the program prints no counts")
-    parser.add_argument("--replaced", action="store_true",
-                        help="the program replaces itself by exec: the first image's state page stays for `gpumem report`")
     parser.add_argument("program")
     parser.add_argument("arguments", nargs=argparse.REMAINDER)
     options = parser.parse_args()
@@ -46,12 +37,12 @@ def main():
     if not options.no_counts:
         if not harness.own_counts(preloaded.stdout):
             faults.append("the program printed no counts: nothing was compared")
-        faults += harness.count_faults(last_image(preloaded) if options.replaced else preloaded)
+        faults += harness.count_faults(preloaded)
     if not preloaded.reports:
         faults.append("no JSON report was written")
     for report in preloaded.reports:
         faults += harness.ledger_faults(report)
-    if len(preloaded.state) != (1 if options.replaced else 0):
+    if preloaded.state:
         faults.append(f"state pages left behind: {preloaded.state}")
 
     if faults:
