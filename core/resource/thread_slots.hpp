@@ -19,7 +19,7 @@ struct thread_slots {
   std::array<entry, most> entries{};
 };
 
-extern thread_local thread_slots* own_slots;
+extern constinit thread_local thread_slots* own_slots;
 
 // Makes this thread's slots, and sees to it that they are given up when the thread ends. Null when memory is short.
 thread_slots* attach_thread() noexcept;

@@ -74,7 +74,7 @@ inline std::size_t bucket_of(std::uint64_t bytes) noexcept {
 }
 
 // This thread's shard; null until its first use. Attaching may make system calls, once a thread.
-extern thread_local shard* own_shard;
+extern constinit thread_local shard* own_shard;
 shard& attach_shard() noexcept;                    // never fails: falls back to a private page, then to a shared one
 inline shard& local() noexcept { return own_shard != nullptr ? *own_shard : attach_shard(); }
 
