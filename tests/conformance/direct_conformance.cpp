@@ -33,7 +33,8 @@ struct direct_async {
   static constexpr bool keeps_blocks = false;
   static std::unique_ptr<resource::chain> build(resource::habitat const& home) {
     auto built = std::make_unique<resource::chain>();
-    auto& below = built->add_source(std::make_unique<upstream::cuda_async>(home, 1, upstream::cuda_async::options{}));
+    auto& below =
+        built->add_source(std::make_unique<upstream::cuda_async>(home, 1, upstream::cuda_async::options{}));
     built->add(std::make_unique<resource::direct>(home, 2, below));
     return built;
   }

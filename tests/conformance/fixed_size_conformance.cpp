@@ -12,7 +12,8 @@ struct fixed_over_cuda {
   static std::unique_ptr<resource::chain> build(resource::habitat const& home) {
     auto built = std::make_unique<resource::chain>();
     auto& below = built->add_source(std::make_unique<upstream::cuda>(home, 1));
-    built->add(std::make_unique<resource::fixed_size>(home, 2, resource::fixed_size_options{.block_size = 64 << 10}, below));
+    built->add(std::make_unique<resource::fixed_size>(
+        home, 2, resource::fixed_size_options{.block_size = 64 << 10}, below));
     return built;
   }
 };
@@ -24,7 +25,8 @@ struct fixed_over_pool {
     auto built = std::make_unique<resource::chain>();
     auto& below = built->add_source(std::make_unique<upstream::cuda>(home, 1));
     auto& middle = built->add(std::make_unique<resource::pool>(home, 2, resource::pool_options{}, below));
-    built->add(std::make_unique<resource::fixed_size>(home, 3, resource::fixed_size_options{.block_size = 64 << 10}, middle));
+    built->add(std::make_unique<resource::fixed_size>(
+        home, 3, resource::fixed_size_options{.block_size = 64 << 10}, middle));
     return built;
   }
 };

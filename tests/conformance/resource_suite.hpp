@@ -1,8 +1,7 @@
-// What every resource promises, as one typed suite: a resource's file says how its chain is built and instantiates it.
-// The memory of the scripted driver is host memory, so blocks are written and read in full. Events are done when asked
-// for, unless a test scripts them.
-// A chain has: build(habitat), largest (bytes it serves), keeps_blocks (frees go to a cache of its own) and
-// outlives_context (the driver's memory does).
+// What every resource promises, as one typed suite: a resource's file says how its chain is built and
+// instantiates it. The memory of the scripted driver is host memory, so blocks are written and read in full.
+// Events are done when asked for, unless a test scripts them. A chain has: build(habitat), largest (bytes it
+// serves), keeps_blocks (frees go to a cache of its own) and outlives_context (the driver's memory does).
 #pragma once
 
 #include <gtest/gtest.h>
@@ -49,11 +48,13 @@ struct resource_suite : testing::Test {
     route::forked_child();
   }
   CUresult get(std::uint64_t bytes, CUdeviceptr* address, CUstream on = nullptr) {
-    auto const o = route::allocate({.bytes = bytes, .stream_ordered = on != nullptr, .context = context, .stream = on}, address);
+    auto const o = route::allocate(
+        {.bytes = bytes, .stream_ordered = on != nullptr, .context = context, .stream = on}, address);
     return o.served ? o.code : CUDA_ERROR_UNKNOWN;
   }
   CUresult give(CUdeviceptr address, CUstream on = nullptr) {
-    auto const o = route::release({.address = address, .stream_ordered = on != nullptr, .context = context, .stream = on});
+    auto const o = route::release(
+        {.address = address, .stream_ordered = on != nullptr, .context = context, .stream = on});
     return o.served ? o.code : CUDA_ERROR_UNKNOWN;
   }
   static void* bytes_at(CUdeviceptr address) { return reinterpret_cast<void*>(address); }
@@ -63,7 +64,8 @@ struct resource_suite : testing::Test {
   }
   void check_ledger() {
     auto const& now = stats::local().devices[0];
-    std::uint64_t const handed = now.allocated_handed - at_start.allocated_handed - (now.freed_handed - at_start.freed_handed);
+    std::uint64_t const handed =
+        now.allocated_handed - at_start.allocated_handed - (now.freed_handed - at_start.freed_handed);
     std::uint64_t const reserved = stats::get(stats::gauges(0).reserved);
     EXPECT_EQ(reserved, driver.used());
     EXPECT_EQ(handed + route::idle_bytes(context), reserved) << "requested + rounding + pending + cached";
@@ -110,7 +112,8 @@ TYPED_TEST_P(resource_suite, neighbours_keep_their_content) {
   for (int step = 0; step < 6000; ++step) {
     if (live.size() < 200 && random() % 2 == 0) {
       piece p{0, 1 + random() % std::min<std::uint64_t>(this->most, 1u << (random() % 18)),
-              static_cast<unsigned char>(random()), random() % 2 == 0 ? tests::stream(random() % 3) : nullptr};
+              static_cast<unsigned char>(random()),
+              random() % 2 == 0 ? tests::stream(random() % 3) : nullptr};
       ASSERT_EQ(this->get(p.bytes, &p.address, p.on), CUDA_SUCCESS);
       std::memset(this->bytes_at(p.address), p.pattern, p.bytes);
       live.push_back(p);
@@ -141,7 +144,8 @@ TYPED_TEST_P(resource_suite, memory_is_not_served_before_it_is_done) {
   ASSERT_EQ(this->get(4096, &freed), CUDA_SUCCESS);
   ASSERT_EQ(this->give(freed), CUDA_SUCCESS);
   ASSERT_EQ(this->get(4096, &next), CUDA_SUCCESS);
-  // A resource without blocks of its own gives memory back by a call that waits; then the address may come again.
+  // A resource without blocks of its own gives memory back by a call that waits; then the address may come
+  // again.
   if (TypeParam::keeps_blocks) {
     EXPECT_NE(next, freed);
   }
@@ -230,7 +234,7 @@ TYPED_TEST_P(resource_suite, threads_share_it) {
 
 REGISTER_TYPED_TEST_SUITE_P(resource_suite, every_size_is_aligned_and_apart, neighbours_keep_their_content,
                             a_second_free_is_refused, memory_is_not_served_before_it_is_done,
-                            out_of_memory_is_code_2_and_passes, gives_everything_back, forgets_with_its_context,
-                            threads_share_it);
+                            out_of_memory_is_code_2_and_passes, gives_everything_back,
+                            forgets_with_its_context, threads_share_it);
 
 }  // namespace gpumem::conformance

@@ -1,5 +1,5 @@
-// Seeds of random tests: a fixed list, so that CI repeats itself, and one fresh seed, printed, so that it also learns.
-// GPUMEM_TEST_SEED=n replaces them all, to repeat a failure.
+// Seeds of random tests: a fixed list, so that CI repeats itself, and one fresh seed, printed, so that it
+// also learns. GPUMEM_TEST_SEED=n replaces them all, to repeat a failure.
 #pragma once
 
 #include <cstdio>

@@ -1,6 +1,6 @@
 // Fuzzes a region: bytes choose the calls, and the checks of its random test must hold after each.
-// With libFuzzer the entry point is LLVMFuzzerTestOneInput; otherwise `space_fuzz COUNT` runs COUNT inputs of random bytes
-// from fixed seeds, and `space_fuzz FILE` one input.
+// With libFuzzer the entry point is LLVMFuzzerTestOneInput; otherwise `space_fuzz COUNT` runs COUNT inputs of
+// random bytes from fixed seeds, and `space_fuzz FILE` one input.
 #include <cstdio>
 #include <cstdlib>
 #include <fstream>

@@ -1,7 +1,8 @@
-// A correct program made of chance: threads that allocate, touch and free device memory in all ways, on all kinds of
-// streams, with captures, events and streams that come and go, checked by the simulated CUDA and by its own data.
-// Usage: random_program SEED OPERATIONS [THREADS]. Exit code 1: hazards, wrong data or a call that failed; each is said.
-// It must be a program that a real device runs without a race, or its hazards would be its own.
+// A correct program made of chance: threads that allocate, touch and free device memory in all ways, on all
+// kinds of streams, with captures, events and streams that come and go, checked by the simulated CUDA and by
+// its own data. Usage: random_program SEED OPERATIONS [THREADS]. Exit code 1: hazards, wrong data or a call
+// that failed; each is said. It must be a program that a real device runs without a race, or its hazards
+// would be its own.
 #include <cuda.h>
 
 #include <array>
@@ -31,14 +32,15 @@ struct block {
   CUdeviceptr address = 0;
   std::size_t bytes = 0;
   unsigned char pattern = 0;
-  std::vector<CUevent> uses;       // after each piece of work that touches it; all before a stream-ordered free
+  std::vector<CUevent> uses;  // after each piece of work that touches it; all before a stream-ordered free
 };
 
 std::mutex bag_mutex;
 std::vector<block> bag;
 constexpr std::size_t most_live = 400;
 
-// Taken exclusively by what the rules of captures forbid beside others: a global-mode capture, a context's barrier.
+// Taken exclusively by what the rules of captures forbid beside others: a global-mode capture, a context's
+// barrier.
 std::shared_mutex alone;
 
 class worker {
@@ -67,10 +69,17 @@ class worker {
   }
   std::size_t some_size() {
     switch (below(16)) {
-      case 0: return 1 + below(64u << 20);
-      case 1: case 2: return 1 + below(4u << 20);
-      case 3: case 4: case 5: return std::size_t{1024} << below(8);
-      default: return 1 + below(1u << (6 + below(11)));
+      case 0:
+        return 1 + below(64u << 20);
+      case 1:
+      case 2:
+        return 1 + below(4u << 20);
+      case 3:
+      case 4:
+      case 5:
+        return std::size_t{1024} << below(8);
+      default:
+        return 1 + below(1u << (6 + below(11)));
     }
   }
 
@@ -118,7 +127,8 @@ class worker {
     b.pattern = static_cast<unsigned char>(random_());
     bool const ordered = below(2) == 0;
     CUstream const on = some_stream();
-    CUresult const code = ordered ? cuMemAllocAsync(&b.address, b.bytes, on) : cuMemAlloc(&b.address, b.bytes);
+    CUresult const code =
+        ordered ? cuMemAllocAsync(&b.address, b.bytes, on) : cuMemAlloc(&b.address, b.bytes);
     if (code != CUDA_SUCCESS) return check(code, "an allocation");
     ++allocations;
     simulatedNoteAllocate(b.address, b.bytes, ordered ? on : nullptr);
@@ -145,7 +155,8 @@ class worker {
     CHECK(cuStreamSynchronize(on));
     for (std::size_t i = 0; i < b.bytes; ++i) {
       if (seen[i] == b.pattern) continue;
-      if (++faults < 20) std::printf("byte %zu of a block of %zu is %u, not %u\n", i, b.bytes, seen[i], b.pattern);
+      if (++faults < 20)
+        std::printf("byte %zu of a block of %zu is %u, not %u\n", i, b.bytes, seen[i], b.pattern);
       return;
     }
   }
@@ -203,7 +214,8 @@ class worker {
       CHECK(cuMemsetD8Async(node, 7, 4096, s));
       CHECK(cuMemFreeAsync(node, s));
     }
-    // Stream-ordered memory on a stream that does not capture, in every mode; plain memory where the mode allows it.
+    // Stream-ordered memory on a stream that does not capture, in every mode; plain memory where the mode
+    // allows it.
     block beside;
     beside.bytes = some_size();
     beside.pattern = 9;
@@ -253,7 +265,9 @@ int main(int argc, char** argv) {
   {
     std::vector<std::jthread> team;
     for (int t = 0; t < threads; ++t) {
-      team.emplace_back([&, t] { worker(seed * 100 + static_cast<unsigned>(t), operations / threads, context, shared).run(); });
+      team.emplace_back([&, t] {
+        worker(seed * 100 + static_cast<unsigned>(t), operations / threads, context, shared).run();
+      });
     }
   }
   unsigned long long const hazards = simulatedHazardCount();

@@ -13,7 +13,9 @@ namespace {
 thread_local CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_GLOBAL;
 thread_local std::vector<CUcontext> current;
 
-fake_driver& fake() { return fake_driver::instance(); }
+fake_driver& fake() {
+  return fake_driver::instance();
+}
 
 CUresult get_current(CUcontext* context) {
   if (CUresult const code = fake().enter("cuCtxGetCurrent"); code != CUDA_SUCCESS) return code;
@@ -77,13 +79,19 @@ CUresult pool_create(CUmemoryPool* pool, CUmemPoolProps const*) {
   *pool = reinterpret_cast<CUmemoryPool>(0x77);
   return CUDA_SUCCESS;
 }
-CUresult pool_destroy(CUmemoryPool) { return fake().enter("cuMemPoolDestroy"); }
+CUresult pool_destroy(CUmemoryPool) {
+  return fake().enter("cuMemPoolDestroy");
+}
 CUresult default_pool(CUmemoryPool* pool, CUdevice) {
   *pool = reinterpret_cast<CUmemoryPool>(0x78);
   return fake().enter("cuDeviceGetDefaultMemPool");
 }
-CUresult pool_attribute(CUmemoryPool, CUmemPool_attribute, void*) { return fake().enter("cuMemPoolSetAttribute"); }
-CUresult pool_trim(CUmemoryPool, size_t) { return fake().enter("cuMemPoolTrimTo"); }
+CUresult pool_attribute(CUmemoryPool, CUmemPool_attribute, void*) {
+  return fake().enter("cuMemPoolSetAttribute");
+}
+CUresult pool_trim(CUmemoryPool, size_t) {
+  return fake().enter("cuMemPoolTrimTo");
+}
 CUresult alloc_from_pool(CUdeviceptr* address, size_t bytes, CUmemoryPool, CUstream) {
   CUresult const code = fake().enter("cuMemAllocFromPoolAsync");
   return code != CUDA_SUCCESS ? code : fake().allocate(address, bytes);
@@ -104,9 +112,15 @@ CUresult event_destroy(CUevent event) {
   std::lock_guard lock(fake().mutex);
   return fake().events.erase(event) == 1 ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
 }
-CUresult record_context(CUcontext, CUevent event) { return fake().record(event); }
-CUresult event_query(CUevent event) { return fake().query(event); }
-CUresult context_synchronize() { return fake().synchronize(); }
+CUresult record_context(CUcontext, CUevent event) {
+  return fake().record(event);
+}
+CUresult event_query(CUevent event) {
+  return fake().query(event);
+}
+CUresult context_synchronize() {
+  return fake().synchronize();
+}
 CUresult stream_create(CUstream* made, unsigned) {
   if (CUresult const code = fake().unsafe("cuStreamCreate"); code != CUDA_SUCCESS) return code;
   std::lock_guard lock(fake().mutex);
@@ -127,7 +141,8 @@ CUresult stream_synchronize(CUstream) {
 CUresult stream_capturing(CUstream asked, CUstreamCaptureStatus* status) {
   if (CUresult const code = fake().enter("cuStreamIsCapturing"); code != CUDA_SUCCESS) return code;
   std::lock_guard lock(fake().mutex);
-  *status = fake().capturing.contains(asked) ? CU_STREAM_CAPTURE_STATUS_ACTIVE : CU_STREAM_CAPTURE_STATUS_NONE;
+  *status =
+      fake().capturing.contains(asked) ? CU_STREAM_CAPTURE_STATUS_ACTIVE : CU_STREAM_CAPTURE_STATUS_NONE;
   return CUDA_SUCCESS;
 }
 CUresult stream_id(CUstream asked, unsigned long long* id) {

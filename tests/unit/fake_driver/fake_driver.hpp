@@ -1,6 +1,7 @@
-// A hand-made driver for tests of core: fills driver::real with functions over host memory and scripted events.
-// Events become done when the test says so; calls that a capture forbids fail with 900 and say that they hurt it.
-// Thread-safe, one for the process; reset() makes it fresh. Pages of large allocations appear only when touched.
+// A hand-made driver for tests of core: fills driver::real with functions over host memory and scripted
+// events. Events become done when the test says so; calls that a capture forbids fail with 900 and say that
+// they hurt it. Thread-safe, one for the process; reset() makes it fresh. Pages of large allocations appear
+// only when touched.
 #pragma once
 
 #include <cuda.h>
@@ -21,17 +22,18 @@ namespace gpumem::tests {
 class fake_driver {
  public:
   static fake_driver& instance();
-  // Everything as at the start: one context (1) on device 0, current nowhere but in calls that ask; all functions real.
+  // Everything as at the start: one context (1) on device 0, current nowhere but in calls that ask; all
+  // functions real.
   void reset();
 
   // --- what the test says ---
-  void manual_events(bool manual);             // false (the start): an event is done as soon as it is asked for
-  void finish_all();                           // all recorded events are done
-  void finish_oldest();                        // the one recorded first of those not done
-  void set_capacity(std::uint64_t bytes);      // of the device
+  void manual_events(bool manual);         // false (the start): an event is done as soon as it is asked for
+  void finish_all();                       // all recorded events are done
+  void finish_oldest();                    // the one recorded first of those not done
+  void set_capacity(std::uint64_t bytes);  // of the device
   void fail(std::string const& name, CUresult code, int times = 1);
   void set_context(CUcontext context, int device);
-  void capture(CUstream stream);               // the real begin of a global-mode capture
+  void capture(CUstream stream);  // the real begin of a global-mode capture
   void end_capture(CUstream stream);
   // A stream made anew with this handle has another id.
   void new_stream(CUstream stream);
@@ -41,14 +43,14 @@ class fake_driver {
   // --- what the test asks ---
   int calls(std::string const& name);
   int calls_in_all();
-  bool capture_hurt();                         // a forbidden call was made while a capture ran
+  bool capture_hurt();  // a forbidden call was made while a capture ran
   std::uint64_t used();
   std::size_t allocations();
   std::vector<std::pair<CUstream, CUevent>> stream_waits();
 
   // --- the functions ---
-  CUresult enter(char const* name);            // counts, and says the scripted failure
-  CUresult unsafe(char const* name);           // the same for what a global-mode capture forbids
+  CUresult enter(char const* name);   // counts, and says the scripted failure
+  CUresult unsafe(char const* name);  // the same for what a global-mode capture forbids
   CUresult allocate(CUdeviceptr* address, std::uint64_t bytes);
   CUresult release(CUdeviceptr address);
   CUresult record(CUevent event);
@@ -60,7 +62,7 @@ class fake_driver {
   std::map<CUstream, unsigned long long> stream_ids;
   std::set<CUstream> capturing;
   std::vector<std::pair<CUstream, CUevent>> waits;
-  std::map<CUevent, bool> events;              // done?
+  std::map<CUevent, bool> events;  // done?
   std::uint64_t next_handle = 0x100;
   std::uint64_t capacity = 0;
   std::uint64_t in_use = 0;
@@ -71,7 +73,7 @@ class fake_driver {
     int times;
   };
   std::map<CUdeviceptr, std::uint64_t> memory_;
-  std::vector<CUevent> recorded_;              // not done, in order
+  std::vector<CUevent> recorded_;  // not done, in order
   std::map<std::string, int> calls_;
   std::map<std::string, failure> failures_;
   std::function<void()> at_record_;
@@ -81,6 +83,8 @@ class fake_driver {
 
 inline CUcontext const first_context = reinterpret_cast<CUcontext>(0x1);
 inline CUcontext const second_context = reinterpret_cast<CUcontext>(0x2);
-inline CUstream stream(std::uint64_t number) { return reinterpret_cast<CUstream>(0x10000 + number * 0x100); }
+inline CUstream stream(std::uint64_t number) {
+  return reinterpret_cast<CUstream>(0x10000 + number * 0x100);
+}
 
 }  // namespace gpumem::tests

@@ -1,5 +1,6 @@
-// One context's resources over the scripted driver, for the tests of this folder. What a test makes is leaked, as in the
-// library: threads remember their magazines by the address of the suballocator. `kept` keeps it reachable.
+// One context's resources over the scripted driver, for the tests of this folder. What a test makes is
+// leaked, as in the library: threads remember their magazines by the address of the suballocator. `kept`
+// keeps it reachable.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -78,9 +79,12 @@ struct resource_fixture : testing::Test {
       return failed.code();
     }
   }
-  std::uint64_t rung(std::uint64_t stats::device_counters::* field) { return device().*field - at_start.*field; }
+  std::uint64_t rung(std::uint64_t stats::device_counters::*field) {
+    return device().*field - at_start.*field;
+  }
 };
 
-#define EXPECT_RUNG(field, count) EXPECT_EQ(rung(&stats::device_counters::field), static_cast<std::uint64_t>(count))
+#define EXPECT_RUNG(field, count) \
+  EXPECT_EQ(rung(&stats::device_counters::field), static_cast<std::uint64_t>(count))
 
 }  // namespace gpumem::resource

@@ -1,4 +1,5 @@
-// Out of memory, maxima, thresholds and failures of the source: what is refused, and that nothing else changes.
+// Out of memory, maxima, thresholds and failures of the source: what is refused, and that nothing else
+// changes.
 #include "tests/unit/resource/fixture.hpp"
 
 namespace gpumem::resource {

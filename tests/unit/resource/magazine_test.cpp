@@ -1,4 +1,5 @@
-// The queues of freed blocks: oldest first, one size a row, bounded, and safe against a flush from another thread.
+// The queues of freed blocks: oldest first, one size a row, bounded, and safe against a flush from another
+// thread.
 #include "core/resource/magazine.hpp"
 
 #include <gtest/gtest.h>
@@ -27,7 +28,8 @@ struct magazine_test : testing::Test {
   std::optional<space::stamp> waiting;
   handle take(std::uint32_t units, space::stamp done) {
     waiting.reset();
-    return kept.take(blocks, units, [&](space::stamp s) { return s <= done; }, waiting);
+    return kept.take(
+        blocks, units, [&](space::stamp s) { return s <= done; }, waiting);
   }
   std::size_t length(handle h) {
     std::size_t count = 0;
@@ -63,7 +65,8 @@ TEST_F(magazine_test, a_row_holds_one_size) {
   }
   EXPECT_GE(evicted, 1u) << "65 sizes in 64 rows";
   std::uint64_t all = 0, pending = 0;
-  kept.measure(blocks, [](space::stamp) { return true; }, all, pending);
+  kept.measure(
+      blocks, [](space::stamp) { return true; }, all, pending);
   std::size_t found = 0;
   std::uint64_t bytes = 0;
   for (std::uint32_t const units : sizes) {
@@ -86,7 +89,8 @@ TEST_F(magazine_test, too_many_of_a_size_come_out_together) {
 TEST_F(magazine_test, measures_what_waits) {
   for (space::stamp s = 1; s <= 4; ++s) kept.put(blocks, make(2, s));
   std::uint64_t all = 0, pending = 0;
-  kept.measure(blocks, [](space::stamp s) { return s <= 1; }, all, pending);
+  kept.measure(
+      blocks, [](space::stamp s) { return s <= 1; }, all, pending);
   EXPECT_EQ(all, 8 * space::unit);
   EXPECT_EQ(pending, 6 * space::unit);
 }
@@ -112,7 +116,8 @@ TEST_F(magazine_test, a_flush_hands_over_everything_and_a_clear_nothing) {
   kept.clear();
   EXPECT_EQ(take(9, 0), none);
   std::uint64_t all = 0, pending = 0;
-  kept.measure(blocks, [](space::stamp) { return true; }, all, pending);
+  kept.measure(
+      blocks, [](space::stamp) { return true; }, all, pending);
   EXPECT_EQ(all, 0u);
 }
 

@@ -21,7 +21,8 @@ TEST_F(stacked, fixed_size_hands_out_its_size_and_refuses_more) {
 }
 
 TEST_F(stacked, fixed_size_preallocates_what_it_is_told) {
-  fixed_size& f = make<fixed_size>(fixed_size_options{.block_size = 1 * mib, .blocks_to_preallocate = 10}, here->cuda);
+  fixed_size& f =
+      make<fixed_size>(fixed_size_options{.block_size = 1 * mib, .blocks_to_preallocate = 10}, here->cuda);
   f.prepare();
   EXPECT_EQ(driver.used(), 10 * mib);
   for (int i = 0; i < 10; ++i) get(f, 1 * mib);
@@ -38,14 +39,16 @@ TEST_F(stacked, slabs_over_a_pool_come_from_it_and_go_back_to_it) {
   EXPECT_EQ(f.measure().idle, 1 * mib - 4096);
   EXPECT_EQ(&owner_of(here->where, a), &f);
   std::uint64_t const at = block(a).begin();
-  EXPECT_EQ(owner_of(*here->where.segments.containing(at)).block_at(*here->where.segments.containing(at), at), a);
+  EXPECT_EQ(owner_of(*here->where.segments.containing(at)).block_at(*here->where.segments.containing(at), at),
+            a);
   give(f, a);
   EXPECT_EQ(f.give_back() + p.give_back(), 17 * mib);
   EXPECT_EQ(driver.used(), 0u);
   EXPECT_EQ(here->where.segments.containing(at), nullptr);
 }
 
-// The base of the slab's hidden block and of its first block are one address: the map must know only the latter.
+// The base of the slab's hidden block and of its first block are one address: the map must know only the
+// latter.
 TEST_F(stacked, the_map_knows_blocks_not_slabs) {
   pool& p = make_pool();
   space::handle const plain = get(p, 2 * mib);
@@ -104,7 +107,8 @@ TEST_F(stacked, an_upstream_that_fails_below_a_pool_below_bins) {
   EXPECT_EQ(refusal(f, 1 * mib), CUDA_SUCCESS);
 }
 
-// Memory freed while a capture runs may not go back to the driver's pool unordered: nothing can be recorded then.
+// Memory freed while a capture runs may not go back to the driver's pool unordered: nothing can be recorded
+// then.
 TEST_F(stacked, cuda_async_frees_nothing_unordered_during_a_capture) {
   auto& async = *new upstream::cuda_async(here->home, 0, {});
   static std::vector<upstream::cuda_async*> left_behind;

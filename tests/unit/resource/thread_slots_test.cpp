@@ -1,4 +1,5 @@
-// Magazines of threads: each thread its own, given on when the thread ends; indices last for any number of contexts.
+// Magazines of threads: each thread its own, given on when the thread ends; indices last for any number of
+// contexts.
 #include "core/resource/thread_slots.hpp"
 
 #include <thread>
@@ -46,7 +47,8 @@ TEST_F(thread_slots_test, contexts_that_are_gone_give_their_index_back) {
     here->when.synchronize_done(here->when.synchronize_begins());
     std::uint64_t const hits = rung(&stats::device_counters::rung_cached);
     EXPECT_EQ(get(p, 1000), a) << "context " << context;
-    ASSERT_EQ(rung(&stats::device_counters::rung_cached), hits + 1) << "context " << context << " has no magazine";
+    ASSERT_EQ(rung(&stats::device_counters::rung_cached), hits + 1)
+        << "context " << context << " has no magazine";
     p.forget();
   }
 }

@@ -1,5 +1,5 @@
-// The router over the scripted driver. Each test starts a router of its own; what it leaves behind stays reachable, as
-// the router is never destroyed.
+// The router over the scripted driver. Each test starts a router of its own; what it leaves behind stays
+// reachable, as the router is never destroyed.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -60,10 +60,12 @@ struct route_fixture : testing::Test {
   static outcome get(std::uint64_t bytes, CUdeviceptr* result, CUstream on = nullptr,
                      CUcontext context = tests::first_context,
                      driver::memory_kind kind = driver::memory_kind::device) {
-    return allocate({.bytes = bytes, .kind = kind, .stream_ordered = on != nullptr, .context = context, .stream = on},
-                    result);
+    return allocate(
+        {.bytes = bytes, .kind = kind, .stream_ordered = on != nullptr, .context = context, .stream = on},
+        result);
   }
-  static CUdeviceptr must_get(std::uint64_t bytes, CUstream on = nullptr, CUcontext context = tests::first_context,
+  static CUdeviceptr must_get(std::uint64_t bytes, CUstream on = nullptr,
+                              CUcontext context = tests::first_context,
                               driver::memory_kind kind = driver::memory_kind::device) {
     CUdeviceptr address = 0;
     outcome const o = get(bytes, &address, on, context, kind);
@@ -73,18 +75,23 @@ struct route_fixture : testing::Test {
   }
   static outcome give(CUdeviceptr address, CUstream on = nullptr, CUcontext context = tests::first_context,
                       driver::memory_kind kind = driver::memory_kind::device) {
-    return release({.address = address, .kind = kind, .stream_ordered = on != nullptr, .context = context, .stream = on});
+    return release({.address = address,
+                    .kind = kind,
+                    .stream_ordered = on != nullptr,
+                    .context = context,
+                    .stream = on});
   }
   static void done() {
-    for (CUcontext const c : {tests::first_context, tests::second_context}) synchronize_done(c, synchronize_begins(c));
+    for (CUcontext const c : {tests::first_context, tests::second_context})
+      synchronize_done(c, synchronize_begins(c));
   }
 };
 
-#define EXPECT_SERVED(call, wanted)          \
-  do {                                       \
-    outcome const o = (call);                \
-    EXPECT_TRUE(o.served) << #call;          \
-    EXPECT_EQ(o.code, wanted) << #call;      \
+#define EXPECT_SERVED(call, wanted)     \
+  do {                                  \
+    outcome const o = (call);           \
+    EXPECT_TRUE(o.served) << #call;     \
+    EXPECT_EQ(o.code, wanted) << #call; \
   } while (false)
 #define EXPECT_PASS(call) EXPECT_FALSE((call).served) << #call
 

@@ -86,7 +86,7 @@ TEST_F(observe, a_lost_context_is_the_drivers) {
   CUdeviceptr const a = must_get(1000);
   give(must_get(1000));
   driver.fail("cuEventQuery", CUDA_ERROR_ILLEGAL_ADDRESS, 1000);
-  must_get(1ull << 24);                              // the ladder asks, and hears it
+  must_get(1ull << 24);  // the ladder asks, and hears it
   CUdeviceptr unused = 0;
   EXPECT_PASS(get(1000, &unused));
   EXPECT_PASS(give(a));

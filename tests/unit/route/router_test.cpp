@@ -37,7 +37,8 @@ TEST_F(router, wrong_frees_get_the_drivers_answer) {
   EXPECT_SERVED(give(first + 4), CUDA_ERROR_INVALID_VALUE);
   EXPECT_PASS(give(0x123400));
   EXPECT_SERVED(give(first), CUDA_SUCCESS);
-  // The base of the segment is an allocation of the driver's: passing the free on would take the segment away.
+  // The base of the segment is an allocation of the driver's: passing the free on would take the segment
+  // away.
   EXPECT_SERVED(give(first), CUDA_ERROR_INVALID_VALUE);
   EXPECT_EQ(driver.calls("cuMemFree_v2"), 0);
 }
@@ -145,7 +146,8 @@ TEST_F(router, the_ledger_adds_up) {
   EXPECT_EQ(now.allocated_blocks - before.allocated_blocks, 2u);
   EXPECT_EQ(now.allocated_requested - before.allocated_requested, 1000 + 3 * mib + 1);
   EXPECT_EQ(now.freed_requested - before.freed_requested, 1000u);
-  std::uint64_t const out = now.allocated_handed - before.allocated_handed - (now.freed_handed - before.freed_handed);
+  std::uint64_t const out =
+      now.allocated_handed - before.allocated_handed - (now.freed_handed - before.freed_handed);
   EXPECT_EQ(out, 3 * mib + 512);
   EXPECT_EQ(stats::get(stats::gauges(0).reserved), driver.used());
   EXPECT_EQ(driver.used() - out, idle_bytes(first_context));

@@ -56,7 +56,8 @@ TEST(free_index, finds_what_best_fit_finds_within_a_sixteenth) {
         handle const quick = index.find(blocks, wanted, false);
         if (quick != none) {
           ASSERT_GE(blocks[quick].units, wanted);
-          // Few blocks a class here: the short look sees nearly all, so the waste beyond best fit is one class wide.
+          // Few blocks a class here: the short look sees nearly all, so the waste beyond best fit is one
+          // class wide.
           ASSERT_LE(blocks[quick].units, std::max<std::uint64_t>(best, wanted) * 17ull / 16 + 1) << wanted;
         }
         auto victim = model.all().lower_bound({some_size(random), none});

@@ -13,9 +13,9 @@ namespace gpumem::space {
 
 // What the caller of a region knows.
 struct region_model {
-  std::map<std::uint64_t, std::uint64_t> segments;   // base -> bytes
-  std::set<handle> out;                              // live (or cached) blocks
-  std::set<handle> hidden;                           // of these, not in the map
+  std::map<std::uint64_t, std::uint64_t> segments;  // base -> bytes
+  std::set<handle> out;                             // live (or cached) blocks
+  std::set<handle> hidden;                          // of these, not in the map
 };
 
 template <typename Complain>

@@ -1,5 +1,5 @@
-// Random calls of a region, each followed by what must hold: the engine of the random test and of the fuzzer, which
-// differ only in where the choices come from. choose(n) gives a number below n.
+// Random calls of a region, each followed by what must hold: the engine of the random test and of the fuzzer,
+// which differ only in where the choices come from. choose(n) gives a number below n.
 #pragma once
 
 #include <vector>
@@ -15,14 +15,34 @@ class region_driver {
 
   void step() {
     switch (choose_(16)) {
-      case 0: add(); break;
-      case 1: reap(); break;
-      case 2: orphan(); break;
-      case 3: choose_(4) == 0 ? remove() : add(); break;
-      case 4: unfinished(); break;
-      case 5: ++open_; break;
-      case 6: case 7: case 8: case 9: case 10: take(); break;
-      default: put(); break;
+      case 0:
+        add();
+        break;
+      case 1:
+        reap();
+        break;
+      case 2:
+        orphan();
+        break;
+      case 3:
+        choose_(4) == 0 ? remove() : add();
+        break;
+      case 4:
+        unfinished();
+        break;
+      case 5:
+        ++open_;
+        break;
+      case 6:
+      case 7:
+      case 8:
+      case 9:
+      case 10:
+        take();
+        break;
+      default:
+        put();
+        break;
     }
   }
   void check() { check_region(where_, space_, model_, complain_); }
@@ -73,7 +93,8 @@ class region_driver {
       return;
     }
     if (fits == 0) complain_("take: from nowhere");
-    if (fits == 1 && from != done && where_.blocks[h].freed != youngest) complain_("take: the stamp was lost");
+    if (fits == 1 && from != done && where_.blocks[h].freed != youngest)
+      complain_("take: the stamp was lost");
     took(h, units, hidden);
   }
   void unfinished() {
@@ -81,11 +102,12 @@ class region_driver {
     auto const except = static_cast<domain>(1 + choose_(5));
     handle const h = space_.take_unfinished(except, units);
     if (h == none) return;
-    if (where_.blocks[h].where == done || where_.blocks[h].where == except) complain_("take_unfinished: domain");
+    if (where_.blocks[h].where == done || where_.blocks[h].where == except)
+      complain_("take_unfinished: domain");
     took(h, units, false);
   }
   void put() {
-    if (out_.size() < 100 && choose_(3) != 0) return take();   // a crowd, so that neighbours matter
+    if (out_.size() < 100 && choose_(3) != 0) return take();  // a crowd, so that neighbours matter
     if (out_.empty()) return;
     std::swap(out_[choose_(out_.size())], out_.back());
     handle const h = out_.back();
@@ -125,7 +147,8 @@ class region_driver {
   }
   void remove() {
     segment* s = space_.empty_segment(static_cast<int>(choose_(3)));
-    if (choose_(64) == 0 && !space_.segments().empty()) s = space_.segments()[choose_(space_.segments().size())];
+    if (choose_(64) == 0 && !space_.segments().empty())
+      s = space_.segments()[choose_(space_.segments().size())];
     if (s == nullptr) return;
     for (handle h = s->first; h != none; h = where_.blocks[h].after) {
       model_.out.erase(h);
@@ -143,7 +166,7 @@ class region_driver {
   region space_{where_, &who_};
   region_model model_;
   std::vector<handle> out_;
-  stamp open_ = ~stamp{0} - 50;      // the stamps wrap early on
+  stamp open_ = ~stamp{0} - 50;  // the stamps wrap early on
   stamp done_ = ~stamp{0} - 60;
 };
 

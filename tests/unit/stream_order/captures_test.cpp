@@ -1,5 +1,5 @@
-// While a stream captures: no context event, no synchronisation, and every call in relaxed mode. The fixture demands
-// after each test that no capture was hurt.
+// While a stream captures: no context event, no synchronisation, and every call in relaxed mode. The fixture
+// demands after each test that no capture was hurt.
 #include <chrono>
 #include <thread>
 #include <vector>

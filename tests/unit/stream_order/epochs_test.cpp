@@ -231,8 +231,9 @@ TEST_F(epochs_test, a_failed_synchronisation_completes_nothing) {
   EXPECT_FALSE(when->is_done(s));
 }
 
-// The number goes round after 2^32 epochs. Getting there takes half a minute at this price; a sixteenth of the way
-// leaves no room to be wrong by a comparison of plain values, as marks are compared on both sides of the step.
+// The number goes round after 2^32 epochs. Getting there takes half a minute at this price; a sixteenth of
+// the way leaves no room to be wrong by a comparison of plain values, as marks are compared on both sides of
+// the step.
 TEST_F(epochs_test, stamps_are_compared_by_difference) {
   epochs near_wrap(tests::first_context, 0);
   for (std::uint32_t i = 0; i < (1u << 24); ++i) near_wrap.synchronize_begins();
