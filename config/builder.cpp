@@ -20,17 +20,22 @@ namespace {
 
 plan const* in_use = nullptr;
 
-// Where in the chain the construction stands, bottom up: what is below as a resource and as a source of segments.
+// Where in the chain the construction stands, bottom up: what is below as a resource and as a source of
+// segments.
 struct ground {
-  resource::resource* below = nullptr;     // null: nothing serves blocks here yet
+  resource::resource* below = nullptr;  // null: nothing serves blocks here yet
   resource::source* segments = nullptr;
   std::size_t driver_node = 0;
 };
 
 class construction {
  public:
-  construction(plan const& effective, route_plan const& route, char const* route_name, resource::habitat const& home)
-      : plan_(effective), route_(route), route_name_(route_name), home_(home),
+  construction(plan const& effective, route_plan const& route, char const* route_name,
+               resource::habitat const& home)
+      : plan_(effective),
+        route_(route),
+        route_name_(route_name),
+        home_(home),
         built_(std::make_unique<resource::chain>()) {
     std::size_t free_bytes = 0;
     std::size_t total = 0;
@@ -45,7 +50,8 @@ class construction {
     unsigned depth = 0;
     for (auto const& name : route_.chain) nodes.push_back(node(find(name), depth++));
     ground here;
-    for (std::size_t i = route_.chain.size(); i-- > 0;) stack(find(route_.chain[i]), nodes[i], static_cast<unsigned>(i), here);
+    for (std::size_t i = route_.chain.size(); i-- > 0;)
+      stack(find(route_.chain[i]), nodes[i], static_cast<unsigned>(i), here);
     if (here.below == nullptr) blocks_of(here, depth);
     for (auto* part : prepared_) part->prepare();
     return std::move(built_);
@@ -72,7 +78,7 @@ class construction {
     auto const found = r.options.find(key);
     if (found == r.options.end()) return preset;
     if (auto const* size = std::get_if<size_value>(&found->second)) return size->resolve(free_, total_);
-    return preset;                         // "max", "auto"
+    return preset;  // "max", "auto"
   }
   static std::int64_t number(resource_plan const& r, char const* key, std::int64_t preset) {
     auto const found = r.options.find(key);
@@ -114,18 +120,20 @@ class construction {
           std::make_unique<upstream::pinned_host>(home_, at, upstream::pinned_host::options{}));
     }
     if (r.type != "cuda_async") return nullptr;
-    upstream::cuda_async::options const o{.initial_pool_size = bytes(r, "initial_pool_size", 0),
-                                          .release_threshold = bytes(r, "release_threshold", ~std::uint64_t{0}),
-                                          .own_pool = word(r, "pool") != "default"};
+    upstream::cuda_async::options const o{
+        .initial_pool_size = bytes(r, "initial_pool_size", 0),
+        .release_threshold = bytes(r, "release_threshold", ~std::uint64_t{0}),
+        .own_pool = word(r, "pool") != "default"};
     return &built_->add_source(std::make_unique<upstream::cuda_async>(home_, at, o));
   }
 
   // pool or fixed_size over the segments below.
   resource::suballocator& cut(resource_plan const& r, std::size_t at, ground const& here) {
     if (r.type == "fixed_size") {
-      return fixed({.block_size = bytes(r, "block_size", 1ull << 20),
-                    .blocks_to_preallocate = static_cast<std::uint64_t>(number(r, "blocks_to_preallocate", 0))},
-                   at, here);
+      return fixed(
+          {.block_size = bytes(r, "block_size", 1ull << 20),
+           .blocks_to_preallocate = static_cast<std::uint64_t>(number(r, "blocks_to_preallocate", 0))},
+          at, here);
     }
     resource::pool_options const o{.initial_pool_size = bytes(r, "initial_pool_size", 0),
                                    .maximum_pool_size = bytes(r, "maximum_pool_size", ~std::uint64_t{0}),
@@ -154,7 +162,7 @@ class construction {
       }
     }
     std::vector<resource::binning::bin> bins;
-    std::map<std::string, resource::resource*> shared;   // one resource may serve several bins
+    std::map<std::string, resource::resource*> shared;  // one resource may serve several bins
     for (auto const& b : wanted) {
       if (b.to.empty()) {
         std::string const name = "bin " + std::string(base::print_bytes(b.max).view());

@@ -1,6 +1,6 @@
-// Plan + context -> chain. The only file that knows both the names of the configuration and the classes of core.
-// use_plan is called once, before the first request; what it returns by the router on slow paths, with the context
-// current.
+// Plan + context -> chain. The only file that knows both the names of the configuration and the classes of
+// core. use_plan is called once, before the first request; what it returns by the router on slow paths, with
+// the context current.
 #pragma once
 
 #include "config/plan.hpp"
@@ -8,8 +8,9 @@
 
 namespace gpumem::config {
 
-// Returns what makes the chain of one route for one context, or null for passthrough, by this plan, which must outlive
-// every chain. It throws driver::allocation_failed when memory that a chain takes at the start is not to be had.
+// Returns what makes the chain of one route for one context, or null for passthrough, by this plan, which
+// must outlive every chain. It throws driver::allocation_failed when memory that a chain takes at the start
+// is not to be had.
 route::chain_factory use_plan(plan const& effective) noexcept;
 
 }  // namespace gpumem::config

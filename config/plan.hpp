@@ -1,5 +1,5 @@
-// The validated configuration: plain values, no TOML. Made by config/validate from file and environment, read by
-// config/builder and by `gpumem check`; immutable afterwards, so any thread may read it.
+// The validated configuration: plain values, no TOML. Made by config/validate from file and environment, read
+// by config/builder and by `gpumem check`; immutable afterwards, so any thread may read it.
 #pragma once
 
 #include <cstdint>
@@ -27,22 +27,23 @@ struct origin {
 };
 
 struct bin {
-  std::uint64_t max = 0;                           // bytes
-  std::string to;                                  // name of a resource; empty: fixed_size blocks of `max`
+  std::uint64_t max = 0;  // bytes
+  std::string to;         // name of a resource; empty: fixed_size blocks of `max`
 };
 
-using option = std::variant<bool, std::int64_t, std::string, size_value, std::vector<bin>, std::vector<std::vector<std::string>>>;
+using option = std::variant<bool, std::int64_t, std::string, size_value, std::vector<bin>,
+                            std::vector<std::vector<std::string>>>;
 
 struct resource_plan {
   std::string name;
   std::string type;
-  std::map<std::string, option> options;           // only what was set or has a default; keys of schema.def
+  std::map<std::string, option> options;  // only what was set or has a default; keys of schema.def
   std::map<std::string, origin> origins;
 };
 
 struct route_plan {
   bool passthrough = true;
-  std::vector<std::string> chain;                  // names, top first, driver last
+  std::vector<std::string> chain;  // names, top first, driver last
   origin where;
 };
 
@@ -50,18 +51,19 @@ enum class on_error : std::uint8_t { abort, passthrough };
 enum class free_mode : std::uint8_t { deferred, synchronize };
 
 struct plan {
-  std::string path;                                // of the file, empty: built-in default
-  std::string text;                                // the effective configuration, as TOML
+  std::string path;  // of the file, empty: built-in default
+  std::string text;  // the effective configuration, as TOML
   route_plan device, managed, host;
   std::map<std::string, resource_plan> resources;  // by name; every name used by a route is here
-  std::map<int, std::map<std::string, resource_plan>> devices;   // [device.N]: full, merged resources for that device
+  std::map<int, std::map<std::string, resource_plan>>
+      devices;  // [device.N]: full, merged resources for that device
   free_mode free = free_mode::deferred;
   on_error error_policy = on_error::abort;
-  std::string report_text = "stderr";              // stderr | none | pattern
-  std::string report_json;                         // empty: none
+  std::string report_text = "stderr";  // stderr | none | pattern
+  std::string report_json;             // empty: none
   std::string log_level = "warn";
-  std::vector<std::string> warnings;               // rendered diagnostics
-  std::map<std::string, origin> origins;           // "behavior.free" -> where
+  std::vector<std::string> warnings;      // rendered diagnostics
+  std::map<std::string, origin> origins;  // "behavior.free" -> where
 
   // The resource `name` as device `device` sees it.
   resource_plan const* find(std::string const& name, int device) const;

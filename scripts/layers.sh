@@ -73,7 +73,7 @@ self_test() {
   local planted=(
     'core/base/bytes.hpp|#include "core/stats/counters.hpp"'
     'core/space/segment.hpp|#include "core/stream_order/epoch.hpp"'
-    'core/upstream/cuda.cpp|#include "core/resource/pool.hpp"'
+    'core/resource/pool.cpp|#include "core/upstream/cuda.hpp"'
     'core/route/router.cpp|#include "config/plan.hpp"'
     'core/report/text.cpp|#include "shim/process.hpp"'
     'config/plan.cpp|#include "shim/process.hpp"'

@@ -1,6 +1,7 @@
-// The common way of every driver hook: re-entry guard, first-use start, context of the call, router, counters. Called on
-// every thread; the path of a routed call takes no lock here and makes one driver call, for the context.
-// Never throws, and never answers by itself: what is not served by a chain goes to the real function, unchanged.
+// The common way of every driver hook: re-entry guard, first-use start, context of the call, router,
+// counters. Called on every thread; the path of a routed call takes no lock here and makes one driver call,
+// for the context. Never throws, and never answers by itself: what is not served by a chain goes to the real
+// function, unchanged.
 #pragma once
 
 #include <cstdint>
@@ -17,8 +18,8 @@
 
 namespace gpumem::shim {
 
-// Lives as long as a hook works. False: this call is core's or the driver's own, or there is nothing to do here
-// (disabled, no driver, a forked child): hand it to the real function.
+// Lives as long as a hook works. False: this call is core's or the driver's own, or there is nothing to do
+// here (disabled, no driver, a forked child): hand it to the real function.
 class hook_scope {
  public:
   hook_scope() noexcept : active_(!this_thread.inside && process::running()) {
@@ -71,11 +72,12 @@ CUresult with_room(Real&& real) noexcept {
   return context != nullptr && route::give_back(context) != 0 ? real() : code;
 }
 
-// Pass-through of an allocation: repeated once for room, then noted as observed memory under the address it returned.
+// Pass-through of an allocation: repeated once for room, then noted as observed memory under the address it
+// returned.
 template <typename Real>
 CUresult pass_allocation(driver::request const& request, CUdeviceptr const* result, Real&& real) noexcept {
   CUresult const code = with_room(real);
-  bool graph_node = false;                         // then it is the graph that owns memory, not this address
+  bool graph_node = false;  // then it is the graph that owns memory, not this address
   if (code == CUDA_SUCCESS && request.stream_ordered) {
     CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
     graph_node = driver::real.cuStreamIsCapturing(request.stream, &status) == CUDA_SUCCESS &&
@@ -108,7 +110,7 @@ CUresult release(driver::release release, Real&& real) noexcept {
   hook_scope const scope;
   if (!scope) return real();
   auto const which = static_cast<hook>(release.hook);
-  if (release.address == 0) return real();         // cudart itself makes such calls: not a free of the program's
+  if (release.address == 0) return real();  // cudart itself makes such calls: not a free of the program's
   if (release.stream_ordered && is_default(release.stream)) release.context = current_context();
   auto const outcome = route::release(release);
   if (outcome.served) return counted(which, 0, outcome.code, true);

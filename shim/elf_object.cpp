@@ -1,5 +1,5 @@
-// Walks the loaded objects and their GNU or SysV hash tables; see elf_object.hpp. Used before anything of this library
-// is set up and under the loader's lock, so: no heap, no lock of ours, no dl* call, no state.
+// Walks the loaded objects and their GNU or SysV hash tables; see elf_object.hpp. Used before anything of
+// this library is set up and under the loader's lock, so: no heap, no lock of ours, no dl* call, no state.
 #include "shim/elf_object.hpp"
 
 #include <algorithm>

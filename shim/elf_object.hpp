@@ -1,6 +1,7 @@
-// One loaded object (library or program), read from its own ELF tables: finds a symbol without dlsym, so without its
-// error state, its caller rules and its hooks. Called by the dlsym bootstrap and by real_symbols, from any thread, also
-// in constructors of half-loaded libraries; takes the loader's own iteration lock only. Never calls dl* inside a walk.
+// One loaded object (library or program), read from its own ELF tables: finds a symbol without dlsym, so
+// without its error state, its caller rules and its hooks. Called by the dlsym bootstrap and by real_symbols,
+// from any thread, also in constructors of half-loaded libraries; takes the loader's own iteration lock only.
+// Never calls dl* inside a walk.
 #pragma once
 
 #include <link.h>
@@ -11,11 +12,13 @@ namespace gpumem::shim {
 
 class elf_object {
  public:
-  // The first loaded object whose SONAME is `soname`, or begins with it when it ends with a dot ("libcudart.so.").
+  // The first loaded object whose SONAME is `soname`, or begins with it when it ends with a dot
+  // ("libcudart.so.").
   static elf_object with_soname(char const* soname) noexcept;
   // The object that `address` lies in.
   static elf_object containing(void const* address) noexcept;
-  // True if the object of `first` was loaded before the object of `second`: it comes first in the global scope.
+  // True if the object of `first` was loaded before the object of `second`: it comes first in the global
+  // scope.
   static bool precedes(void const* first, void const* second) noexcept;
 
   explicit operator bool() const noexcept { return dynamic_ != nullptr; }
@@ -23,7 +26,9 @@ class elf_object {
     auto const a = reinterpret_cast<std::uintptr_t>(address);
     return a >= low_ && a < high_;
   }
-  char const* path() const noexcept { return path_; }      // the loader's string: valid while the object is loaded
+  char const* path() const noexcept {
+    return path_;
+  }  // the loader's string: valid while the object is loaded
   std::uintptr_t low() const noexcept { return low_; }
   std::uintptr_t high() const noexcept { return high_; }
 

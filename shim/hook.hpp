@@ -1,5 +1,5 @@
-// The hooked symbols as numbers and as declared functions, both from symbols.def. The number of a hook is its index in
-// the counters and in requests. Included by everything in shim; holds constants only.
+// The hooked symbols as numbers and as declared functions, both from symbols.def. The number of a hook is its
+// index in the counters and in requests. Included by everything in shim; holds constants only.
 #pragma once
 
 // Set for the whole of shim: makes cuda.h declare every form of a function under its exported name.
@@ -14,7 +14,8 @@
 // Hooked, but younger than the oldest cuda.h this builds with.
 #if CUDA_VERSION < 13000
 extern "C" CUresult CUDAAPI cuCtxSynchronize_v2(CUcontext context);
-extern "C" CUresult CUDAAPI cuMemSetMemPool(CUmemLocation* location, CUmemAllocationType type, CUmemoryPool pool);
+extern "C" CUresult CUDAAPI cuMemSetMemPool(CUmemLocation* location, CUmemAllocationType type,
+                                            CUmemoryPool pool);
 #endif
 
 namespace gpumem::shim {
@@ -35,6 +36,8 @@ inline constexpr std::size_t driver_hooks = 0
     ;
 inline constexpr std::size_t all_hooks = static_cast<std::size_t>(hook::count);
 
-constexpr std::size_t index_of(hook which) noexcept { return static_cast<std::size_t>(which); }
+constexpr std::size_t index_of(hook which) noexcept {
+  return static_cast<std::size_t>(which);
+}
 
 }  // namespace gpumem::shim

@@ -1,6 +1,7 @@
-// The hooks of what ends a context, and with it all its memory, and of memory pools chosen by the program. Called by the
-// program on any thread. A context's blocks are forgotten after the driver has ended it, never before: until then another
-// thread may still be served, and it would be served from memory that is about to die. Nothing is freed here.
+// The hooks of what ends a context, and with it all its memory, and of memory pools chosen by the program.
+// Called by the program on any thread. A context's blocks are forgotten after the driver has ended it, never
+// before: until then another thread may still be served, and it would be served from memory that is about to
+// die. Nothing is freed here.
 #include <array>
 #include <atomic>
 
@@ -71,7 +72,8 @@ extern "C" {
 // Noted even before the start: whoever retains it may do so before any other hooked call.
 CUresult cuDevicePrimaryCtxRetain(CUcontext* context, CUdevice device) {
   CUresult const code = GPUMEM_REAL(cuDevicePrimaryCtxRetain)(context, device);
-  if (code == CUDA_SUCCESS && has_slot(device)) primary_context(device).store(*context, std::memory_order_release);
+  if (code == CUDA_SUCCESS && has_slot(device))
+    primary_context(device).store(*context, std::memory_order_release);
   return code;
 }
 
@@ -100,23 +102,29 @@ CUresult cuCtxDestroy(CUcontext context) {
 }
 
 CUresult cuCtxDestroy_v2(CUcontext context) {
-  return destroy_context(hook::cuCtxDestroy_v2, context, [&] { return GPUMEM_REAL(cuCtxDestroy_v2)(context); });
+  return destroy_context(hook::cuCtxDestroy_v2, context,
+                         [&] { return GPUMEM_REAL(cuCtxDestroy_v2)(context); });
 }
 
 CUresult cuCtxDetach(CUcontext context) {
-  return observe(hook::cuCtxDetach, 0, [&] { return GPUMEM_REAL(cuCtxDetach)(context); }, [&] {
-    if (!is_alive(context)) forget(context);
-  });
+  return observe(
+      hook::cuCtxDetach, 0, [&] { return GPUMEM_REAL(cuCtxDetach)(context); },
+      [&] {
+        if (!is_alive(context)) forget(context);
+      });
 }
 
 CUresult cuDeviceSetMemPool(CUdevice device, CUmemoryPool pool) {
-  return observe(hook::cuDeviceSetMemPool, 0, [&] { return GPUMEM_REAL(cuDeviceSetMemPool)(device, pool); },
-                 [&] { route::pool_chosen(device); });
+  return observe(
+      hook::cuDeviceSetMemPool, 0, [&] { return GPUMEM_REAL(cuDeviceSetMemPool)(device, pool); },
+      [&] { route::pool_chosen(device); });
 }
 
 CUresult cuMemSetMemPool(CUmemLocation* location, CUmemAllocationType type, CUmemoryPool pool) {
-  return observe(hook::cuMemSetMemPool, 0, [&] { return GPUMEM_REAL(cuMemSetMemPool)(location, type, pool); }, [&] {
-    if (location->type == CU_MEM_LOCATION_TYPE_DEVICE) route::pool_chosen(location->id);
-  });
+  return observe(
+      hook::cuMemSetMemPool, 0, [&] { return GPUMEM_REAL(cuMemSetMemPool)(location, type, pool); },
+      [&] {
+        if (location->type == CU_MEM_LOCATION_TYPE_DEVICE) route::pool_chosen(location->id);
+      });
 }
 }

@@ -1,6 +1,6 @@
-// The hooks of memory that chains may serve: device, managed and pinned host memory, stream-ordered or not. Called by the
-// program on any thread. No policy here: each names its request and hands it to dispatch; null pointers, size 0 and
-// calls without a context get the driver's own answer there.
+// The hooks of memory that chains may serve: device, managed and pinned host memory, stream-ordered or not.
+// Called by the program on any thread. No policy here: each names its request and hands it to dispatch; null
+// pointers, size 0 and calls without a context get the driver's own answer there.
 #include "shim/dispatch.hpp"
 
 using namespace gpumem;
@@ -38,25 +38,28 @@ driver::release release_on(hook which, CUdeviceptr address, CUstream stream, boo
           .stream = named_stream(stream, per_thread)};
 }
 
-CUdeviceptr* as_address(void** pointer) noexcept { return reinterpret_cast<CUdeviceptr*>(pointer); }
+CUdeviceptr* as_address(void** pointer) noexcept {
+  return reinterpret_cast<CUdeviceptr*>(pointer);
+}
 
 }  // namespace
 
 extern "C" {
 
 CUresult cuMemAlloc_v2(CUdeviceptr* result, size_t bytes) {
-  return allocate(request_of(hook::cuMemAlloc_v2, bytes, driver::memory_kind::device, __builtin_return_address(0)), result,
-                  [&] { return GPUMEM_REAL(cuMemAlloc_v2)(result, bytes); });
+  return allocate(
+      request_of(hook::cuMemAlloc_v2, bytes, driver::memory_kind::device, __builtin_return_address(0)),
+      result, [&] { return GPUMEM_REAL(cuMemAlloc_v2)(result, bytes); });
 }
 
 CUresult cuMemAllocAsync(CUdeviceptr* result, size_t bytes, CUstream stream) {
-  return allocate(request_on(hook::cuMemAllocAsync, bytes, stream, false, __builtin_return_address(0)), result,
-                  [&] { return GPUMEM_REAL(cuMemAllocAsync)(result, bytes, stream); });
+  return allocate(request_on(hook::cuMemAllocAsync, bytes, stream, false, __builtin_return_address(0)),
+                  result, [&] { return GPUMEM_REAL(cuMemAllocAsync)(result, bytes, stream); });
 }
 
 CUresult cuMemAllocAsync_ptsz(CUdeviceptr* result, size_t bytes, CUstream stream) {
-  return allocate(request_on(hook::cuMemAllocAsync_ptsz, bytes, stream, true, __builtin_return_address(0)), result,
-                  [&] { return GPUMEM_REAL(cuMemAllocAsync_ptsz)(result, bytes, stream); });
+  return allocate(request_on(hook::cuMemAllocAsync_ptsz, bytes, stream, true, __builtin_return_address(0)),
+                  result, [&] { return GPUMEM_REAL(cuMemAllocAsync_ptsz)(result, bytes, stream); });
 }
 
 CUresult cuMemFree_v2(CUdeviceptr address) {
@@ -74,22 +77,26 @@ CUresult cuMemFreeAsync_ptsz(CUdeviceptr address, CUstream stream) {
 }
 
 CUresult cuMemAllocManaged(CUdeviceptr* result, size_t bytes, unsigned int flags) {
-  return allocate(request_of(hook::cuMemAllocManaged, bytes, driver::memory_kind::managed, __builtin_return_address(0), flags), result,
-                  [&] { return GPUMEM_REAL(cuMemAllocManaged)(result, bytes, flags); });
+  return allocate(request_of(hook::cuMemAllocManaged, bytes, driver::memory_kind::managed,
+                             __builtin_return_address(0), flags),
+                  result, [&] { return GPUMEM_REAL(cuMemAllocManaged)(result, bytes, flags); });
 }
 
 CUresult cuMemAllocHost_v2(void** result, size_t bytes) {
-  return allocate(request_of(hook::cuMemAllocHost_v2, bytes, driver::memory_kind::host, __builtin_return_address(0)), as_address(result),
-                  [&] { return GPUMEM_REAL(cuMemAllocHost_v2)(result, bytes); });
+  return allocate(
+      request_of(hook::cuMemAllocHost_v2, bytes, driver::memory_kind::host, __builtin_return_address(0)),
+      as_address(result), [&] { return GPUMEM_REAL(cuMemAllocHost_v2)(result, bytes); });
 }
 
 CUresult cuMemHostAlloc(void** result, size_t bytes, unsigned int flags) {
-  return allocate(request_of(hook::cuMemHostAlloc, bytes, driver::memory_kind::host, __builtin_return_address(0), flags), as_address(result),
-                  [&] { return GPUMEM_REAL(cuMemHostAlloc)(result, bytes, flags); });
+  return allocate(
+      request_of(hook::cuMemHostAlloc, bytes, driver::memory_kind::host, __builtin_return_address(0), flags),
+      as_address(result), [&] { return GPUMEM_REAL(cuMemHostAlloc)(result, bytes, flags); });
 }
 
 CUresult cuMemFreeHost(void* address) {
-  return release(release_of(hook::cuMemFreeHost, reinterpret_cast<CUdeviceptr>(address)),
-                 [&] { return GPUMEM_REAL(cuMemFreeHost)(address); });
+  driver::release freed = release_of(hook::cuMemFreeHost, reinterpret_cast<CUdeviceptr>(address));
+  freed.kind = driver::memory_kind::host;
+  return release(freed, [&] { return GPUMEM_REAL(cuMemFreeHost)(address); });
 }
 }

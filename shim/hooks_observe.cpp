@@ -1,6 +1,7 @@
-// The hooks of memory that is counted but never served by a chain: pitched, arrays, pools, virtual memory, registered
-// host memory, IPC imports. Called by the program on any thread. The driver does the work; here only its result is
-// noted, and an allocation that ran out of memory is tried once more after cached memory went back.
+// The hooks of memory that is counted but never served by a chain: pitched, arrays, pools, virtual memory,
+// registered host memory, IPC imports. Called by the program on any thread. The driver does the work; here
+// only its result is noted, and an allocation that ran out of memory is tried once more after cached memory
+// went back.
 #include <algorithm>
 
 #include "shim/dispatch.hpp"
@@ -16,18 +17,21 @@ constexpr auto nothing = [] {};
 std::uint64_t format_bytes(CUarray_format format) noexcept {
   switch (format) {
     case CU_AD_FORMAT_UNSIGNED_INT8:
-    case CU_AD_FORMAT_SIGNED_INT8: return 1;
+    case CU_AD_FORMAT_SIGNED_INT8:
+      return 1;
     case CU_AD_FORMAT_UNSIGNED_INT32:
     case CU_AD_FORMAT_SIGNED_INT32:
-    case CU_AD_FORMAT_FLOAT: return 4;
-    default: return 2;                             // 16 bits, or a packed format that has no exact size
+    case CU_AD_FORMAT_FLOAT:
+      return 4;
+    default:
+      return 2;  // 16 bits, or a packed format that has no exact size
   }
 }
 
 // The texels; the driver's own padding cannot be asked for.
 std::uint64_t array_bytes(CUDA_ARRAY3D_DESCRIPTOR const& array) noexcept {
-  return format_bytes(array.Format) * array.NumChannels * array.Width * std::max<std::size_t>(array.Height, 1) *
-         std::max<std::size_t>(array.Depth, 1);
+  return format_bytes(array.Format) * array.NumChannels * array.Width *
+         std::max<std::size_t>(array.Height, 1) * std::max<std::size_t>(array.Depth, 1);
 }
 
 std::uint64_t mipmapped_bytes(CUDA_ARRAY3D_DESCRIPTOR level, unsigned int levels) noexcept {
@@ -50,12 +54,15 @@ void held(observed_kind kind, std::uint64_t key, std::uint64_t bytes) noexcept {
   observed_memory::instance().add(kind, key, bytes);
 }
 
-void gone(observed_kind kind, std::uint64_t key) noexcept { observed_memory::instance().remove(kind, key); }
+void gone(observed_kind kind, std::uint64_t key) noexcept {
+  observed_memory::instance().remove(kind, key);
+}
 
 template <typename Real>
 CUresult pool_allocation(hook which, CUdeviceptr* result, std::size_t bytes, CUstream stream, bool per_thread,
                          Real&& real) noexcept {
-  driver::request const request{.bytes = bytes, .stream_ordered = true, .stream = named_stream(stream, per_thread)};
+  driver::request const request{
+      .bytes = bytes, .stream_ordered = true, .stream = named_stream(stream, per_thread)};
   hook_scope const scope;
   if (!scope) return real();
   return counted(which, bytes, pass_allocation(request, result, real));
@@ -63,17 +70,21 @@ CUresult pool_allocation(hook which, CUdeviceptr* result, std::size_t bytes, CUs
 
 template <typename Real>
 CUresult array_creation(hook which, CUarray* result, std::uint64_t bytes, Real&& real) noexcept {
-  return observe(which, bytes, [&] { return with_room(real); }, [&] { held(observed_kind::array, key(*result), bytes); });
+  return observe(
+      which, bytes, [&] { return with_room(real); },
+      [&] { held(observed_kind::array, key(*result), bytes); });
 }
 
 }  // namespace
 
 extern "C" {
 
-CUresult cuMemAllocPitch_v2(CUdeviceptr* result, size_t* pitch, size_t width, size_t height, unsigned int element) {
+CUresult cuMemAllocPitch_v2(CUdeviceptr* result, size_t* pitch, size_t width, size_t height,
+                            unsigned int element) {
   auto const real = [&] { return GPUMEM_REAL(cuMemAllocPitch_v2)(result, pitch, width, height, element); };
-  return observe(hook::cuMemAllocPitch_v2, width * height, [&] { return with_room(real); },
-                 [&] { held(observed_kind::address, *result, *pitch * height); });
+  return observe(
+      hook::cuMemAllocPitch_v2, width * height, [&] { return with_room(real); },
+      [&] { held(observed_kind::address, *result, *pitch * height); });
 }
 
 CUresult cuMemAllocFromPoolAsync(CUdeviceptr* result, size_t bytes, CUmemoryPool pool, CUstream stream) {
@@ -82,15 +93,20 @@ CUresult cuMemAllocFromPoolAsync(CUdeviceptr* result, size_t bytes, CUmemoryPool
 }
 
 CUresult cuMemAllocFromPoolAsync_ptsz(CUdeviceptr* result, size_t bytes, CUmemoryPool pool, CUstream stream) {
-  return pool_allocation(hook::cuMemAllocFromPoolAsync_ptsz, result, bytes, stream, true,
-                         [&] { return GPUMEM_REAL(cuMemAllocFromPoolAsync_ptsz)(result, bytes, pool, stream); });
+  return pool_allocation(hook::cuMemAllocFromPoolAsync_ptsz, result, bytes, stream, true, [&] {
+    return GPUMEM_REAL(cuMemAllocFromPoolAsync_ptsz)(result, bytes, pool, stream);
+  });
 }
 
 CUresult cuArrayCreate_v2(CUarray* result, CUDA_ARRAY_DESCRIPTOR const* array) {
   CUDA_ARRAY3D_DESCRIPTOR flat{};
   if (array != nullptr) {
-    flat = {.Width = array->Width, .Height = array->Height, .Depth = 0, .Format = array->Format,
-            .NumChannels = array->NumChannels, .Flags = 0};
+    flat = {.Width = array->Width,
+            .Height = array->Height,
+            .Depth = 0,
+            .Format = array->Format,
+            .NumChannels = array->NumChannels,
+            .Flags = 0};
   }
   return array_creation(hook::cuArrayCreate_v2, result, array_bytes(flat),
                         [&] { return GPUMEM_REAL(cuArrayCreate_v2)(result, array); });
@@ -102,82 +118,99 @@ CUresult cuArray3DCreate_v2(CUarray* result, CUDA_ARRAY3D_DESCRIPTOR const* arra
 }
 
 CUresult cuArrayDestroy(CUarray array) {
-  return observe(hook::cuArrayDestroy, 0, [&] { return GPUMEM_REAL(cuArrayDestroy)(array); },
-                 [&] { gone(observed_kind::array, key(array)); });
+  return observe(
+      hook::cuArrayDestroy, 0, [&] { return GPUMEM_REAL(cuArrayDestroy)(array); },
+      [&] { gone(observed_kind::array, key(array)); });
 }
 
-CUresult cuMipmappedArrayCreate(CUmipmappedArray* result, CUDA_ARRAY3D_DESCRIPTOR const* array, unsigned int levels) {
+CUresult cuMipmappedArrayCreate(CUmipmappedArray* result, CUDA_ARRAY3D_DESCRIPTOR const* array,
+                                unsigned int levels) {
   std::uint64_t const bytes = array == nullptr ? 0 : mipmapped_bytes(*array, levels);
   auto const real = [&] { return GPUMEM_REAL(cuMipmappedArrayCreate)(result, array, levels); };
-  return observe(hook::cuMipmappedArrayCreate, bytes, [&] { return with_room(real); },
-                 [&] { held(observed_kind::mipmapped_array, key(*result), bytes); });
+  return observe(
+      hook::cuMipmappedArrayCreate, bytes, [&] { return with_room(real); },
+      [&] { held(observed_kind::mipmapped_array, key(*result), bytes); });
 }
 
 CUresult cuMipmappedArrayDestroy(CUmipmappedArray array) {
-  return observe(hook::cuMipmappedArrayDestroy, 0, [&] { return GPUMEM_REAL(cuMipmappedArrayDestroy)(array); },
-                 [&] { gone(observed_kind::mipmapped_array, key(array)); });
+  return observe(
+      hook::cuMipmappedArrayDestroy, 0, [&] { return GPUMEM_REAL(cuMipmappedArrayDestroy)(array); },
+      [&] { gone(observed_kind::mipmapped_array, key(array)); });
 }
 
 CUresult cuMemCreate(CUmemGenericAllocationHandle* handle, size_t bytes, CUmemAllocationProp const* property,
                      unsigned long long flags) {
   auto const real = [&] { return GPUMEM_REAL(cuMemCreate)(handle, bytes, property, flags); };
-  return observe(hook::cuMemCreate, bytes, [&] { return with_room(real); }, [&] {
-    if (property->location.type != CU_MEM_LOCATION_TYPE_DEVICE) return;
-    virtual_memory::instance().created(*handle, bytes, property->location.id);
-  });
+  return observe(
+      hook::cuMemCreate, bytes, [&] { return with_room(real); },
+      [&] {
+        if (property->location.type != CU_MEM_LOCATION_TYPE_DEVICE) return;
+        virtual_memory::instance().created(*handle, bytes, property->location.id);
+      });
 }
 
 CUresult cuMemRelease(CUmemGenericAllocationHandle handle) {
-  return observe(hook::cuMemRelease, 0, [&] { return GPUMEM_REAL(cuMemRelease)(handle); },
-                 [&] { virtual_memory::instance().released(handle); });
+  return observe(
+      hook::cuMemRelease, 0, [&] { return GPUMEM_REAL(cuMemRelease)(handle); },
+      [&] { virtual_memory::instance().released(handle); });
 }
 
 CUresult cuMemRetainAllocationHandle(CUmemGenericAllocationHandle* handle, void* address) {
-  return observe(hook::cuMemRetainAllocationHandle, 0,
-                 [&] { return GPUMEM_REAL(cuMemRetainAllocationHandle)(handle, address); },
-                 [&] { virtual_memory::instance().retained(*handle, reinterpret_cast<CUdeviceptr>(address)); });
+  return observe(
+      hook::cuMemRetainAllocationHandle, 0,
+      [&] { return GPUMEM_REAL(cuMemRetainAllocationHandle)(handle, address); },
+      [&] { virtual_memory::instance().retained(*handle, reinterpret_cast<CUdeviceptr>(address)); });
 }
 
 CUresult cuMemMap(CUdeviceptr address, size_t bytes, size_t offset, CUmemGenericAllocationHandle handle,
                   unsigned long long flags) {
-  return observe(hook::cuMemMap, bytes, [&] { return GPUMEM_REAL(cuMemMap)(address, bytes, offset, handle, flags); },
-                 [&] { virtual_memory::instance().mapped(address, bytes, handle); });
+  return observe(
+      hook::cuMemMap, bytes, [&] { return GPUMEM_REAL(cuMemMap)(address, bytes, offset, handle, flags); },
+      [&] { virtual_memory::instance().mapped(address, bytes, handle); });
 }
 
 CUresult cuMemUnmap(CUdeviceptr address, size_t bytes) {
-  return observe(hook::cuMemUnmap, bytes, [&] { return GPUMEM_REAL(cuMemUnmap)(address, bytes); },
-                 [&] { virtual_memory::instance().unmapped(address, bytes); });
+  return observe(
+      hook::cuMemUnmap, bytes, [&] { return GPUMEM_REAL(cuMemUnmap)(address, bytes); },
+      [&] { virtual_memory::instance().unmapped(address, bytes); });
 }
 
 CUresult cuMemPoolCreate(CUmemoryPool* pool, CUmemPoolProps const* properties) {
-  return observe(hook::cuMemPoolCreate, 0, [&] { return GPUMEM_REAL(cuMemPoolCreate)(pool, properties); }, nothing);
+  return observe(
+      hook::cuMemPoolCreate, 0, [&] { return GPUMEM_REAL(cuMemPoolCreate)(pool, properties); }, nothing);
 }
 
 CUresult cuMemPoolDestroy(CUmemoryPool pool) {
-  return observe(hook::cuMemPoolDestroy, 0, [&] { return GPUMEM_REAL(cuMemPoolDestroy)(pool); }, nothing);
+  return observe(
+      hook::cuMemPoolDestroy, 0, [&] { return GPUMEM_REAL(cuMemPoolDestroy)(pool); }, nothing);
 }
 
 CUresult cuMemHostRegister_v2(void* address, size_t bytes, unsigned int flags) {
-  return observe(hook::cuMemHostRegister_v2, bytes,
-                 [&] { return GPUMEM_REAL(cuMemHostRegister_v2)(address, bytes, flags); }, nothing);
+  return observe(
+      hook::cuMemHostRegister_v2, bytes,
+      [&] { return GPUMEM_REAL(cuMemHostRegister_v2)(address, bytes, flags); }, nothing);
 }
 
 CUresult cuMemHostUnregister(void* address) {
-  return observe(hook::cuMemHostUnregister, 0, [&] { return GPUMEM_REAL(cuMemHostUnregister)(address); }, nothing);
+  return observe(
+      hook::cuMemHostUnregister, 0, [&] { return GPUMEM_REAL(cuMemHostUnregister)(address); }, nothing);
 }
 
 // The memory is another process's: calls are counted, bytes are not.
 CUresult cuIpcOpenMemHandle(CUdeviceptr* result, CUipcMemHandle handle, unsigned int flags) {
-  return observe(hook::cuIpcOpenMemHandle, 0, [&] { return GPUMEM_REAL(cuIpcOpenMemHandle)(result, handle, flags); },
-                 nothing);
+  return observe(
+      hook::cuIpcOpenMemHandle, 0, [&] { return GPUMEM_REAL(cuIpcOpenMemHandle)(result, handle, flags); },
+      nothing);
 }
 
 CUresult cuIpcOpenMemHandle_v2(CUdeviceptr* result, CUipcMemHandle handle, unsigned int flags) {
-  return observe(hook::cuIpcOpenMemHandle_v2, 0,
-                 [&] { return GPUMEM_REAL(cuIpcOpenMemHandle_v2)(result, handle, flags); }, nothing);
+  return observe(
+      hook::cuIpcOpenMemHandle_v2, 0,
+      [&] { return GPUMEM_REAL(cuIpcOpenMemHandle_v2)(result, handle, flags); }, nothing);
 }
 
 CUresult cuIpcCloseMemHandle(CUdeviceptr address) {
-  return observe(hook::cuIpcCloseMemHandle, 0, [&] { return GPUMEM_REAL(cuIpcCloseMemHandle)(address); }, nothing);
+  return observe(
+      hook::cuIpcCloseMemHandle, 0, [&] { return GPUMEM_REAL(cuIpcCloseMemHandle)(address); }, nothing);
 }
 }

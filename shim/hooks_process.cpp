@@ -1,6 +1,7 @@
-// The ways a process ends that run no exit handlers, or that replace it: _exit, _Exit, quick_exit and exec. Called by the
-// program on any thread, also in the child of a vfork, which shares this memory: process.cpp tells it apart by its pid
-// and nothing is touched then. Outside of CUDA programs each is the real function and nothing else.
+// The ways a process ends that run no exit handlers, or that replace it: _exit, _Exit, quick_exit and exec.
+// Called by the program on any thread, also in the child of a vfork, which shares this memory: process.cpp
+// tells it apart by its pid and nothing is touched then. Outside of CUDA programs each is the real function
+// and nothing else.
 #include <alloca.h>
 #include <limits.h>
 #include <stdio.h>
@@ -22,8 +23,18 @@ namespace process = gpumem::shim::process;
 
 namespace {
 
-enum which : std::size_t { exit_now, exit_now_iso, exit_quick, exec, exec_path, exec_search, exec_search_env, exec_open };
-constexpr char const* names[] = {"_exit", "_Exit", "quick_exit", "execve", "execv", "execvp", "execvpe", "fexecve"};
+enum which : std::size_t {
+  exit_now,
+  exit_now_iso,
+  exit_quick,
+  exec,
+  exec_path,
+  exec_search,
+  exec_search_env,
+  exec_open
+};
+constexpr char const* names[] = {"_exit", "_Exit",  "quick_exit", "execve",
+                                 "execv", "execvp", "execvpe",    "fexecve"};
 constinit std::atomic<void*> functions[std::size(names)] = {};
 
 // Found at load: between fork and exec a process of several threads may not call dlsym.
@@ -35,7 +46,7 @@ constinit std::atomic<void*> functions[std::size(names)] = {};
 
 template <typename Function>
 Function* next(which name) noexcept {
-  if (functions[name].load(std::memory_order_acquire) == nullptr) find_all();   // a constructor before ours
+  if (functions[name].load(std::memory_order_acquire) == nullptr) find_all();  // a constructor before ours
   return reinterpret_cast<Function*>(functions[name].load(std::memory_order_acquire));
 }
 
@@ -58,7 +69,9 @@ bool can_run(char const* file) noexcept {
   }
   return false;
 }
-bool can_run(int) noexcept { return true; }
+bool can_run(int) noexcept {
+  return true;
+}
 
 // Between a vfork and its exec the page is the parent's: exec_begins sees that, and does nothing.
 template <typename File, typename... Arguments>
@@ -89,18 +102,22 @@ void copy_arguments(char** to, char const* first, va_list arguments) noexcept {
 }  // namespace
 
 // An array on the caller's stack: no heap between a vfork and its exec.
-#define GPUMEM_COLLECT(array, first)                                                                  \
-  va_list list;                                                                                       \
-  va_start(list, first);                                                                              \
-  auto** array = static_cast<char**>(alloca((count_arguments(list) + 1) * sizeof(char*)));            \
-  va_end(list);                                                                                       \
-  va_start(list, first);                                                                              \
+#define GPUMEM_COLLECT(array, first)                                                       \
+  va_list list;                                                                            \
+  va_start(list, first);                                                                   \
+  auto** array = static_cast<char**>(alloca((count_arguments(list) + 1) * sizeof(char*))); \
+  va_end(list);                                                                            \
+  va_start(list, first);                                                                   \
   copy_arguments(array, first, list)
 
 extern "C" {
 
-[[noreturn]] void _exit(int code) { leave(exit_now, code); }
-[[noreturn]] void _Exit(int code) { leave(exit_now_iso, code); }
+[[noreturn]] void _exit(int code) {
+  leave(exit_now, code);
+}
+[[noreturn]] void _Exit(int code) {
+  leave(exit_now_iso, code);
+}
 
 // Its handlers run first, the report is one of them: see process.cpp.
 [[noreturn]] void quick_exit(int code) noexcept {
@@ -113,9 +130,13 @@ int execve(char const* path, char* const* arguments, char* const* environment) n
   return replace(exec, path, arguments, environment);
 }
 
-int execv(char const* path, char* const* arguments) noexcept { return replace(exec_path, path, arguments); }
+int execv(char const* path, char* const* arguments) noexcept {
+  return replace(exec_path, path, arguments);
+}
 
-int execvp(char const* file, char* const* arguments) noexcept { return replace(exec_search, file, arguments); }
+int execvp(char const* file, char* const* arguments) noexcept {
+  return replace(exec_search, file, arguments);
+}
 
 int execvpe(char const* file, char* const* arguments, char* const* environment) noexcept {
   return replace(exec_search_env, file, arguments, environment);

@@ -1,6 +1,6 @@
-// The hooks whose answer must fit: to the program every block is an allocation of its own, and cached memory is free.
-// Called by the program on any thread. The driver answers first; an error of its own is never covered up, and what is
-// not a block of ours is never altered.
+// The hooks whose answer must fit: to the program every block is an allocation of its own, and cached memory
+// is free. Called by the program on any thread. The driver answers first; an error of its own is never
+// covered up, and what is not a block of ours is never altered.
 #include <algorithm>
 
 #include "shim/dispatch.hpp"
@@ -25,7 +25,7 @@ extern "C" {
 CUresult cuMemGetInfo_v2(size_t* free, size_t* total) {
   hook_scope const scope;
   if (!scope) return GPUMEM_REAL(cuMemGetInfo_v2)(free, total);
-  std::size_t all = 0;                             // asked for in any case: it bounds `free`
+  std::size_t all = 0;  // asked for in any case: it bounds `free`
   CUresult const code = GPUMEM_REAL(cuMemGetInfo_v2)(free, total != nullptr ? total : &all);
   if (code == CUDA_SUCCESS && free != nullptr) {
     std::uint64_t const limit = total != nullptr ? *total : all;

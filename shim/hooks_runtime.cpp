@@ -1,6 +1,7 @@
-// The hooks of the CUDA runtime, met only by callers of a shared libcudart. They change nothing: they note who called, so
-// that the driver call below is attributed to the program and not to libcudart, and call the real function. Arguments
-// and codes are those of the runtime, whose header is not needed. Any thread; no CUDA call, nothing allocated.
+// The hooks of the CUDA runtime, met only by callers of a shared libcudart. They change nothing: they note
+// who called, so that the driver call below is attributed to the program and not to libcudart, and call the
+// real function. Arguments and codes are those of the runtime, whose header is not needed. Any thread; no
+// CUDA call, nothing allocated.
 #include <cstddef>
 
 #include "shim/dispatch.hpp"
@@ -11,7 +12,7 @@ using namespace gpumem::shim;
 
 namespace {
 
-constexpr int initialization_error = 3;            // cudaErrorInitializationError: there is no runtime behind us
+constexpr int initialization_error = 3;  // cudaErrorInitializationError: there is no runtime behind us
 
 template <typename... Arguments>
 int through(hook which, void const* caller, std::uint64_t bytes, Arguments... arguments) noexcept {
@@ -68,7 +69,9 @@ int cudaHostAlloc(void** result, size_t bytes, unsigned int flags) {
   return through(hook::cudaHostAlloc, GPUMEM_CALLER, bytes, result, bytes, flags);
 }
 
-int cudaFree(void* address) { return through(hook::cudaFree, GPUMEM_CALLER, 0, address); }
+int cudaFree(void* address) {
+  return through(hook::cudaFree, GPUMEM_CALLER, 0, address);
+}
 
 int cudaFreeAsync(void* address, void* stream) {
   return through(hook::cudaFreeAsync, GPUMEM_CALLER, 0, address, stream);
@@ -78,5 +81,7 @@ int cudaFreeAsync_ptsz(void* address, void* stream) {
   return through(hook::cudaFreeAsync_ptsz, GPUMEM_CALLER, 0, address, stream);
 }
 
-int cudaFreeHost(void* address) { return through(hook::cudaFreeHost, GPUMEM_CALLER, 0, address); }
+int cudaFreeHost(void* address) {
+  return through(hook::cudaFreeHost, GPUMEM_CALLER, 0, address);
+}
 }

@@ -1,6 +1,6 @@
-// The hooks of what decides when memory may serve again: captures, streams, and synchronisations by the program. Called
-// by the program on any thread. Nothing is altered; core is told before a capture begins and after it ended, before a
-// stream goes and after one came.
+// The hooks of what decides when memory may serve again: captures, streams, and synchronisations by the
+// program. Called by the program on any thread. Nothing is altered; core is told before a capture begins and
+// after it ended, before a stream goes and after one came.
 #include "shim/dispatch.hpp"
 
 using namespace gpumem;
@@ -10,7 +10,7 @@ namespace {
 
 bool capturing(CUstream stream) noexcept {
   CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
-  if (stream == CU_STREAM_LEGACY) return false;    // cannot be captured, and the question may be an error
+  if (stream == CU_STREAM_LEGACY) return false;  // cannot be captured, and the question may be an error
   return driver::real.cuStreamIsCapturing(stream, &status) == CUDA_SUCCESS &&
          status != CU_STREAM_CAPTURE_STATUS_NONE;
 }
@@ -29,7 +29,8 @@ CUresult begin_capture(hook which, CUstream stream, bool per_thread, Real&& real
   return counted(which, 0, code);
 }
 
-// An end that fails may have ended the capture (it was invalidated) or not (wrong thread): the stream itself tells.
+// An end that fails may have ended the capture (it was invalidated) or not (wrong thread): the stream itself
+// tells.
 template <typename Real>
 CUresult end_capture(hook which, CUstream stream, bool per_thread, Real&& real) noexcept {
   hook_scope const scope;
@@ -105,7 +106,8 @@ CUresult cuStreamBeginCaptureToGraph(CUstream stream, CUgraph graph, CUgraphNode
 }
 
 CUresult cuStreamBeginCaptureToGraph_ptsz(CUstream stream, CUgraph graph, CUgraphNode const* nodes,
-                                          CUgraphEdgeData const* edges, size_t count, CUstreamCaptureMode mode) {
+                                          CUgraphEdgeData const* edges, size_t count,
+                                          CUstreamCaptureMode mode) {
   return begin_capture(hook::cuStreamBeginCaptureToGraph_ptsz, stream, true, [&] {
     return GPUMEM_REAL(cuStreamBeginCaptureToGraph_ptsz)(stream, graph, nodes, edges, count, mode);
   });
@@ -122,7 +124,8 @@ CUresult cuStreamEndCapture_ptsz(CUstream stream, CUgraph* graph) {
 }
 
 CUresult cuStreamCreate(CUstream* stream, unsigned int flags) {
-  return create_stream(hook::cuStreamCreate, stream, [&] { return GPUMEM_REAL(cuStreamCreate)(stream, flags); });
+  return create_stream(hook::cuStreamCreate, stream,
+                       [&] { return GPUMEM_REAL(cuStreamCreate)(stream, flags); });
 }
 
 CUresult cuStreamCreateWithPriority(CUstream* stream, unsigned int flags, int priority) {
@@ -140,7 +143,8 @@ CUresult cuStreamDestroy(CUstream stream) {
 }
 
 CUresult cuStreamDestroy_v2(CUstream stream) {
-  return destroy_stream(hook::cuStreamDestroy_v2, stream, [&] { return GPUMEM_REAL(cuStreamDestroy_v2)(stream); });
+  return destroy_stream(hook::cuStreamDestroy_v2, stream,
+                        [&] { return GPUMEM_REAL(cuStreamDestroy_v2)(stream); });
 }
 
 CUresult cuCtxSynchronize() {
@@ -148,6 +152,7 @@ CUresult cuCtxSynchronize() {
 }
 
 CUresult cuCtxSynchronize_v2(CUcontext context) {
-  return synchronize(hook::cuCtxSynchronize_v2, context, [&] { return GPUMEM_REAL(cuCtxSynchronize_v2)(context); });
+  return synchronize(hook::cuCtxSynchronize_v2, context,
+                     [&] { return GPUMEM_REAL(cuCtxSynchronize_v2)(context); });
 }
 }

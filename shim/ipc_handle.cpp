@@ -1,6 +1,7 @@
-// Layout of CUipcMemHandle as measured (driver 580): bytes 16-23 the size, bytes 28-31 the offset in the driver block.
-// The check makes small native blocks, which share a driver block: their handles must differ in exactly these fields, by
-// exactly their sizes and distance. See ipc_handle.hpp; may run while a capture is open, hence the relaxed mode.
+// Layout of CUipcMemHandle as measured (driver 580): bytes 16-23 the size, bytes 28-31 the offset in the
+// driver block. The check makes small native blocks, which share a driver block: their handles must differ in
+// exactly these fields, by exactly their sizes and distance. See ipc_handle.hpp; may run while a capture is
+// open, hence the relaxed mode.
 #include "shim/ipc_handle.hpp"
 
 #include <array>
@@ -55,7 +56,8 @@ bool agree(sample const& a, sample const& b) noexcept {
   auto const right = without_place(b.handle);
   if (std::memcmp(&left, &right, sizeof left) != 0) return false;
   auto const distance = static_cast<std::uint32_t>(b.address - a.address);
-  return distance != 0 && distance == read<std::uint32_t>(b.handle, offset_at) - read<std::uint32_t>(a.handle, offset_at);
+  return distance != 0 &&
+         distance == read<std::uint32_t>(b.handle, offset_at) - read<std::uint32_t>(a.handle, offset_at);
 }
 
 bool layout_is_known() noexcept {
@@ -73,7 +75,8 @@ bool layout_is_known() noexcept {
   }
   driver::real.cuThreadExchangeStreamCaptureMode(&mode);
   bool placed = false;
-  for (std::size_t i = 1; made && i < samples.size(); ++i) placed = placed || agree(samples[i - 1], samples[i]);
+  for (std::size_t i = 1; made && i < samples.size(); ++i)
+    placed = placed || agree(samples[i - 1], samples[i]);
   for (auto const& s : samples) placed = placed && takes_size(s);
   return placed;
 }
@@ -98,16 +101,18 @@ CUresult export_block(CUipcMemHandle& handle, CUdeviceptr address, route::range 
   std::size_t size = 0;
   CUresult const code = GPUMEM_REAL(cuMemGetAddressRange_v2)(&base, &size, address);
   if (code != CUDA_SUCCESS) return code;
-  if (block.base == base && block.bytes == size) return CUDA_SUCCESS;   // a driver allocation of its own
+  if (block.base == base && block.bytes == size) return CUDA_SUCCESS;  // a driver allocation of its own
   if (!checked_layout()) {
     return refuse(
-        "cuIpcGetMemHandle failed: the IPC handles of this driver have an unknown layout and cannot name a block of a "
+        "cuIpcGetMemHandle failed: the IPC handles of this driver have an unknown layout and cannot name a "
+        "block of a "
         "pool; export memory with [route] device = \"passthrough\"");
   }
   std::uint64_t const offset = read<std::uint32_t>(handle, offset_at) + (block.base - base);
   if (offset > std::numeric_limits<std::uint32_t>::max()) {
     return refuse(
-        "cuIpcGetMemHandle failed: the block lies more than 4 GiB into its segment, the limit of an IPC handle; keep "
+        "cuIpcGetMemHandle failed: the block lies more than 4 GiB into its segment, the limit of an IPC "
+        "handle; keep "
         "segments smaller, or export memory with [route] device = \"passthrough\"");
   }
   write<std::uint64_t>(handle, size_at, block.bytes);

@@ -1,6 +1,7 @@
-// Makes a legacy IPC handle name one block instead of the driver block it lies in, so that an importer without this
-// library maps exactly that block. Called by the hook of cuIpcGetMemHandle on any thread. The layout of the handle is
-// known from measurement only; it is checked once in each process, and where it is another one nothing is written.
+// Makes a legacy IPC handle name one block instead of the driver block it lies in, so that an importer
+// without this library maps exactly that block. Called by the hook of cuIpcGetMemHandle on any thread. The
+// layout of the handle is known from measurement only; it is checked once in each process, and where it is
+// another one nothing is written.
 #pragma once
 
 #include <cuda.h>
@@ -9,8 +10,8 @@
 
 namespace gpumem::shim {
 
-// `handle` is what the driver gave for `address`, which lies in `block`. CUDA_ERROR_NOT_SUPPORTED, with one log line,
-// where the handle cannot say it: wrong data would be worse.
+// `handle` is what the driver gave for `address`, which lies in `block`. CUDA_ERROR_NOT_SUPPORTED, with one
+// log line, where the handle cannot say it: wrong data would be worse.
 CUresult export_block(CUipcMemHandle& handle, CUdeviceptr address, route::range const& block) noexcept;
 
 }  // namespace gpumem::shim

@@ -1,5 +1,5 @@
-// The C++ half of dlsym and dlvsym, and the tables they and cuGetProcAddress use; see lookup.hpp for what must not
-// happen here. The tables are constants sorted by the compiler.
+// The C++ half of dlsym and dlvsym, and the tables they and cuGetProcAddress use; see lookup.hpp for what
+// must not happen here. The tables are constants sorted by the compiler.
 #include "shim/lookup.hpp"
 
 #include <dlfcn.h>
@@ -53,12 +53,16 @@ hook find_name(char const* name) noexcept {
   return found != by_name.end() && found->key == wanted ? found->which : hook::count;
 }
 
-bool is_driver(hook which) noexcept { return index_of(which) < driver_hooks; }
+bool is_driver(hook which) noexcept {
+  return index_of(which) < driver_hooks;
+}
 
 using lookup_function = void* (*)(void*, char const*);
 using versioned_lookup_function = void* (*)(void*, char const*, char const*);
 
-void* no_lookup() noexcept { return nullptr; }
+void* no_lookup() noexcept {
+  return nullptr;
+}
 
 void* next(void* handle, char const* name) noexcept {
   gpumem_find_next_lookup();
@@ -67,14 +71,14 @@ void* next(void* handle, char const* name) noexcept {
 
 void* next(void* handle, char const* name, char const* version) noexcept {
   gpumem_find_next_lookup();
-  return reinterpret_cast<versioned_lookup_function>(gpumem_next_dlvsym.load(std::memory_order_acquire))(handle, name,
-                                                                                                         version);
+  return reinterpret_cast<versioned_lookup_function>(gpumem_next_dlvsym.load(std::memory_order_acquire))(
+      handle, name, version);
 }
 
 constexpr gpumem_lookup_answer jump_on{nullptr, 0};
 
-// A tool that is loaded before us and looks for the next dlsym by version would be given libc's, as ours has none.
-// A tool behind us must not be given ours: we are going to call it.
+// A tool that is loaded before us and looks for the next dlsym by version would be given libc's, as ours has
+// none. A tool behind us must not be given ours: we are going to call it.
 gpumem_lookup_answer answer_for_tool(void* handle, std::string_view name, void const* caller) noexcept {
   if (handle != RTLD_NEXT || (name != "dlsym" && name != "dlvsym")) return jump_on;
   auto* const ours = reinterpret_cast<void*>(&gpumem_find_next_lookup);
@@ -101,7 +105,7 @@ gpumem_lookup_answer answer(void* handle, char const* name, void const* caller, 
   if (handle == RTLD_DEFAULT || handle == RTLD_NEXT) return answer_probe(handle, which, ask);
   if (!is_driver(which) || real_symbols::in_driver(caller)) return jump_on;
   void* const found = ask(handle);
-  if (found == nullptr) return jump_on;            // again, so that dlerror speaks of the program's own call
+  if (found == nullptr) return jump_on;  // again, so that dlerror speaks of the program's own call
   return {found == real_symbols::known(which) ? hook_address(which) : found, 1};
 }
 
@@ -115,14 +119,19 @@ void* hook_for_family(char const* family, void* found) noexcept {
   return found;
 }
 
-void* next_definition(char const* name) noexcept { return next(RTLD_NEXT, name); }
-void* definition_in(void* handle, char const* name) noexcept { return next(handle, name); }
+void* next_definition(char const* name) noexcept {
+  return next(RTLD_NEXT, name);
+}
+void* definition_in(void* handle, char const* name) noexcept {
+  return next(handle, name);
+}
 
 }  // namespace gpumem::shim
 
 extern "C" {
 
-gpumem_lookup_answer gpumem_answer_dlsym(void* handle, char const* name, char const*, void const* caller) noexcept {
+gpumem_lookup_answer gpumem_answer_dlsym(void* handle, char const* name, char const*,
+                                         void const* caller) noexcept {
   using namespace gpumem::shim;
   return answer(handle, name, caller, [name](void* from) noexcept { return next(from, name); });
 }
@@ -130,17 +139,18 @@ gpumem_lookup_answer gpumem_answer_dlsym(void* handle, char const* name, char co
 gpumem_lookup_answer gpumem_answer_dlvsym(void* handle, char const* name, char const* version,
                                           void const* caller) noexcept {
   using namespace gpumem::shim;
-  return answer(handle, name, caller, [name, version](void* from) noexcept { return next(from, name, version); });
+  return answer(handle, name, caller,
+                [name, version](void* from) noexcept { return next(from, name, version); });
 }
 
-// libc's own functions are found without dlsym, because any reference to dlsym or dlvsym would come back to us. From
-// there the next interposer behind us, if any, is asked for: it wants to see the calls as well.
+// libc's own functions are found without dlsym, because any reference to dlsym or dlvsym would come back to
+// us. From there the next interposer behind us, if any, is asked for: it wants to see the calls as well.
 void gpumem_find_next_lookup() noexcept {
   using namespace gpumem::shim;
   if (gpumem_next_dlvsym.load(std::memory_order_acquire) != nullptr) return;
   auto object = elf_object::with_soname("libc.so.6");
   void* plain = object.function("dlsym");
-  if (plain == nullptr) {                          // glibc before 2.34
+  if (plain == nullptr) {  // glibc before 2.34
     object = elf_object::with_soname("libdl.so.2");
     plain = object.function("dlsym");
   }
@@ -161,5 +171,7 @@ void gpumem_find_next_lookup() noexcept {
 }
 
 namespace {
-[[gnu::constructor(101)]] void find_next_lookup_at_load() { gpumem_find_next_lookup(); }
+[[gnu::constructor(101)]] void find_next_lookup_at_load() {
+  gpumem_find_next_lookup();
+}
 }  // namespace

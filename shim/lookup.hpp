@@ -1,6 +1,7 @@
-// What dlsym, dlvsym and cuGetProcAddress answer for a hooked name, and the way to the next dlsym behind this library.
-// Called from the assembly stubs under the loader's lock, on any thread, before any constructor: takes no lock of ours,
-// uses no heap, logs nothing, opens nothing, and makes no failing look-up that the program did not ask for.
+// What dlsym, dlvsym and cuGetProcAddress answer for a hooked name, and the way to the next dlsym behind this
+// library. Called from the assembly stubs under the loader's lock, on any thread, before any constructor:
+// takes no lock of ours, uses no heap, logs nothing, opens nothing, and makes no failing look-up that the
+// program did not ask for.
 #pragma once
 
 #include <cstdint>
@@ -9,8 +10,9 @@
 
 namespace gpumem::shim {
 
-// The address to hand out when the driver says that `found` is the function known to cuGetProcAddress as `family`.
-// Only the very function that a hook forwards to is exchanged, so versions and per-thread forms cannot be mixed up.
+// The address to hand out when the driver says that `found` is the function known to cuGetProcAddress as
+// `family`. Only the very function that a hook forwards to is exchanged, so versions and per-thread forms
+// cannot be mixed up.
 void* hook_for_family(char const* family, void* found) noexcept;
 
 // dlsym(RTLD_NEXT, name) as seen from this library: the next definition in load order; null if there is none.
@@ -28,7 +30,8 @@ struct gpumem_lookup_answer {
   std::uintptr_t final;
 };
 
-gpumem_lookup_answer gpumem_answer_dlsym(void* handle, char const* name, char const* unused, void const* caller) noexcept;
+gpumem_lookup_answer gpumem_answer_dlsym(void* handle, char const* name, char const* unused,
+                                         void const* caller) noexcept;
 gpumem_lookup_answer gpumem_answer_dlvsym(void* handle, char const* name, char const* version,
                                           void const* caller) noexcept;
 void gpumem_find_next_lookup() noexcept;

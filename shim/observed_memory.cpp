@@ -1,4 +1,5 @@
-// The table of observed memory and the `observed` gauge; see observed_memory.hpp. No driver call while a lock is held.
+// The table of observed memory and the `observed` gauge; see observed_memory.hpp. No driver call while a lock
+// is held.
 #include "shim/observed_memory.hpp"
 
 #include <new>
@@ -11,7 +12,9 @@ namespace {
 
 alignas(observed_memory) unsigned char storage[sizeof(observed_memory)];
 
-observed_memory* make() noexcept { return new (storage) observed_memory; }
+observed_memory* make() noexcept {
+  return new (storage) observed_memory;
+}
 
 }  // namespace
 
@@ -30,7 +33,7 @@ void observed_memory::add(observed_kind kind, std::uint64_t key, std::uint64_t b
     std::lock_guard const held(part.lock);
     part.items[static_cast<std::size_t>(kind)].insert_or_assign(key, item{bytes, context, device});
   } catch (std::bad_alloc const&) {
-    return;                                        // not counted, so nothing will be subtracted either
+    return;  // not counted, so nothing will be subtracted either
   }
   stats::gauge_add(stats::gauges(device).observed, bytes);
 }
@@ -63,6 +66,8 @@ void observed_memory::forget(CUcontext context) noexcept {
   }
 }
 
-void observed_memory::reset_in_child() noexcept { new (storage) observed_memory; }
+void observed_memory::reset_in_child() noexcept {
+  new (storage) observed_memory;
+}
 
 }  // namespace gpumem::shim

@@ -1,6 +1,7 @@
-// Bytes held by calls that are seen but not routed (arrays, pitched and pool memory, cuMemCreate, what a chain passed
-// on): kept by address or handle, so that the call that gives them back subtracts what was added. Called by hooks on any
-// thread after the real call; sharded, one short lock each. Never called on the path of a routed block.
+// Bytes held by calls that are seen but not routed (arrays, pitched and pool memory, cuMemCreate, what a
+// chain passed on): kept by address or handle, so that the call that gives them back subtracts what was
+// added. Called by hooks on any thread after the real call; sharded, one short lock each. Never called on the
+// path of a routed block.
 #pragma once
 
 #include <cuda.h>
@@ -37,7 +38,7 @@ class observed_memory {
   };
   struct shard {
     std::mutex lock;
-    std::array<std::unordered_map<std::uint64_t, item>, 3> items;   // by observed_kind
+    std::array<std::unordered_map<std::uint64_t, item>, 3> items;  // by observed_kind
   };
   shard& of(std::uint64_t key) noexcept { return shards_[(key >> 9 ^ key >> 21) % shards_.size()]; }
 

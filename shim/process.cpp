@@ -1,6 +1,7 @@
-// Start, fork and end of the process; see process.hpp. All wiring of config, route, stats and report is here. The start
-// runs once, on the thread that makes the first CUDA call, possibly inside a constructor under the loader's lock: other
-// threads wait for a bounded time, then their calls simply go to the driver. Nothing here runs in a process without CUDA.
+// Start, fork and end of the process; see process.hpp. All wiring of config, route, stats and report is here.
+// The start runs once, on the thread that makes the first CUDA call, possibly inside a constructor under the
+// loader's lock: other threads wait for a bounded time, then their calls simply go to the driver. Nothing
+// here runs in a process without CUDA.
 #include "shim/process.hpp"
 
 #include <fcntl.h>
@@ -72,12 +73,16 @@ void in_forked_child() noexcept {
   state.store(life::idle, std::memory_order_release);
 }
 
-void at_exit(int code, void*) noexcept { note_exit_code(code); }
-void at_quick_exit() noexcept { finish(exit_code.load(std::memory_order_relaxed)); }
+void at_exit(int code, void*) noexcept {
+  note_exit_code(code);
+}
+void at_quick_exit() noexcept {
+  finish(exit_code.load(std::memory_order_relaxed));
+}
 
 void watch_process() noexcept {
   static constinit std::atomic_flag watching;
-  if (watching.test_and_set()) return;             // a forked child inherits the handlers
+  if (watching.test_and_set()) return;  // a forked child inherits the handlers
   pthread_atfork(nullptr, nullptr, &in_forked_child);
   on_exit(&at_exit, nullptr);
   ::at_quick_exit(&at_quick_exit);
@@ -94,7 +99,8 @@ bool begin() noexcept {
   if (!settings::load(descriptor)) return false;
   if (char const* missing = real_symbols::missing_requirement()) {
     char text[160];
-    std::snprintf(text, sizeof text, "this driver has no %s; all calls go to it untouched: gpumem needs a newer driver",
+    std::snprintf(text, sizeof text,
+                  "this driver has no %s; all calls go to it untouched: gpumem needs a newer driver",
                   missing);
     base::log_line(base::log_level::warn, text);
     return false;
@@ -115,7 +121,8 @@ bool driver_is_up() noexcept {
   return driver::real.cuCtxGetCurrent(&context) == CUDA_SUCCESS;
 }
 
-// Waiting without end would be a deadlock if this thread holds the loader's lock and the starting one needs it.
+// Waiting without end would be a deadlock if this thread holds the loader's lock and the starting one needs
+// it.
 bool wait_for_start() noexcept {
   constexpr timespec pause{.tv_sec = 0, .tv_nsec = 50'000};
   for (int i = 0; i < 20'000 && state.load(std::memory_order_acquire) == life::starting; ++i) {
@@ -137,10 +144,12 @@ bool start() noexcept {
   return started;
 }
 
-void note_exit_code(int code) noexcept { exit_code.store(code, std::memory_order_relaxed); }
+void note_exit_code(int code) noexcept {
+  exit_code.store(code, std::memory_order_relaxed);
+}
 
-// A signal handler may end the process in the middle of a hook, with locks of ours held: then only the end is written,
-// and the page stays for `gpumem report`.
+// A signal handler may end the process in the middle of a hook, with locks of ours held: then only the end is
+// written, and the page stays for `gpumem report`.
 void write_report(stats::page* page, stats::end_kind kind, int code) noexcept {
   stats::close_page({.kind = kind, .code = code, .clean = 1, .duration_ns = stats::elapsed_ns()});
   if (this_thread.inside) return;
@@ -155,9 +164,13 @@ void finish(int code) noexcept {
   write_report(page, stats::end_kind::exit, code);
 }
 
-bool exec_is_ours() noexcept { return own_page() != nullptr; }
+bool exec_is_ours() noexcept {
+  return own_page() != nullptr;
+}
 
-void exec_begins() noexcept { write_report(own_page(), stats::end_kind::exec, 0); }
+void exec_begins() noexcept {
+  write_report(own_page(), stats::end_kind::exec, 0);
+}
 
 void exec_failed() noexcept {
   int const saved = errno;
@@ -167,7 +180,9 @@ void exec_failed() noexcept {
 
 namespace {
 // After the program's own exit handlers and static destructors: what they free is still counted.
-[[gnu::destructor(101)]] void at_unload() { finish(exit_code.load(std::memory_order_relaxed)); }
+[[gnu::destructor(101)]] void at_unload() {
+  finish(exit_code.load(std::memory_order_relaxed));
+}
 }  // namespace
 
 }  // namespace gpumem::shim::process

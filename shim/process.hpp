@@ -1,6 +1,7 @@
-// The life of the process as this library sees it: silent until CUDA is used, started at the first CUDA call that finds
-// an initialised driver, inert in a forked child until it has its own, one report at the end. Called from every hook
-// (running) and from exit, fork and exec, on any thread. Makes no CUDA call and frees nothing at the end.
+// The life of the process as this library sees it: silent until CUDA is used, started at the first CUDA call
+// that finds an initialised driver, inert in a forked child until it has its own, one report at the end.
+// Called from every hook (running) and from exit, fork and exec, on any thread. Makes no CUDA call and frees
+// nothing at the end.
 #pragma once
 
 #include <atomic>
@@ -17,7 +18,8 @@ bool start() noexcept;
 
 inline bool running() noexcept {
   life const now = state.load(std::memory_order_acquire);
-  if (now == life::running) [[likely]] return true;
+  if (now == life::running) [[likely]]
+    return true;
   return now != life::off && start();
 }
 
@@ -25,9 +27,9 @@ inline bool running() noexcept {
 void finish(int code) noexcept;
 // For a finish() that is yet to come and is not told the code itself.
 void note_exit_code(int code) noexcept;
-// This image is about to be replaced: its report is written now. When that failed, resume; the report at the end then
-// counts all.
-bool exec_is_ours() noexcept;                      // false: nothing was counted here, or it is a vfork's child
+// This image is about to be replaced: its report is written now. When that failed, resume; the report at the
+// end then counts all.
+bool exec_is_ours() noexcept;  // false: nothing was counted here, or it is a vfork's child
 void exec_begins() noexcept;
 void exec_failed() noexcept;
 

@@ -1,5 +1,5 @@
-// Finds libcuda.so.1 and the real functions in it; see real_symbols.hpp. Called from hooks on any thread and, through
-// known(), from inside dlsym while the loader holds its lock: there only the ELF walk is allowed.
+// Finds libcuda.so.1 and the real functions in it; see real_symbols.hpp. Called from hooks on any thread and,
+// through known(), from inside dlsym while the loader holds its lock: there only the ELF walk is allowed.
 #include "shim/real_symbols.hpp"
 
 #include <dlfcn.h>
@@ -28,7 +28,9 @@ constinit std::atomic<void*> real_symbols::addresses_[driver_hooks] = {};
 constinit std::atomic<std::uintptr_t> real_symbols::low_ = 0;
 constinit std::atomic<std::uintptr_t> real_symbols::high_ = 0;
 
-elf_object real_symbols::driver_object() noexcept { return elf_object::with_soname(driver_soname); }
+elf_object real_symbols::driver_object() noexcept {
+  return elf_object::with_soname(driver_soname);
+}
 
 // Until the driver is pinned it may be unloaded and come back elsewhere, so nothing is remembered before.
 void* real_symbols::known(hook which) noexcept {
@@ -58,11 +60,12 @@ void real_symbols::remember(elf_object const& driver) noexcept {
 bool real_symbols::adopt() noexcept {
   if (high_.load(std::memory_order_acquire) != 0) return true;
   elf_object driver = driver_object();
-  // By the loaded object's own path where it is loaded. RTLD_NODELETE: every address taken from it stays good.
+  // By the loaded object's own path where it is loaded. RTLD_NODELETE: every address taken from it stays
+  // good.
   void* pinned = driver ? dlopen(driver.path(), RTLD_LAZY | RTLD_NOLOAD | RTLD_NODELETE)
                         : dlopen(driver_soname, RTLD_LAZY | RTLD_NODELETE);
   if (pinned == nullptr) {
-    dlerror();                                     // the program never asked for this attempt
+    dlerror();  // the program never asked for this attempt
     return false;
   }
   if (!driver) driver = driver_object();

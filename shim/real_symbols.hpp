@@ -1,6 +1,7 @@
-// The real functions behind the hooked driver names, found once in the loaded libcuda.so.1 by walking its symbol table,
-// and the driver table of core, filled from the same object. Read by every hook on every thread; finding is idempotent
-// and takes no lock of ours. A name that an old driver lacks stays null: the hook then answers "not found".
+// The real functions behind the hooked driver names, found once in the loaded libcuda.so.1 by walking its
+// symbol table, and the driver table of core, filled from the same object. Read by every hook on every
+// thread; finding is idempotent and takes no lock of ours. A name that an old driver lacks stays null: the
+// hook then answers "not found".
 #pragma once
 
 #include <atomic>

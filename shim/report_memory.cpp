@@ -1,4 +1,5 @@
-// See report_memory.hpp. These operators are hidden in the library and serve its own code and its static C++ runtime.
+// See report_memory.hpp. These operators are hidden in the library and serve its own code and its static C++
+// runtime.
 #include "shim/report_memory.hpp"
 
 #include <sys/mman.h>
@@ -11,7 +12,8 @@ namespace gpumem::shim {
 
 namespace {
 
-constexpr std::size_t reserve = std::size_t{64} << 20;   // addresses; a report needs far less, pages come when touched
+constexpr std::size_t reserve = std::size_t{64}
+                                << 20;  // addresses; a report needs far less, pages come when touched
 
 struct arena {
   char* begin = nullptr;
@@ -27,10 +29,11 @@ struct arena {
   }
   bool holds(void const* pointer) const noexcept {
     auto const address = reinterpret_cast<std::uintptr_t>(pointer);
-    return address >= reinterpret_cast<std::uintptr_t>(begin) && address < reinterpret_cast<std::uintptr_t>(end);
+    return address >= reinterpret_cast<std::uintptr_t>(begin) &&
+           address < reinterpret_cast<std::uintptr_t>(end);
   }
 };
-constinit arena pages;                                   // written by the one thread that reports
+constinit arena pages;  // written by the one thread that reports
 constinit thread_local bool reporting = false;
 
 }  // namespace
@@ -39,13 +42,15 @@ report_memory::report_memory() noexcept {
   if (pages.begin == nullptr) {
     void* const memory =
         mmap(nullptr, reserve, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (memory == MAP_FAILED) return;                    // then malloc serves, as ever
+    if (memory == MAP_FAILED) return;  // then malloc serves, as ever
     pages = {static_cast<char*>(memory), static_cast<char*>(memory), static_cast<char*>(memory) + reserve};
   }
   reporting = true;
 }
 
-report_memory::~report_memory() { reporting = false; }
+report_memory::~report_memory() {
+  reporting = false;
+}
 
 }  // namespace gpumem::shim
 
@@ -61,4 +66,6 @@ void* operator new(std::size_t bytes) {
 void operator delete(void* pointer) noexcept {
   if (!gpumem::shim::pages.holds(pointer)) std::free(pointer);
 }
-void operator delete(void* pointer, std::size_t) noexcept { operator delete(pointer); }
+void operator delete(void* pointer, std::size_t) noexcept {
+  operator delete(pointer);
+}

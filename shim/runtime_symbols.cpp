@@ -1,6 +1,6 @@
-// Finds the libcudart that a caller is linked to; see runtime_symbols.hpp. The next definition in load order would be
-// wrong twice: a library opened RTLD_LOCAL has its libcudart outside the global scope, and of two libcudart it is
-// always the first. Not called under the loader's lock by us, and never from dlsym.
+// Finds the libcudart that a caller is linked to; see runtime_symbols.hpp. The next definition in load order
+// would be wrong twice: a library opened RTLD_LOCAL has its libcudart outside the global scope, and of two
+// libcudart it is always the first. Not called under the loader's lock by us, and never from dlsym.
 #include "shim/runtime_symbols.hpp"
 
 #include <dlfcn.h>
@@ -20,7 +20,8 @@ constexpr char const* names[] = {
 #undef GPUMEM_RUNTIME_HOOK
 };
 
-// Callers that are known, by the range of their object. Written under `busy`, read without: `high` is stored last.
+// Callers that are known, by the range of their object. Written under `busy`, read without: `high` is stored
+// last.
 struct known_caller {
   std::atomic<std::uintptr_t> low, high;
   std::atomic<void*> function;
@@ -28,8 +29,8 @@ struct known_caller {
 constinit std::array<std::array<known_caller, 4>, std::size(names)> known_callers{};
 constinit std::atomic_flag busy;
 
-// The object's own dependencies, as the loader would search them for it. The program itself is left to the load order:
-// its scope begins with this library.
+// The object's own dependencies, as the loader would search them for it. The program itself is left to the
+// load order: its scope begins with this library.
 void* find_for(elf_object const& object, char const* name) noexcept {
   void* found = nullptr;
   if (object && object.path()[0] != 0) {
@@ -40,7 +41,7 @@ void* find_for(elf_object const& object, char const* name) noexcept {
   }
   if (found == nullptr) found = next_definition(name);
   if (found == nullptr) found = elf_object::with_soname("libcudart.so.").function(name);
-  dlerror();                                       // the program never asked for these attempts
+  dlerror();  // the program never asked for these attempts
   return found;
 }
 

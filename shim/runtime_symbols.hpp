@@ -1,5 +1,6 @@
-// The real functions behind the hooked names of the CUDA runtime. A process may hold several libcudart; each caller gets
-// the one it is linked to. Called by hooks_runtime on any thread; slow only the first time for each calling object.
+// The real functions behind the hooked names of the CUDA runtime. A process may hold several libcudart; each
+// caller gets the one it is linked to. Called by hooks_runtime on any thread; slow only the first time for
+// each calling object.
 #pragma once
 
 #include "shim/hook.hpp"

@@ -1,5 +1,6 @@
-// The user's settings, read once at the start; see settings.hpp. Everything kept here is leaked on purpose: hooks and the
-// report may need it while static objects of the program are already being destroyed. Never called from a hook's path.
+// The user's settings, read once at the start; see settings.hpp. Everything kept here is leaked on purpose:
+// hooks and the report may need it while static objects of the program are already being destroyed. Never
+// called from a hook's path.
 #include "shim/settings.hpp"
 
 #include <unistd.h>
@@ -15,7 +16,7 @@
 namespace gpumem::shim::settings {
 namespace {
 
-constexpr int configuration_error = 78;            // EX_CONFIG of sysexits.h
+constexpr int configuration_error = 78;  // EX_CONFIG of sysexits.h
 
 struct values {
   config::plan plan;
@@ -65,19 +66,32 @@ bool load(int descriptor) noexcept {
   try {
     return load_or_throw(output);
   } catch (...) {
-    print(output, "gpumem: warning: the configuration could not be read for lack of memory; all calls go to the driver\n");
+    print(output,
+          "gpumem: warning: the configuration could not be read for lack of memory; all calls go to the "
+          "driver\n");
     return false;
   }
 }
 
 void describe() noexcept {
-  stats::describe_config(current->plan.path, current->plan.text, static_cast<unsigned>(current->plan.warnings.size()));
+  stats::describe_config(current->plan.path, current->plan.text,
+                         static_cast<unsigned>(current->plan.warnings.size()));
 }
 
-route::chain_factory make_chain() noexcept { return config::use_plan(current->plan); }
-bool synchronize_on_free() noexcept { return current->plan.free == config::free_mode::synchronize; }
-report::write_options const& report_options() noexcept { return current->report; }
-std::string_view tool_version() noexcept { return GPUMEM_VERSION; }
-std::string_view run_id() noexcept { return current->run_id; }
+route::chain_factory make_chain() noexcept {
+  return config::use_plan(current->plan);
+}
+bool synchronize_on_free() noexcept {
+  return current->plan.free == config::free_mode::synchronize;
+}
+report::write_options const& report_options() noexcept {
+  return current->report;
+}
+std::string_view tool_version() noexcept {
+  return GPUMEM_VERSION;
+}
+std::string_view run_id() noexcept {
+  return current->run_id;
+}
 
 }  // namespace gpumem::shim::settings

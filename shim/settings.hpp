@@ -1,5 +1,6 @@
-// What the user set, as the rest of shim needs it: the plan of config/ turned into the few values that start, route and
-// report take. Loaded once by the start, on one thread; read at the end. Nothing is read before the first CUDA call.
+// What the user set, as the rest of shim needs it: the plan of config/ turned into the few values that start,
+// route and report take. Loaded once by the start, on one thread; read at the end. Nothing is read before the
+// first CUDA call.
 #pragma once
 
 #include <string_view>
@@ -9,9 +10,9 @@
 
 namespace gpumem::shim::settings {
 
-// Reads configuration and environment and starts the log on `descriptor` (a duplicate of stderr). False: do nothing in
-// this process (GPUMEM_DISABLE, or a bad configuration under "passthrough"). A bad configuration under "abort" prints all
-// its errors and ends the process with exit code 78.
+// Reads configuration and environment and starts the log on `descriptor` (a duplicate of stderr). False: do
+// nothing in this process (GPUMEM_DISABLE, or a bad configuration under "passthrough"). A bad configuration
+// under "abort" prints all its errors and ends the process with exit code 78.
 bool load(int descriptor) noexcept;
 
 // Tells the state page about the configuration.

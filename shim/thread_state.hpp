@@ -1,5 +1,5 @@
-// What this library keeps for each thread: a few bytes of static TLS, so that a hook never allocates to find them.
-// Read and written by the thread itself only.
+// What this library keeps for each thread: a few bytes of static TLS, so that a hook never allocates to find
+// them. Read and written by the thread itself only.
 #pragma once
 
 #include <cstdint>
@@ -7,9 +7,9 @@
 namespace gpumem::shim {
 
 struct thread_state {
-  bool inside = false;                             // a hook is at work: CUDA calls made now are core's or the driver's
-  std::uint32_t runtime_depth = 0;                 // calls of the CUDA runtime that are hooked and still open
-  void const* runtime_caller = nullptr;            // who made the outermost of them
+  bool inside = false;                   // a hook is at work: CUDA calls made now are core's or the driver's
+  std::uint32_t runtime_depth = 0;       // calls of the CUDA runtime that are hooked and still open
+  void const* runtime_caller = nullptr;  // who made the outermost of them
 };
 
 extern constinit thread_local thread_state this_thread;

@@ -1,5 +1,5 @@
-// Reference counts of cuMemCreate memory; see virtual_memory.hpp. When the heap fails the memory goes uncounted; nothing
-// is ever subtracted that was not added.
+// Reference counts of cuMemCreate memory; see virtual_memory.hpp. When the heap fails the memory goes
+// uncounted; nothing is ever subtracted that was not added.
 #include "shim/virtual_memory.hpp"
 
 #include <new>
@@ -11,7 +11,9 @@ namespace {
 
 alignas(virtual_memory) unsigned char storage[sizeof(virtual_memory)];
 
-virtual_memory* make() noexcept { return new (storage) virtual_memory; }
+virtual_memory* make() noexcept {
+  return new (storage) virtual_memory;
+}
 
 }  // namespace
 
@@ -61,7 +63,8 @@ void virtual_memory::released(CUmemGenericAllocationHandle handle) noexcept {
   drop(id);
 }
 
-void virtual_memory::mapped(CUdeviceptr address, std::uint64_t bytes, CUmemGenericAllocationHandle handle) noexcept {
+void virtual_memory::mapped(CUdeviceptr address, std::uint64_t bytes,
+                            CUmemGenericAllocationHandle handle) noexcept {
   std::lock_guard const held(lock_);
   auto const found = handles_.find(handle);
   if (found == handles_.end()) return;
@@ -90,6 +93,8 @@ void virtual_memory::drop(memory_id id) noexcept {
   memories_.erase(found);
 }
 
-void virtual_memory::reset_in_child() noexcept { new (storage) virtual_memory; }
+void virtual_memory::reset_in_child() noexcept {
+  new (storage) virtual_memory;
+}
 
 }  // namespace gpumem::shim

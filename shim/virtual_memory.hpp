@@ -1,6 +1,7 @@
-// Physical memory of cuMemCreate: how many bytes it holds and until when. The driver keeps it while a handle or a
-// mapping refers to it, so both are followed. Called by the VMM hooks after the real call, on any thread; one lock, as
-// these calls take tens of microseconds in the driver. Memory imported from elsewhere is not ours and is not counted.
+// Physical memory of cuMemCreate: how many bytes it holds and until when. The driver keeps it while a handle
+// or a mapping refers to it, so both are followed. Called by the VMM hooks after the real call, on any
+// thread; one lock, as these calls take tens of microseconds in the driver. Memory imported from elsewhere is
+// not ours and is not counted.
 #pragma once
 
 #include <cuda.h>
@@ -25,12 +26,13 @@ class virtual_memory {
   void reset_in_child() noexcept;
 
  private:
-  // A handle's value may come again after its last release while the memory is still mapped: hence a number of our own.
+  // A handle's value may come again after its last release while the memory is still mapped: hence a number
+  // of our own.
   using memory_id = std::uint64_t;
   struct memory {
     std::uint64_t bytes;
     int device;
-    std::uint32_t references;                      // by handles and mappings
+    std::uint32_t references;  // by handles and mappings
   };
   struct mapping {
     std::uint64_t bytes;

@@ -1,5 +1,5 @@
-// What the program asked, as one plain value handed down the chain. Made by the shim on the caller's stack; lives as
-// long as the call. No ownership, no heap.
+// What the program asked, as one plain value handed down the chain. Made by the shim on the caller's stack;
+// lives as long as the call. No ownership, no heap.
 #pragma once
 
 #include <cuda.h>
@@ -12,23 +12,23 @@ enum class memory_kind : std::uint8_t { device, managed, host };
 
 // An allocation.
 struct request {
-  std::uint64_t bytes = 0;                         // as asked, never rounded
+  std::uint64_t bytes = 0;  // as asked, never rounded
   memory_kind kind = memory_kind::device;
-  bool stream_ordered = false;                     // cudaMallocAsync family: `stream` holds
-  std::uint16_t hook = 0;                          // index into the shim's symbols.def
-  unsigned flags = 0;                              // of cuMemAllocManaged / cuMemHostAlloc
-  CUcontext context = nullptr;                     // current; null with a stream that is no default one: it knows
-  CUstream stream = nullptr;                       // CU_STREAM_LEGACY / CU_STREAM_PER_THREAD, never 0, when ordered
-  void const* caller = nullptr;                    // code that asked: of the runtime's call when it came through one
+  bool stream_ordered = false;   // cudaMallocAsync family: `stream` holds
+  std::uint16_t hook = 0;        // index into the shim's symbols.def
+  unsigned flags = 0;            // of cuMemAllocManaged / cuMemHostAlloc
+  CUcontext context = nullptr;   // current; null with a stream that is no default one: it knows
+  CUstream stream = nullptr;     // CU_STREAM_LEGACY / CU_STREAM_PER_THREAD, never 0, when ordered
+  void const* caller = nullptr;  // code that asked: of the runtime's call when it came through one
 };
 
 // A free.
 struct release {
   CUdeviceptr address = 0;
-  memory_kind kind = memory_kind::device;          // host: by cuMemFreeHost; anything else: by cuMemFree
-  bool stream_ordered = false;                     // cudaFreeAsync: `stream` holds
+  memory_kind kind = memory_kind::device;  // host: by cuMemFreeHost; anything else: by cuMemFree
+  bool stream_ordered = false;             // cudaFreeAsync: `stream` holds
   std::uint16_t hook = 0;
-  CUcontext context = nullptr;                     // as above when ordered; else unused: cuMemFree needs none
+  CUcontext context = nullptr;  // as above when ordered; else unused: cuMemFree needs none
   CUstream stream = nullptr;
 };
 

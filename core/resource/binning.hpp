@@ -1,6 +1,6 @@
-// `binning`: sends a request to the resource of the first bin it fits in, larger ones to the rest of the chain (RMM's
-// binning_memory_resource; its bins preallocate nothing here). A free goes to whoever made the block.
-// Immutable after construction, so it needs no lock.
+// `binning`: sends a request to the resource of the first bin it fits in, larger ones to the rest of the
+// chain (RMM's binning_memory_resource; its bins preallocate nothing here). A free goes to whoever made the
+// block. Immutable after construction, so it needs no lock.
 #pragma once
 
 #include <algorithm>
@@ -13,7 +13,7 @@ namespace gpumem::resource {
 class binning final : public resource {
  public:
   struct bin {
-    std::uint64_t max;                                // bytes, ascending
+    std::uint64_t max;  // bytes, ascending
     resource* to;
   };
   binning(habitat const& home, std::size_t node, std::vector<bin> bins, resource& rest) noexcept

@@ -1,6 +1,6 @@
-// The ladder of a suballocator, for a request that no magazine could serve: cheapest rung first, the search repeated
-// after each (a search left out is how PyTorch runs out of memory with a fitting block in hand, its issue 189504).
-// Driver calls are made without the mutex: other threads' requests go on meanwhile.
+// The ladder of a suballocator, for a request that no magazine could serve: cheapest rung first, the search
+// repeated after each (a search left out is how PyTorch runs out of memory with a fitting block in hand, its
+// issue 189504). Driver calls are made without the mutex: other threads' requests go on meanwhile.
 #include <time.h>
 
 #include <algorithm>
@@ -13,15 +13,15 @@ namespace gpumem::resource {
 
 namespace {
 
-constexpr std::uint64_t driver_page = 2ull << 20;         // the driver's own granularity
+constexpr std::uint64_t driver_page = 2ull << 20;  // the driver's own granularity
 constexpr std::uint64_t largest_step = 256ull << 20;
-// A growth costs 57 us (2 MiB) to 400 us (1 GiB): watching the newest event for less than that never loses.
-constexpr std::int64_t patience_ns = 20'000;
 
 constexpr std::uint32_t hasty_events = 200;
 constexpr std::uint64_t most_in_turn = 112ull << 20;
 
-constexpr std::uint64_t in_turn(std::uint64_t bytes) noexcept { return std::min(16 * bytes, most_in_turn / bytes * bytes); }
+constexpr std::uint64_t in_turn(std::uint64_t bytes) noexcept {
+  return std::min(16 * bytes, most_in_turn / bytes * bytes);
+}
 
 std::int64_t now_ns() noexcept {
   timespec t{};
@@ -43,7 +43,9 @@ space::handle suballocator::climb(climber& c) {
     stats::add(device.rung_carved, 1);
     return h;
   }
-  // Blocks of this very size take turns, too few of them: an event each round. Where that is the rule, more of them.
+  // A growth costs 57 us (2 MiB) to 400 us (1 GiB); an event 0.25 us.
+  // Blocks of this very size take turns, too few of them: an event each round. Where that is the rule, more
+  // of them.
   if (c.waiting) {
     if (wants_more_in_turn(bytes)) {
       try {
@@ -76,7 +78,8 @@ space::handle suballocator::climb(climber& c) {
     stats::add(device.rung_reaped, 1);
     return h;
   }
-  for (std::int64_t const until = now_ns() + patience_ns; region_.pending_bytes() >= bytes && now_ns() < until;) {
+  for (std::int64_t const until = now_ns() + patience_ns();
+       region_.pending_bytes() >= bytes && now_ns() < until;) {
     held.unlock();
     home_.when.poll_now();
     held.lock();
@@ -142,7 +145,8 @@ space::handle suballocator::climb(climber& c) {
   throw driver::allocation_failed(code, name_, text);
 }
 
-space::handle suballocator::search(demand const& wish, std::uint32_t units, bool thorough, bool hidden) noexcept {
+space::handle suballocator::search(demand const& wish, std::uint32_t units, bool thorough,
+                                   bool hidden) noexcept {
   if (wish.slot != stream_order::no_slot) {
     auto const own = static_cast<space::domain>(space::first_stream + wish.slot);
     if (auto h = region_.take(own, units, thorough, hidden); h != space::none) return h;
@@ -164,8 +168,9 @@ void suballocator::flush_all() noexcept {
   }
 }
 
-// An event for each free of a large block costs 0.4 us, a growth 60 us to 100 us: after as many hasty events as pay for
-// it, so many blocks are made that an event settles a batch. Bounded for good, whatever the program does.
+// An event for each free of a large block costs 0.4 us, a growth 60 us to 100 us: after as many hasty events
+// as pay for it, so many blocks are made that an event settles a batch. Bounded for good, whatever the
+// program does.
 bool suballocator::wants_more_in_turn(std::uint64_t bytes) noexcept {
   if (++hasty_ < hasty_events) return false;
   hasty_ = 0;
@@ -175,13 +180,18 @@ bool suballocator::wants_more_in_turn(std::uint64_t bytes) noexcept {
   return true;
 }
 
+// While memory is plentiful nothing waits for the GPU without bound: a kernel may itself be waiting for the
+// host, and cudaMalloc natively does not wait for it.
 bool suballocator::would_exceed(std::uint64_t bytes) const noexcept {
-  // Waiting stands for the barrier that cudaFree natively is, so it is never worse than native: wait when what waits
-  // to be reused outgrows a quarter of what the program holds, and in any case near the end of memory.
-  std::uint64_t const held_bytes = region_.reserved_bytes() - region_.idle_bytes();
-  std::uint64_t const allowed = std::max<std::uint64_t>(256ull << 20, held_bytes / 4);
-  return region_.reserved_bytes() + bytes > std::min(options_.plenty, options_.maximum) ||
-         region_.pending_bytes() + bytes > allowed;
+  return region_.reserved_bytes() + bytes > std::min(options_.plenty, options_.maximum);
+}
+
+// How long to watch for a finished epoch before growing. Where much waits to be reused the host runs ahead of
+// the GPU, and a millisecond a growth costs nothing that the GPU is not behind already.
+std::int64_t suballocator::patience_ns() const noexcept {
+  std::uint64_t const in_use = region_.reserved_bytes() - region_.idle_bytes();
+  bool const runs_ahead = region_.pending_bytes() > std::max<std::uint64_t>(256ull << 20, in_use / 4);
+  return runs_ahead ? 1'000'000 : 20'000;
 }
 
 space::handle suballocator::wait_on_device(demand const& wish, std::uint32_t units) noexcept {
@@ -199,18 +209,21 @@ std::uint64_t suballocator::growth_for(std::uint64_t bytes) const noexcept {
   std::uint64_t step = options_.growth;
   if (step == 0) step = std::min(region_.reserved_bytes() / 16, largest_step);
   step = std::max(step, bytes);
-  if (options_.round_to > space::unit) return (step + options_.round_to - 1) / options_.round_to * options_.round_to;
+  if (options_.round_to > space::unit)
+    return (step + options_.round_to - 1) / options_.round_to * options_.round_to;
   return (step + driver_page - 1) / driver_page * driver_page;
 }
 
-// Adds a segment for the request; throws what upstream throws. The mutex is given up meanwhile, held again on return.
+// Adds a segment for the request; throws what upstream throws. The mutex is given up meanwhile, held again on
+// return.
 space::handle suballocator::grow(lock& held, climber const& c, std::uint64_t at_least) {
   std::uint64_t const bytes = c.units * space::unit;
   std::uint64_t const taken = region_.reserved_bytes() + growing_;
   if (taken > options_.maximum || bytes > options_.maximum - taken) {
     throw driver::allocation_failed(CUDA_ERROR_OUT_OF_MEMORY, name_, "maximum_pool_size reached");
   }
-  std::uint64_t size = std::min(growth_for(std::max(bytes, at_least)), options_.maximum - taken) / space::unit * space::unit;
+  std::uint64_t size =
+      std::min(growth_for(std::max(bytes, at_least)), options_.maximum - taken) / space::unit * space::unit;
   stats::add(count().upstream, 1);
   growing_ += size;
   extent memory{};
@@ -224,7 +237,7 @@ space::handle suballocator::grow(lock& held, climber const& c, std::uint64_t at_
       held.lock();
       growing_ -= size;
       if (size == bytes) throw;
-      size = bytes;                      // the request itself may still fit
+      size = bytes;  // the request itself may still fit
       growing_ += size;
     }
   }
@@ -271,7 +284,8 @@ std::uint64_t suballocator::give_back() noexcept {
 extent suballocator::reserve(demand const& wish) {
   std::uint32_t const units = rounded_units(wish.bytes);
   stats::add(count().requests, 1);
-  demand const plain{.bytes = wish.bytes, .slot = stream_order::no_slot, .stream = nullptr, .flags = wish.flags};
+  demand const plain{
+      .bytes = wish.bytes, .slot = stream_order::no_slot, .stream = nullptr, .flags = wish.flags};
   climber c{.wish = plain, .units = units, .hidden = true, .waiting = {}};
   space::handle const h = climb(c);
   stats::add(count().bytes_in, units * space::unit);

@@ -1,4 +1,5 @@
-// A request as the chain sees it: the stream reduced to its slot. Made by the router, lives as long as the call.
+// A request as the chain sees it: the stream reduced to its slot. Made by the router, lives as long as the
+// call.
 #pragma once
 
 #include <cuda.h>
@@ -11,16 +12,18 @@ namespace gpumem::resource {
 
 struct demand {
   std::uint64_t bytes = 0;
-  stream_order::slot slot = stream_order::no_slot;   // no_slot: any stream or the host may touch the memory at once
-  CUstream stream = nullptr;                         // of that slot
-  unsigned flags = 0;                                // of cuMemAllocManaged, cuMemHostAlloc
+  stream_order::slot slot =
+      stream_order::no_slot;  // no_slot: any stream or the host may touch the memory at once
+  CUstream stream = nullptr;  // of that slot
+  unsigned flags = 0;         // of cuMemAllocManaged, cuMemHostAlloc
 };
 
-// A free as the chain sees it: ordered after the stream's work so far, or, with no_slot, after all work of the context.
+// A free as the chain sees it: ordered after the stream's work so far, or, with no_slot, after all work of
+// the context.
 struct order {
   stream_order::slot slot = stream_order::no_slot;
   CUstream stream = nullptr;
-  bool settled = false;                              // the free was a barrier: nothing uses the memory any more
+  bool settled = false;  // the free was a barrier: nothing uses the memory any more
 };
 
 }  // namespace gpumem::resource

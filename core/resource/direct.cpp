@@ -18,7 +18,7 @@ space::handle direct::allocate(demand const& wish) {
     // Other chains of this context may hold memory that they do not use.
     stats::add(count().failed, 1);
     if (failed.code() != CUDA_ERROR_OUT_OF_MEMORY || home_.relieve == nullptr) throw;
-    if (home_.relieve(home_.context) == 0) throw;
+    home_.relieve(home_.context);  // says too little of what the driver's own pools gave back to rely on
     memory = upstream_.reserve(rounded);
   }
   std::unique_lock lock(mutex_);
@@ -44,6 +44,11 @@ void direct::deallocate(space::handle h, order when) noexcept {
   lock.unlock();
   stats::add(count().bytes_out, memory.bytes);
   upstream_.release(memory, when.slot != stream_order::no_slot ? when.stream : nullptr);
+}
+
+space::handle direct::block_at(space::segment const& in, std::uint64_t address) noexcept {
+  std::lock_guard lock(mutex_);
+  return resource::block_at(in, address);
 }
 
 void direct::forget() noexcept {

@@ -1,6 +1,7 @@
-// `direct`: no sub-allocation; every request is one allocation of the source. It stands at the end of a chain that has
-// no pool, such as device = ["cuda"], and gives these blocks the same identity and the same accounting as all others.
-// Memory freed while work may use it goes back by the source's own way (cuMemFree waits), or in stream order.
+// `direct`: no sub-allocation; every request is one allocation of the source. It stands at the end of a chain
+// that has no pool, such as device = ["cuda"], and gives these blocks the same identity and the same
+// accounting as all others. Memory freed while work may use it goes back by the source's own way (cuMemFree
+// waits), or in stream order.
 #pragma once
 
 #include <mutex>
@@ -18,6 +19,7 @@ class direct final : public resource {
 
   space::handle allocate(demand const& wish) override;
   void deallocate(space::handle h, order when) noexcept override;
+  space::handle block_at(space::segment const& in, std::uint64_t address) noexcept override;
   std::uint64_t give_back() noexcept override { return upstream_.trim(); }
   void forget() noexcept override;
 

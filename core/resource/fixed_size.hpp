@@ -1,5 +1,6 @@
-// `fixed_size`: blocks of one size, cut from slabs (RMM's fixed_size_memory_resource, without its 128 blocks up front,
-// and giving empty slabs back). All sizes being equal, the engine's best fit is exact and never fragments.
+// `fixed_size`: blocks of one size, cut from slabs (RMM's fixed_size_memory_resource, without its 128 blocks
+// up front, and giving empty slabs back). All sizes being equal, the engine's best fit is exact and never
+// fragments.
 #pragma once
 
 #include <algorithm>
@@ -9,7 +10,7 @@
 namespace gpumem::resource {
 
 struct fixed_size_options {
-  std::uint64_t block_size = 1ull << 20;              // rounded up to 512 B
+  std::uint64_t block_size = 1ull << 20;  // rounded up to 512 B
   std::uint64_t blocks_to_preallocate = 0;
 };
 
@@ -22,8 +23,8 @@ class fixed_size final : public suballocator {
   static suballocator_options engine(fixed_size_options const& o) noexcept {
     std::uint64_t const block = space::units_of(o.block_size) * space::unit;
     // A slab is 1 MiB or 8 blocks, and not above 64 MiB unless one block is.
-    std::uint64_t const slab = std::max(block, std::min<std::uint64_t>(std::max<std::uint64_t>(1ull << 20, 8 * block),
-                                                                       64ull << 20));
+    std::uint64_t const slab =
+        std::max(block, std::min<std::uint64_t>(std::max<std::uint64_t>(1ull << 20, 8 * block), 64ull << 20));
     return {.round_to = block,
             .largest = o.block_size,
             .initial = o.blocks_to_preallocate * block,

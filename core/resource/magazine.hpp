@@ -1,7 +1,7 @@
-// Freed blocks kept whole, by exact size, for one thread (or one stream) of one suballocator: the hit path. Blocks of one
-// size wait in a queue, oldest first, so that the head tells whether any is done. Finding, adding and taking cost a few
-// dozen instructions under a lock that only a flush by another thread ever contends for.
-// No driver call, no heap, no look at other blocks.
+// Freed blocks kept whole, by exact size, for one thread (or one stream) of one suballocator: the hit path.
+// Blocks of one size wait in a queue, oldest first, so that the head tells whether any is done. Finding,
+// adding and taking cost a few dozen instructions under a lock that only a flush by another thread ever
+// contends for. No driver call, no heap, no look at other blocks.
 #pragma once
 
 #include <array>
@@ -41,8 +41,9 @@ class alignas(64) magazine {
     return h;
   }
 
-  // Keeps a cached block whose `freed` is set. What has to make room for it (the same size in excess, another size in
-  // the same row) comes back as a list through `next`, usually empty, for the caller to put elsewhere.
+  // Keeps a cached block whose `freed` is set. What has to make room for it (the same size in excess, another
+  // size in the same row) comes back as a list through `next`, usually empty, for the caller to put
+  // elsewhere.
   space::handle put(space::block_table& blocks, space::handle h) noexcept {
     space::block& b = blocks[h];
     b.next = space::none;
@@ -101,7 +102,8 @@ class alignas(64) magazine {
 
   // Adds up the blocks, and those that are not done.
   template <typename Predicate>
-  void measure(space::block_table& blocks, Predicate is_done, std::uint64_t& all, std::uint64_t& pending) noexcept {
+  void measure(space::block_table& blocks, Predicate is_done, std::uint64_t& all,
+               std::uint64_t& pending) noexcept {
     lock_.lock();
     for (row const& r : rows_) {
       for (space::handle h = r.head; h != space::none; h = blocks[h].next) {
@@ -117,8 +119,8 @@ class alignas(64) magazine {
     return newest_ == open && (fresh_ >= frees_an_event || fresh_bytes_ >= bytes_an_event);
   }
 
-  bool in_use = false;             // by a thread; under the suballocator's mutex
-  stream_order::slot stream = stream_order::no_slot;   // whose frees these are; no_slot: a thread's
+  bool in_use = false;                                // by a thread; under the suballocator's mutex
+  stream_order::slot stream = stream_order::no_slot;  // whose frees these are; no_slot: a thread's
 
  private:
   struct row {
@@ -130,13 +132,14 @@ class alignas(64) magazine {
   static constexpr std::uint32_t most_of_a_size = 256;
   static constexpr std::uint64_t most_bytes = 4ull << 30;
   static constexpr std::uint32_t frees_an_event = 32;
-  static constexpr std::uint64_t bytes_an_event = 112ull << 20;   // with one such batch under way: below 256 MiB
+  static constexpr std::uint64_t bytes_an_event = 112ull
+                                                  << 20;  // with one such batch under way: below 256 MiB
   static constexpr std::size_t row_count = 64;
 
   static std::size_t row_of(std::uint32_t units) noexcept { return (units * 0x9e3779b1u) >> 26; }
 
   space::spin_lock lock_;
-  std::uint32_t newest_ = 0;       // epoch of the newest block, and how much of it lies here
+  std::uint32_t newest_ = 0;  // epoch of the newest block, and how much of it lies here
   std::uint32_t fresh_ = 0;
   std::uint64_t fresh_bytes_ = 0;
   std::uint64_t bytes_ = 0;

@@ -1,6 +1,7 @@
-// What every resource of a chain does: serve blocks and take them back. Called by the router (the top of a chain) or by
-// the resource above, from any thread, with no lock held. allocate throws driver::allocation_failed and nothing else;
-// the others never throw. A resource is never destroyed while its context lives, and forgets all when it goes.
+// What every resource of a chain does: serve blocks and take them back. Called by the router (the top of a
+// chain) or by the resource above, from any thread, with no lock held. allocate throws
+// driver::allocation_failed and nothing else; the others never throw. A resource is never destroyed while its
+// context lives, and forgets all when it goes.
 #pragma once
 
 #include <cstdint>
@@ -28,9 +29,9 @@ struct habitat {
 
 // Bytes a resource holds that the program does not.
 struct levels {
-  std::uint64_t idle = 0;          // could serve a request: done or not
-  std::uint64_t pending = 0;       // of these, freed while work that may use them was not known to be done
-  std::uint64_t largest = 0;       // the largest run of it
+  std::uint64_t idle = 0;     // could serve a request: done or not
+  std::uint64_t pending = 0;  // of these, freed while work that may use them was not known to be done
+  std::uint64_t largest = 0;  // the largest run of it
 };
 
 class resource : public space::segment_owner {
@@ -66,12 +67,15 @@ class resource : public space::segment_owner {
 };
 
 // The resource that made a segment, or the segment of a block.
-inline resource& owner_of(space::segment const& s) noexcept { return *static_cast<resource*>(s.owner); }
+inline resource& owner_of(space::segment const& s) noexcept {
+  return *static_cast<resource*>(s.owner);
+}
 inline resource& owner_of(space::atlas& where, space::handle h) noexcept {
   return owner_of(where.segments[where.blocks[h].segment]);
 }
 
-// Set when this thread changed what is reserved from the driver, so that the router samples the ledger after counting.
+// Set when this thread changed what is reserved from the driver, so that the router samples the ledger after
+// counting.
 inline thread_local bool reserved_changed = false;
 
 // Counts `bytes` as reserved from, or given back to, the driver.

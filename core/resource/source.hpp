@@ -1,6 +1,6 @@
-// Where a resource gets its segments: an upstream (one driver call pair) or another resource below it in the chain.
-// Called on slow paths, never under a lock that a hit needs, from any thread. A capture may be running: upstreams make
-// their calls in relaxed mode.
+// Where a resource gets its segments: an upstream (one driver call pair) or another resource below it in the
+// chain. Called on slow paths, never under a lock that a hit needs, from any thread. A capture may be
+// running: upstreams make their calls in relaxed mode.
 #pragma once
 
 #include <cstdint>
@@ -14,15 +14,15 @@ namespace gpumem::resource {
 struct extent {
   std::uint64_t address = 0;
   std::uint64_t bytes = 0;
-  std::uint64_t token = 0;         // the source's own
+  std::uint64_t token = 0;  // the source's own
 };
 
 class source {
  public:
   virtual ~source() = default;
 
-  // `wish.bytes` rounded up to 512 B at least. With a slot, the memory may be used by later work of that stream only.
-  // Throws driver::allocation_failed with the driver's code.
+  // `wish.bytes` rounded up to 512 B at least. With a slot, the memory may be used by later work of that
+  // stream only. Throws driver::allocation_failed with the driver's code.
   virtual extent reserve(demand const& wish) = 0;
   // Nothing may use the memory any more, unless `order` names the stream after whose work it is free.
   virtual void release(extent const& memory, CUstream order) noexcept = 0;

@@ -35,7 +35,9 @@ suballocator::suballocator(habitat const& home, std::size_t node, suballocator_o
       has_index_(slot_index_ < thread_slots::most),
       region_(home.where, this) {}
 
-suballocator::~suballocator() { give_index_back(); }
+suballocator::~suballocator() {
+  give_index_back();
+}
 
 void suballocator::give_index_back() noexcept {
   if (!has_index_) return;
@@ -86,7 +88,8 @@ space::handle suballocator::allocate(demand const& wish) {
 space::handle suballocator::from_magazine(climber& c) noexcept {
   if (c.own == nullptr) return space::none;
   bool const ordered = c.wish.slot != stream_order::no_slot;
-  return c.own->take(blocks(), c.units, [&](space::stamp s) { return ordered || home_.when.is_done(s); }, c.waiting);
+  return c.own->take(
+      blocks(), c.units, [&](space::stamp s) { return ordered || home_.when.is_done(s); }, c.waiting);
 }
 
 void suballocator::deallocate(space::handle h, order when) noexcept {
@@ -150,7 +153,7 @@ magazine* suballocator::new_stream_magazine(stream_order::slot s) noexcept {
   } catch (std::bad_alloc const&) {
     return nullptr;
   }
-  magazines_.back()->in_use = true;      // by the stream slot, for good
+  magazines_.back()->in_use = true;  // by the stream slot, for good
   magazines_.back()->stream = s;
   by_stream_[s].store(magazines_.back().get(), std::memory_order_release);
   return magazines_.back().get();
@@ -167,14 +170,15 @@ space::handle suballocator::block_at(space::segment const& in, std::uint64_t add
 }
 
 levels suballocator::measure() noexcept {
-  lock held(mutex_, std::try_to_lock);   // at exit another thread may have stopped with the mutex held
+  lock held(mutex_, std::try_to_lock);  // at exit another thread may have stopped with the mutex held
   if (!held) return {};
   levels sum{.idle = region_.idle_bytes(), .pending = 0, .largest = region_.largest_idle()};
   std::uint64_t cached = 0;
   region_.reap([&](space::stamp s) { return home_.when.is_done(s); });
   sum.pending = region_.pending_bytes();
   for (auto const& m : magazines_) {
-    m->measure(blocks(), [&](space::stamp s) { return home_.when.is_done(s); }, cached, sum.pending);
+    m->measure(
+        blocks(), [&](space::stamp s) { return home_.when.is_done(s); }, cached, sum.pending);
   }
   sum.idle += cached;
   return sum;
@@ -196,7 +200,7 @@ void suballocator::forget() noexcept {
     upstream_.lost({s->base, s->bytes, s->token});
     region_.remove_segment(s);
   }
-  give_index_back();                     // nothing is asked of this object again; the next context's takes over
+  give_index_back();  // nothing is asked of this object again; the next context's takes over
 }
 
 }  // namespace gpumem::resource

@@ -1,8 +1,8 @@
-// The engine of pool, fixed_size and arena: cuts segments of a source into blocks. A hit takes a block from this
-// thread's (or this stream's) magazine; everything else is a ladder under one mutex, each rung counted, the search
-// repeated after each. `region` decides where, `epochs` decides when.
-// allocate and deallocate from any thread; the mutex is never held across a call that can block. A suballocator can be
-// the source of another one (fixed_size blocks cut from a pool).
+// The engine of pool, fixed_size and arena: cuts segments of a source into blocks. A hit takes a block from
+// this thread's (or this stream's) magazine; everything else is a ladder under one mutex, each rung counted,
+// the search repeated after each. `region` decides where, `epochs` decides when. allocate and deallocate from
+// any thread; the mutex is never held across a call that can block. A suballocator can be the source of
+// another one (fixed_size blocks cut from a pool).
 #pragma once
 
 #include <array>
@@ -19,13 +19,14 @@
 namespace gpumem::resource {
 
 struct suballocator_options {
-  std::uint64_t round_to = space::unit;              // sizes become multiples of this, a multiple of 512
-  std::uint64_t largest = ~std::uint64_t{0};         // bigger requests are refused
-  std::uint64_t initial = 0;                         // reserved at the start
-  std::uint64_t maximum = ~std::uint64_t{0};         // never reserve more
-  std::uint64_t growth = 0;                          // smallest growth step; 0: 1/16 of what is reserved
-  std::uint64_t release_threshold = ~std::uint64_t{0};   // give empty segments back while more than this is idle
-  std::uint64_t plenty = ~std::uint64_t{0};          // reserve beyond this only after waiting for pending frees
+  std::uint64_t round_to = space::unit;       // sizes become multiples of this, a multiple of 512
+  std::uint64_t largest = ~std::uint64_t{0};  // bigger requests are refused
+  std::uint64_t initial = 0;                  // reserved at the start
+  std::uint64_t maximum = ~std::uint64_t{0};  // never reserve more
+  std::uint64_t growth = 0;                   // smallest growth step; 0: 1/16 of what is reserved
+  std::uint64_t release_threshold =
+      ~std::uint64_t{0};                     // give empty segments back while more than this is idle
+  std::uint64_t plenty = ~std::uint64_t{0};  // reserve beyond this only after waiting for pending frees
 };
 
 class suballocator : public resource, public source {
@@ -66,9 +67,9 @@ class suballocator : public resource, public source {
   struct climber {
     demand const& wish;
     std::uint32_t units;
-    bool hidden = false;                             // from the block map: a segment of another resource
+    bool hidden = false;  // from the block map: a segment of another resource
     magazine* own = nullptr;
-    std::optional<space::stamp> waiting;             // blocks of this very size wait in `own`; the youngest's stamp
+    std::optional<space::stamp> waiting;  // blocks of this very size wait in `own`; the youngest's stamp
   };
   space::handle from_magazine(climber& c) noexcept;
 
@@ -81,6 +82,7 @@ class suballocator : public resource, public source {
   space::handle grow(lock& held, climber const& c, std::uint64_t at_least = 0);
   std::uint64_t growth_for(std::uint64_t bytes) const noexcept;
   bool would_exceed(std::uint64_t bytes) const noexcept;
+  std::int64_t patience_ns() const noexcept;
   std::uint64_t release_empty(lock& held, std::uint64_t keep_idle) noexcept;
   void put_list(space::handle first, space::domain to) noexcept;
   std::uint32_t rounded_units(std::uint64_t bytes) const;
@@ -88,16 +90,16 @@ class suballocator : public resource, public source {
   suballocator_options const options_;
   source& upstream_;
   char const* const name_;
-  std::size_t const slot_index_;                      // in thread_slots; thread_slots::most: none
+  std::size_t const slot_index_;  // in thread_slots; thread_slots::most: none
   bool has_index_;
 
   mutable std::mutex mutex_;
   space::region region_;
   std::vector<std::unique_ptr<magazine>> magazines_;  // of threads and of streams
   std::array<std::atomic<magazine*>, stream_order::most_slots> by_stream_{};
-  std::uint64_t growing_ = 0;                         // bytes being reserved right now, by any thread
-  std::uint32_t hasty_ = 0;                           // events recorded because too few blocks of a size take turns
-  std::uint64_t in_turn_ = 0;                         // bytes reserved so that more can
+  std::uint64_t growing_ = 0;  // bytes being reserved right now, by any thread
+  std::uint32_t hasty_ = 0;    // events recorded because too few blocks of a size take turns
+  std::uint64_t in_turn_ = 0;  // bytes reserved so that more can
 };
 
 }  // namespace gpumem::resource

@@ -1,5 +1,5 @@
-// This thread's magazines, by suballocator: one small array a thread, found through one thread-local pointer. A magazine
-// belongs to its suballocator; when the thread ends it is only marked free, for the next thread.
+// This thread's magazines, by suballocator: one small array a thread, found through one thread-local pointer.
+// A magazine belongs to its suballocator; when the thread ends it is only marked free, for the next thread.
 #pragma once
 
 #include <array>
@@ -13,7 +13,7 @@ class magazine;
 struct thread_slots {
   static constexpr std::size_t most = 64;
   struct entry {
-    suballocator const* owner = nullptr;   // an index is reused after a context is gone; owners never are
+    suballocator const* owner = nullptr;  // an index is reused after a context is gone; owners never are
     magazine* own = nullptr;
   };
   std::array<entry, most> entries{};
@@ -21,7 +21,8 @@ struct thread_slots {
 
 extern constinit thread_local thread_slots* own_slots;
 
-// Makes this thread's slots, and sees to it that they are given up when the thread ends. Null when memory is short.
+// Makes this thread's slots, and sees to it that they are given up when the thread ends. Null when memory is
+// short.
 thread_slots* attach_thread() noexcept;
 // In a forked child: the parent's magazines are not ours.
 void drop_thread() noexcept;

@@ -11,8 +11,8 @@ constinit state* present = nullptr;
 
 namespace {
 
-// A few streams of each thread by handle: the driver is asked only once for each, until a stream comes or goes. Its
-// answers take a lock of its own, which 16 threads would meet at.
+// A few streams of each thread by handle: the driver is asked only once for each, until a stream comes or
+// goes. Its answers take a lock of its own, which 16 threads would meet at.
 struct stream_memo {
   struct line {
     CUstream stream = nullptr;
@@ -24,14 +24,28 @@ struct stream_memo {
 };
 constinit thread_local stream_memo memo;
 
+// A stream that captures, or belongs to a capture by a dependency: its allocations are graph nodes of the
+// driver's.
+bool is_capturing(context_entry& entry, CUstream stream) noexcept {
+  if (!entry.order.capturing()) return false;
+  CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
+  if (stream == CU_STREAM_LEGACY)
+    return false;  // cannot be captured; asking would invalidate a global capture
+  return driver::real.cuStreamIsCapturing(stream, &status) != CUDA_SUCCESS ||
+         status != CU_STREAM_CAPTURE_STATUS_NONE;
+}
+
 stream_place ask_driver(state& s, CUstream stream, CUcontext current) noexcept {
   if (current == nullptr && driver::real.cuStreamGetCtx(stream, &current) != CUDA_SUCCESS) return {};
   context_entry* const entry = s.known.find_or_make(current);
   if (entry == nullptr) return {};
+  if (is_capturing(*entry, stream)) return {entry, stream_order::no_slot, true};
+  // The legacy stream must not be touched while others capture.
+  bool const may_ask = driver::real.cuStreamGetId != nullptr &&
+                       !(stream == CU_STREAM_LEGACY && stream_order::active_captures.load() > 0);
   unsigned long long id = 0;
-  if (driver::real.cuStreamGetId == nullptr || driver::real.cuStreamGetId(stream, &id) != CUDA_SUCCESS) {
+  if (!may_ask || driver::real.cuStreamGetId(stream, &id) != CUDA_SUCCESS)
     return {entry, stream_order::no_slot};
-  }
   return {entry, entry->streams.slot_of(id)};
 }
 
@@ -41,9 +55,15 @@ stream_place place_of(state& s, CUstream stream, CUcontext current) noexcept {
   std::uint64_t const now = s.streams_changed.load(std::memory_order_acquire);
   auto const mixed = (reinterpret_cast<std::uint64_t>(stream) >> 4) * 0x9e3779b97f4a7c15ull;
   auto& line = memo.lines[mixed >> 62];
-  if (line.stream == stream && line.current == current && line.since == now) return line.place;
+  if (line.stream == stream && line.current == current && line.since == now) {
+    stream_place known = line.place;
+    known.capturing = is_capturing(*known.entry, stream);
+    return known;
+  }
+  // A capturing stream is not asked who it is: that would invalidate its capture (measured: cuStreamGetId,
+  // then 901).
   stream_place const place = ask_driver(s, stream, current);
-  if (place.entry != nullptr) line = {stream, current, now, place};
+  if (place.entry != nullptr && place.slot != stream_order::no_slot) line = {stream, current, now, place};
   return place;
 }
 
@@ -55,7 +75,8 @@ outcome unknown_free(state& s, CUdeviceptr address) noexcept {
 bool owns(CUdeviceptr address) noexcept {
   if (present == nullptr) return false;
   space::handle const h = present->where.map.find(address);
-  return h != space::none && present->where.blocks[h].now.load(std::memory_order_acquire) == space::state::live;
+  return h != space::none &&
+         present->where.blocks[h].now.load(std::memory_order_acquire) == space::state::live;
 }
 
 bool find(CUdeviceptr address, range& result) noexcept {
@@ -77,7 +98,7 @@ void exported(CUdeviceptr address) noexcept {
   auto& where = present->where;
   space::block& b = where.blocks[where.map.find(address)];
   b.exported = 1;
-  where.segments[b.segment].pinned = true;
+  std::atomic_ref<bool>(where.segments[b.segment].pinned).store(true, std::memory_order_relaxed);
 }
 
 std::uint64_t idle_bytes(CUcontext context) noexcept {
@@ -109,7 +130,8 @@ void measure() noexcept {
   std::array<bool, stats::max_devices> seen{};
   present->known.each([&](context_entry& e) {
     seen[stats::device_slot(e.device)] = true;
-    e.each_device_chain([&](resource::chain& c) { pending[stats::device_slot(e.device)] += c.measure().pending; });
+    e.each_device_chain(
+        [&](resource::chain& c) { pending[stats::device_slot(e.device)] += c.measure().pending; });
   });
   for (std::size_t d = 0; d < pending.size(); ++d) {
     if (!seen[d]) continue;
@@ -132,7 +154,8 @@ void sample(context_entry& entry) noexcept {
   }
   std::uint64_t pending = 0;
   present->known.each([&](context_entry& e) {
-    if (e.device == entry.device) e.each_device_chain([&](resource::chain& c) { pending += c.measure().pending; });
+    if (e.device == entry.device)
+      e.each_device_chain([&](resource::chain& c) { pending += c.measure().pending; });
   });
   stats::set(gauges.pending, pending);
   stats::sample_device(entry.device);

@@ -32,8 +32,9 @@ void register_device(int device) noexcept {
 
 void log_passthrough(int device, char const* why) noexcept {
   char text[256];
-  std::snprintf(text, sizeof text, "device %d: its chain could not be built (%s); memory goes straight to the driver",
-                device, why);
+  std::snprintf(text, sizeof text,
+                "device %d: its chain could not be built (%s); memory goes straight to the driver", device,
+                why);
   base::log_line(base::log_level::warn, text);
 }
 

@@ -1,6 +1,6 @@
-// The contexts of this process as core knows them: epochs, stream identities and the three chains of each, made at the
-// first request in it. Found by handle without a lock; an entry is never destroyed, only marked gone, because a handle
-// may be used again by the driver for another context.
+// The contexts of this process as core knows them: epochs, stream identities and the three chains of each,
+// made at the first request in it. Found by handle without a lock; an entry is never destroyed, only marked
+// gone, because a handle may be used again by the driver for another context.
 #pragma once
 
 #include <array>

@@ -1,5 +1,5 @@
-// What the shim sees and core must know: captures, synchronisations, streams and contexts that come and go. See
-// router.hpp.
+// What the shim sees and core must know: captures, synchronisations, streams and contexts that come and go.
+// See router.hpp.
 #include "core/resource/thread_slots.hpp"
 #include "core/route/state.hpp"
 #include "core/stream_order/relaxed_mode.hpp"
@@ -19,7 +19,8 @@ void start(chain_factory factory, bool synchronize_on_free) noexcept {
   auto* made = new (std::nothrow) state;
   if (made == nullptr) return;
   made->factory = factory;
-  static std::uint64_t starts = 0;         // what a thread remembers of streams must not outlive the router it was of
+  static std::uint64_t starts =
+      0;  // what a thread remembers of streams must not outlive the router it was of
   made->streams_changed.store(++starts << 40, std::memory_order_relaxed);
   made->synchronize_on_free = synchronize_on_free;
   present = made;
@@ -78,7 +79,8 @@ void pool_chosen(int device) noexcept {
   }
 }
 
-// Other threads of the parent may have held any lock: nothing of the parent's is touched, all of it is left behind.
+// Other threads of the parent may have held any lock: nothing of the parent's is touched, all of it is left
+// behind.
 void forked_child() noexcept {
   present = nullptr;
   resource::drop_thread();

@@ -1,4 +1,5 @@
-// See router.hpp. Here: requests and frees. What the shim observes is in observe.cpp, questions about memory in ask.cpp.
+// See router.hpp. Here: requests and frees. What the shim observes is in observe.cpp, questions about memory
+// in ask.cpp.
 #include "core/route/router.hpp"
 
 #include "core/route/state.hpp"
@@ -9,19 +10,12 @@ namespace gpumem::route {
 
 namespace {
 
-bool counts_as_device(driver::memory_kind kind) noexcept { return kind != driver::memory_kind::host; }
-
-// A stream that captures, or belongs to a capture by a dependency: its allocations are graph nodes of the driver's.
-bool is_capturing(context_entry& entry, CUstream stream) noexcept {
-  if (!entry.order.capturing()) return false;
-  CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
-  if (stream == CU_STREAM_LEGACY) return false;     // cannot be captured; asking would invalidate a global capture
-  return driver::real.cuStreamIsCapturing(stream, &status) != CUDA_SUCCESS ||
-         status != CU_STREAM_CAPTURE_STATUS_NONE;
+bool counts_as_device(driver::memory_kind kind) noexcept {
+  return kind != driver::memory_kind::host;
 }
 
 outcome refuse(driver::request const& request, context_entry& entry, resource::chain& chain,
-               driver::allocation_failed const& failed) noexcept {
+               driver::allocation_failed const& failed, CUdeviceptr* result) noexcept {
   auto& counters = stats::local().devices[stats::device_slot(entry.device)];
   if (failed.code() == CUDA_ERROR_OUT_OF_MEMORY) stats::add(counters.out_of_memory, 1);
   resource::levels const now = chain.measure();
@@ -34,6 +28,7 @@ outcome refuse(driver::request const& request, context_entry& entry, resource::c
                        .hook = request.hook,
                        .device = entry.device,
                        .reason = failed.what()});
+  *result = 0;  // as the driver does when it refuses (measured, design.md section 10 notwithstanding)
   return {true, failed.code()};
 }
 
@@ -51,7 +46,7 @@ outcome allocate(driver::request const& request, CUdeviceptr* result) noexcept {
   if (chain == nullptr) return pass;
   resource::demand wish{.bytes = request.bytes, .flags = request.flags};
   if (request.stream_ordered) {
-    if (s->has_own_pool(entry->device) || is_capturing(*entry, request.stream)) return pass;
+    if (s->has_own_pool(entry->device) || place.capturing) return pass;
     wish.stream = request.stream;
     wish.slot = place.slot;
   }
@@ -59,7 +54,7 @@ outcome allocate(driver::request const& request, CUdeviceptr* result) noexcept {
   try {
     h = chain->top().allocate(wish);
   } catch (driver::allocation_failed const& failed) {
-    return refuse(request, *entry, *chain, failed);
+    return refuse(request, *entry, *chain, failed, result);
   }
   space::block& b = s->where.blocks[h];
   std::uint64_t const handed = b.bytes();
@@ -90,7 +85,7 @@ outcome release(driver::release const& release) noexcept {
   if (b.now.load(std::memory_order_acquire) != space::state::live) return unknown_free(*s, release.address);
   resource::resource& owner = resource::owner_of(s->where, h);
   resource::habitat const& home = owner.home();
-  if (home.when.broken()) return pass;              // the driver tells the program that its context is lost
+  if (home.when.broken()) return pass;  // the driver tells the program that its context is lost
   if ((home.kind == driver::memory_kind::host) != (release.kind == driver::memory_kind::host)) {
     return {true, CUDA_ERROR_INVALID_VALUE};
   }
@@ -99,7 +94,7 @@ outcome release(driver::release const& release) noexcept {
     stream_place const place = place_of(*s, release.stream, release.context);
     if (place.entry == nullptr) return pass;
     // Memory that was not made in a capture cannot be freed in it.
-    if (is_capturing(*place.entry, release.stream)) return {true, CUDA_ERROR_INVALID_VALUE};
+    if (place.capturing) return {true, CUDA_ERROR_INVALID_VALUE};
     if (place.entry->handle == home.context) {
       when = {place.slot, release.stream};
     } else {

@@ -1,6 +1,6 @@
-// request -> chain, pointer -> owner: everything the shim asks of core. One router a process, never destroyed.
-// Called from every hook on every thread. `pass` means: not ours, call the real function and hand its answer on.
-// Nothing here throws; a driver error keeps its code.
+// request -> chain, pointer -> owner: everything the shim asks of core. One router a process, never
+// destroyed. Called from every hook on every thread. `pass` means: not ours, call the real function and hand
+// its answer on. Nothing here throws; a driver error keeps its code.
 #pragma once
 
 #include <cuda.h>
@@ -13,7 +13,7 @@
 namespace gpumem::resource {
 class chain;
 struct habitat;
-}
+}  // namespace gpumem::resource
 
 namespace gpumem::route {
 
@@ -27,11 +27,12 @@ inline constexpr outcome pass{};
 // The block that holds an address.
 struct range {
   CUdeviceptr base = 0;
-  std::uint64_t bytes = 0;                         // as the program asked
+  std::uint64_t bytes = 0;  // as the program asked
 };
 
-// Makes the chain of one route for one context; null means "passthrough". Called once a (context, kind), on a slow path,
-// with that context current. Handed in by config/builder. May throw driver::allocation_failed: passthrough, with a log.
+// Makes the chain of one route for one context; null means "passthrough". Called once a (context, kind), on a
+// slow path, with that context current. Handed in by config/builder. May throw driver::allocation_failed:
+// passthrough, with a log.
 using chain_factory = std::unique_ptr<resource::chain> (*)(resource::habitat const& home);
 
 // Call once, before the first request.
@@ -45,31 +46,37 @@ bool owns(CUdeviceptr address) noexcept;
 // The live block that contains `address` (interior too); false if it is not ours.
 bool find(CUdeviceptr address, range& result) noexcept;
 
-// Memory that the pools of the current context's device hold and could give: cudaMemGetInfo adds it to `free`.
+// Memory that the pools of the current context's device hold and could give: cudaMemGetInfo adds it to
+// `free`.
 std::uint64_t idle_bytes(CUcontext context) noexcept;
-// Gives every empty segment back to the driver; call when a call that we only observe ran out of memory, then repeat it.
-// Returns the bytes given back.
+// Gives every empty segment back to the driver; call when a call that we only observe ran out of memory, then
+// repeat it. Returns the bytes given back.
 std::uint64_t give_back(CUcontext context) noexcept;
 
-// --- what the shim observes -----------------------------------------------------------------------------------------
-// Before the real begin-capture call, and after the call that ended the capture (or the failed begin).
+// --- what the shim observes
+// ----------------------------------------------------------------------------------------- Before the real
+// begin-capture call, and after the call that ended the capture (or the failed begin).
 void capture_begins(CUcontext context, CUstream stream) noexcept;
 void capture_ended(CUcontext context, CUstream stream) noexcept;
 
-// A synchronisation by the program itself: take the mark before the real cuCtxSynchronize, complete it after success.
+// A synchronisation by the program itself: take the mark before the real cuCtxSynchronize, complete it after
+// success.
 std::uint64_t synchronize_begins(CUcontext context) noexcept;
 void synchronize_done(CUcontext context, std::uint64_t mark) noexcept;
 
-void stream_created(CUcontext context, CUstream stream) noexcept;         // after success
-void stream_destroyed(CUcontext context, CUstream stream) noexcept;       // before the real call
-void context_gone(CUcontext context) noexcept;     // after destroy, reset or the last release: its blocks are dead
-void exported(CUdeviceptr address) noexcept;       // an IPC handle names this block: its memory serves nobody else
-void pool_chosen(int device) noexcept;             // the program set a memory pool of its own: async calls go to the driver
+void stream_created(CUcontext context, CUstream stream) noexcept;    // after success
+void stream_destroyed(CUcontext context, CUstream stream) noexcept;  // before the real call
+void context_gone(
+    CUcontext context) noexcept;              // after destroy, reset or the last release: its blocks are dead
+void exported(CUdeviceptr address) noexcept;  // an IPC handle names this block: its memory serves nobody else
+void pool_chosen(
+    int device) noexcept;  // the program set a memory pool of its own: async calls go to the driver
 
 // Writes the pending bytes of every device to the gauges: before a report. No driver call.
 void measure() noexcept;
 
-// --- process life ---------------------------------------------------------------------------------------------------
-void forked_child() noexcept;                      // forget everything; CUDA is dead here until the child starts its own
+// --- process life
+// ---------------------------------------------------------------------------------------------------
+void forked_child() noexcept;  // forget everything; CUDA is dead here until the child starts its own
 
 }  // namespace gpumem::route

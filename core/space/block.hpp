@@ -11,45 +11,50 @@ namespace gpumem::space {
 using handle = std::uint32_t;
 inline constexpr handle none = 0;
 
-// Sizes and addresses are multiples of this; texture alignment, and the step in which the driver packs small blocks.
+// Sizes and addresses are multiples of this; texture alignment, and the step in which the driver packs small
+// blocks.
 inline constexpr std::uint64_t unit = 512;
 
-constexpr std::uint64_t units_of(std::uint64_t bytes) noexcept { return (bytes + unit - 1) / unit; }
+constexpr std::uint64_t units_of(std::uint64_t bytes) noexcept {
+  return (bytes + unit - 1) / unit;
+}
 
 enum class state : std::uint8_t {
-  unused,   // the handle is in the table's free list
-  live,     // the program has it
-  cached,   // in a magazine: freed, exact size kept, found without the owner's lock
-  idle,     // in an index of its region, may be split and merged
+  unused,  // the handle is in the table's free list
+  live,    // the program has it
+  cached,  // in a magazine: freed, exact size kept, found without the owner's lock
+  idle,    // in an index of its region, may be split and merged
 };
 
-// When a freed block was freed: the number of the open epoch (stream_order/epochs). Wraps; compare by difference.
+// When a freed block was freed: the number of the open epoch (stream_order/epochs). Wraps; compare by
+// difference.
 using stamp = std::uint32_t;
 
 // Which index an idle block is in, hence who may take it.
 using domain = std::uint16_t;
-inline constexpr domain done = 0;            // all work is known to be done: anyone
-inline constexpr domain pending = 1;         // freed without a stream: nobody yet
-inline constexpr domain first_stream = 2;    // freed on stream slot k: domain first_stream + k, later work of that stream
+inline constexpr domain done = 0;     // all work is known to be done: anyone
+inline constexpr domain pending = 1;  // freed without a stream: nobody yet
+inline constexpr domain first_stream =
+    2;  // freed on stream slot k: domain first_stream + k, later work of that stream
 
 struct block {
-  std::atomic<std::uint64_t> address;        // read without a lock by look-ups
-  handle before;                             // neighbours by address; owner
+  std::atomic<std::uint64_t> address;  // read without a lock by look-ups
+  handle before;                       // neighbours by address; owner
   handle after;
-  handle next;                               // list of an index, or of a magazine
+  handle next;  // list of an index, or of a magazine
   handle previous;
   union {
-    handle later;                            // idle and not done: queue by age; owner
-    std::uint32_t slack;                     // live: bytes handed out minus bytes asked for
+    handle later;         // idle and not done: queue by age; owner
+    std::uint32_t slack;  // live: bytes handed out minus bytes asked for
   };
   handle earlier;
   std::uint32_t units;
-  std::uint32_t segment;                     // index in the segment table
-  stamp freed;                               // not live: when
-  domain where;                              // idle: its index; live: the stream slot it was allocated on, or 0
+  std::uint32_t segment;  // index in the segment table
+  stamp freed;            // not live: when
+  domain where;           // idle: its index; live: the stream slot it was allocated on, or 0
   std::atomic<state> now;
-  std::uint8_t mapped : 1;                   // the block map knows it; owner
-  std::uint8_t exported : 1;                 // shared by IPC, so its memory is never reused; set while live
+  std::uint8_t mapped : 1;    // the block map knows it; owner
+  std::uint8_t exported : 1;  // shared by IPC, so its memory is never reused; set while live
 
   std::uint64_t bytes() const noexcept { return units * unit; }
   std::uint64_t begin() const noexcept { return address.load(std::memory_order_relaxed); }

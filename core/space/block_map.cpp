@@ -21,7 +21,8 @@ handle block_map::find(std::uint64_t address) const noexcept {
         break;
       }
     }
-    // The entries were read with acquire, so this is read after them. No fence: the thread sanitizer knows none.
+    // The entries were read with acquire, so this is read after them. No fence: the thread sanitizer knows
+    // none.
     if (s.rebuilds.load(std::memory_order_relaxed) == rebuilds) return found;
   }
 }
@@ -63,7 +64,8 @@ void block_map::erase(handle h) noexcept {
   }
 }
 
-// Sweeps tombstones, and doubles the table when it is more than half full of live entries. Under the shard's lock.
+// Sweeps tombstones, and doubles the table when it is more than half full of live entries. Under the shard's
+// lock.
 bool block_map::rebuild(shard& s) noexcept {
   table* const old = s.present.load(std::memory_order_relaxed);
   std::uint64_t const old_size = old == nullptr ? 0 : old->mask + 1;
@@ -90,8 +92,8 @@ bool block_map::rebuild(shard& s) noexcept {
   s.present.store(fresh, std::memory_order_release);
   s.rebuilds.fetch_add(1, std::memory_order_release);
   s.used = s.live;
-  // The old table stays readable for readers that were overtaken: kept as the spare, or left behind when outgrown
-  // (all outgrown tables together are smaller than the present one).
+  // The old table stays readable for readers that were overtaken: kept as the spare, or left behind when
+  // outgrown (all outgrown tables together are smaller than the present one).
   s.spare = size == old_size ? old : nullptr;
   return true;
 }

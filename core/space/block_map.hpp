@@ -1,8 +1,9 @@
-// address -> block, for every block that was ever handed to the program and still has its place. Look-ups take no lock
-// and are the first thing every free does; inserts and erases happen only when blocks are split or merged.
-// A look-up of a block that the caller rightfully holds always succeeds; of anything else it may miss, never crash.
-// Open addressing over 32-bit handles, in shards. Tables are never given back to the heap but may be reused by a later
-// rebuild, so a reader compares the shard's count of rebuilds before and after, and repeats when it was overtaken.
+// address -> block, for every block that was ever handed to the program and still has its place. Look-ups
+// take no lock and are the first thing every free does; inserts and erases happen only when blocks are split
+// or merged. A look-up of a block that the caller rightfully holds always succeeds; of anything else it may
+// miss, never crash. Open addressing over 32-bit handles, in shards. Tables are never given back to the heap
+// but may be reused by a later rebuild, so a reader compares the shard's count of rebuilds before and after,
+// and repeats when it was overtaken.
 #pragma once
 
 #include <array>
@@ -39,8 +40,8 @@ class block_map {
     std::atomic<table*> present{nullptr};
     spin_lock lock;
     std::uint64_t live = 0;
-    std::uint64_t used = 0;                  // live and tombstones
-    table* spare = nullptr;                  // of the same size, for rebuilds that only sweep tombstones
+    std::uint64_t used = 0;  // live and tombstones
+    table* spare = nullptr;  // of the same size, for rebuilds that only sweep tombstones
   };
 
   static std::uint64_t mix(std::uint64_t address) noexcept { return (address >> 9) * 0x9e3779b97f4a7c15ull; }

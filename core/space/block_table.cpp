@@ -13,15 +13,16 @@ block_table::block_table() noexcept {
     void* memory = mmap(nullptr, count * sizeof(block), PROT_READ | PROT_WRITE,
                         MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (memory == MAP_FAILED) continue;
-    madvise(memory, count * sizeof(block), MADV_NOHUGEPAGE);   // a huge page would cost 2 MiB for the first block
+    madvise(memory, count * sizeof(block),
+            MADV_NOHUGEPAGE);  // a huge page would cost 2 MiB for the first block
     blocks_ = static_cast<block*>(memory);
     capacity_ = count;
     return;
   }
 }
 
-// Blocks made one after the other often go to different threads, which then write to them at each allocation and free:
-// within a window of 4096 handles they are dealt out four apart, which is three cache lines.
+// Blocks made one after the other often go to different threads, which then write to them at each allocation
+// and free: within a window of 4096 handles they are dealt out four apart, which is three cache lines.
 handle block_table::spread(handle ordinal) noexcept {
   constexpr handle window = 4096;
   constexpr handle apart = 4;

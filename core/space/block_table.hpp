@@ -27,7 +27,7 @@ class block_table {
 
   block* blocks_ = nullptr;
   std::uint64_t capacity_ = 0;
-  std::uint64_t used_ = 1;                   // handle 0 is `none`
+  std::uint64_t used_ = 1;  // handle 0 is `none`
   handle free_ = none;
   std::mutex mutex_;
 };

@@ -7,12 +7,12 @@
 namespace gpumem::space {
 
 namespace {
-constexpr int looks = 8;   // candidates compared in one list
+constexpr int looks = 8;  // candidates compared in one list
 }
 
 free_index::place free_index::place_of(std::uint32_t units) noexcept {
   if (units < columns) return {0, static_cast<int>(units)};
-  int const width = std::bit_width(units) - 1;               // >= 4
+  int const width = std::bit_width(units) - 1;  // >= 4
   return {width - 3, static_cast<int>((units >> (width - 4)) & (columns - 1))};
 }
 
@@ -85,7 +85,8 @@ std::uint32_t free_index::largest(block_table& blocks) const noexcept {
   auto const row = static_cast<std::size_t>(std::bit_width(rows_) - 1);
   auto const column = static_cast<std::size_t>(std::bit_width(std::uint32_t{columns_[row]}) - 1);
   std::uint32_t units = 0;
-  for (handle h = heads_[row][column]; h != none; h = blocks[h].next) units = std::max(units, blocks[h].units);
+  for (handle h = heads_[row][column]; h != none; h = blocks[h].next)
+    units = std::max(units, blocks[h].units);
   return units;
 }
 

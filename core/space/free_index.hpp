@@ -1,6 +1,7 @@
-// Idle blocks by size: two-level segregated fit (Masmano et al., ECRTS 2004), 16 classes a doubling, with a short look
-// at several candidates so that the choice is near best fit. Insert, erase and find cost the same for ten blocks or a
-// million. Blocks are linked through next/previous. Only its region calls it, under the owner's lock. Host-only.
+// Idle blocks by size: two-level segregated fit (Masmano et al., ECRTS 2004), 16 classes a doubling, with a
+// short look at several candidates so that the choice is near best fit. Insert, erase and find cost the same
+// for ten blocks or a million. Blocks are linked through next/previous. Only its region calls it, under the
+// owner's lock. Host-only.
 #pragma once
 
 #include <array>
@@ -14,8 +15,8 @@ class free_index {
  public:
   void insert(block_table& blocks, handle h) noexcept;
   void erase(block_table& blocks, handle h) noexcept;
-  // A block of at least `units`, or none. It stays in the index. Unless `thorough`, it may overlook a block less than
-  // 1/16 larger than the request among very many of that class, so that its cost has a bound.
+  // A block of at least `units`, or none. It stays in the index. Unless `thorough`, it may overlook a block
+  // less than 1/16 larger than the request among very many of that class, so that its cost has a bound.
   handle find(block_table& blocks, std::uint32_t units, bool thorough) const noexcept;
   // Units of the largest block, 0 when empty.
   std::uint32_t largest(block_table& blocks) const noexcept;
@@ -24,14 +25,14 @@ class free_index {
 
  private:
   static constexpr int columns = 16;
-  static constexpr int rows = 29;             // row 0: below 16 units, exact; row r: [2^(r+3), 2^(r+4))
+  static constexpr int rows = 29;  // row 0: below 16 units, exact; row r: [2^(r+3), 2^(r+4))
   struct place {
     int row;
     int column;
   };
   static place place_of(std::uint32_t units) noexcept;
 
-  std::uint32_t rows_ = 0;                    // bit r: row r has blocks
+  std::uint32_t rows_ = 0;  // bit r: row r has blocks
   std::array<std::uint16_t, rows> columns_{};
   std::array<std::array<handle, columns>, rows> heads_{};
 };

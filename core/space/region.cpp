@@ -81,7 +81,7 @@ handle region::take_unfinished(domain except, std::uint32_t units) noexcept {
 }
 
 void region::put(handle h, domain to) noexcept {
-  if (index(to, true) == nullptr) to = pending;   // no memory for a stream's own index: everyone waits instead
+  if (index(to, true) == nullptr) to = pending;  // no memory for a stream's own index: everyone waits instead
   auto& table = blocks();
   auto const joins = [&](handle n) {
     return n != none && table[n].now.load(std::memory_order_relaxed) == state::idle && table[n].where == to;
@@ -176,8 +176,9 @@ std::uint64_t region::largest_idle() noexcept {
 segment* region::empty_segment(int keep) noexcept {
   for (segment* s : segments_) {
     block& b = blocks()[s->first];
-    bool const whole = b.after == none && b.now.load(std::memory_order_relaxed) == state::idle && b.where == done;
-    if (whole && !s->pinned && keep-- <= 0) return s;
+    bool const whole =
+        b.after == none && b.now.load(std::memory_order_relaxed) == state::idle && b.where == done;
+    if (whole && !std::atomic_ref<bool>(s->pinned).load(std::memory_order_relaxed) && keep-- <= 0) return s;
   }
   return nullptr;
 }

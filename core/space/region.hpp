@@ -1,7 +1,7 @@
-// The space of one suballocator: its segments, the blocks they are cut into, an index of idle blocks for each domain
-// (done, pending, one for each stream slot), and the queue of idle blocks whose work is not done, oldest first.
-// Neighbours of one domain are merged at once. Host-only; every call under the owner's lock; fuzzable alone.
-// It decides where, never when: whether a stamp is done is asked of the caller.
+// The space of one suballocator: its segments, the blocks they are cut into, an index of idle blocks for each
+// domain (done, pending, one for each stream slot), and the queue of idle blocks whose work is not done,
+// oldest first. Neighbours of one domain are merged at once. Host-only; every call under the owner's lock;
+// fuzzable alone. It decides where, never when: whether a stamp is done is asked of the caller.
 #pragma once
 
 #include <cstdint>
@@ -20,17 +20,19 @@ class region {
   // Adds an upstream allocation as one idle, done block. False when the tables are full.
   bool add_segment(std::uint64_t base, std::uint64_t bytes, std::uint64_t token) noexcept;
 
-  // Cuts `units` from an idle block of `from`. The block is `live` and in the block map, unless `hidden` (it is then a
-  // segment of another resource). `thorough`: see free_index. A block taken from a domain other than `done` keeps its
-  // stamp in `freed`.
+  // Cuts `units` from an idle block of `from`. The block is `live` and in the block map, unless `hidden` (it
+  // is then a segment of another resource). `thorough`: see free_index. A block taken from a domain other
+  // than `done` keeps its stamp in `freed`.
   handle take(domain from, std::uint32_t units, bool thorough = false, bool hidden = false) noexcept;
-  // The same from any domain but `done` and `except`: the caller must order the block's next use after its stamp.
+  // The same from any domain but `done` and `except`: the caller must order the block's next use after its
+  // stamp.
   handle take_unfinished(domain except, std::uint32_t units) noexcept;
 
   // Makes a live or cached block idle. For a domain other than `done`, `freed` must be its stamp.
   void put(handle h, domain to) noexcept;
 
-  // Moves idle blocks whose stamp `is_done` into `done`, oldest first, until one is not. Returns the bytes moved.
+  // Moves idle blocks whose stamp `is_done` into `done`, oldest first, until one is not. Returns the bytes
+  // moved.
   template <typename Predicate>
   std::uint64_t reap(Predicate is_done) noexcept {
     std::uint64_t moved = 0;
@@ -48,7 +50,7 @@ class region {
   bool has_pending() const noexcept { return oldest_ != none; }
   stamp oldest_stamp() noexcept { return blocks()[oldest_].freed; }
   stamp youngest_stamp() noexcept { return blocks()[newest_].freed; }
-  std::uint64_t idle_bytes() const noexcept { return idle_bytes_; }          // done and not done
+  std::uint64_t idle_bytes() const noexcept { return idle_bytes_; }  // done and not done
   std::uint64_t pending_bytes() const noexcept { return pending_bytes_; }
   std::uint64_t reserved_bytes() const noexcept { return reserved_bytes_; }
   std::uint64_t largest_idle() noexcept;
@@ -62,13 +64,13 @@ class region {
  private:
   block_table& blocks() noexcept { return atlas_.blocks; }
   free_index* index(domain d, bool make) noexcept;
-  void attach(handle h, domain to) noexcept;      // into index and queue
-  void detach(handle h) noexcept;                 // out of both
-  handle absorb(handle left, handle right) noexcept;   // merges `right` into `left`, both detached
+  void attach(handle h, domain to) noexcept;          // into index and queue
+  void detach(handle h) noexcept;                     // out of both
+  handle absorb(handle left, handle right) noexcept;  // merges `right` into `left`, both detached
 
   atlas& atlas_;
   segment_owner* owner_;
-  std::vector<std::unique_ptr<free_index>> indices_;   // by domain
+  std::vector<std::unique_ptr<free_index>> indices_;  // by domain
   std::vector<segment*> segments_;
   handle oldest_ = none;
   handle newest_ = none;

@@ -16,7 +16,8 @@ segment* segment_table::add(std::uint64_t base, std::uint64_t bytes, segment_own
     if (used_ / chunk_size >= chunks_.size()) return nullptr;
     auto& chunk = chunks_[used_ / chunk_size];
     if (chunk.load(std::memory_order_relaxed) == nullptr) {
-      chunk.store(new segment*[chunk_size]{}, std::memory_order_release);
+      chunk.store(
+          new segment* [chunk_size] {}, std::memory_order_release);
     }
     index = used_;
     chunk.load(std::memory_order_relaxed)[index % chunk_size] = new segment;

@@ -1,6 +1,6 @@
-// A segment: one allocation from upstream that holds blocks. The table names all segments of the process by index and
-// finds the one that contains an address, for the rare questions about interior or unknown pointers.
-// A segment's blocks belong to its owner and are touched under the owner's lock only.
+// A segment: one allocation from upstream that holds blocks. The table names all segments of the process by
+// index and finds the one that contains an address, for the rare questions about interior or unknown
+// pointers. A segment's blocks belong to its owner and are touched under the owner's lock only.
 #pragma once
 
 #include <array>
@@ -24,13 +24,13 @@ class segment_owner {
 struct segment {
   std::uint64_t base = 0;
   std::uint64_t bytes = 0;
-  std::uint64_t token = 0;                   // what the source wants back with it
+  std::uint64_t token = 0;  // what the source wants back with it
   segment_owner* owner = nullptr;
-  handle first = none;                       // its block of lowest address
+  handle first = none;  // its block of lowest address
   std::uint32_t index = 0;
-  std::uint32_t depth = 0;                   // how many segments it lies inside of
-  std::size_t position = 0;                  // in its region's list
-  bool pinned = false;                       // a block of it was exported by IPC: never given back
+  std::uint32_t depth = 0;   // how many segments it lies inside of
+  std::size_t position = 0;  // in its region's list
+  bool pinned = false;       // a block of it was exported by IPC: never given back
 };
 
 class segment_table {
@@ -50,7 +50,7 @@ class segment_table {
   static constexpr std::uint32_t chunk_size = 1024;
   std::array<std::atomic<segment**>, 4096> chunks_{};
   std::uint32_t used_ = 1;
-  std::uint32_t free_ = 0;                   // recycled indices, linked through `first`
+  std::uint32_t free_ = 0;  // recycled indices, linked through `first`
   bool meets(std::size_t depth, std::uint64_t base, std::uint64_t bytes) const noexcept;
 
   // One map for each depth of nesting: within one, segments never overlap, so that one look decides.

@@ -1,6 +1,6 @@
 // The counters of one thread, as they lie in the state page, and the way to add to them on a hot path.
-// A thread writes only its own shard, by a relaxed load and store: no read-modify-write, no shared cache line.
-// Readers (report, live view, recovery of a killed process) add the shards up. Counters never go down.
+// A thread writes only its own shard, by a relaxed load and store: no read-modify-write, no shared cache
+// line. Readers (report, live view, recovery of a killed process) add the shards up. Counters never go down.
 // Called from every hook on every thread; must never allocate, lock or make a driver call.
 #pragma once
 
@@ -10,10 +10,12 @@
 
 namespace gpumem::stats {
 
-inline constexpr std::size_t max_hooks = 160;      // at least the number of lines of shim/symbols.def
-inline constexpr std::size_t max_devices = 16;     // further devices share the last slot
-inline constexpr std::size_t max_nodes = 96;       // nodes of all chain instances; further ones share the last slot
-inline constexpr std::size_t size_buckets = 64;    // bucket of n bytes = bit width of n - 1, so <= 2^k falls in k
+inline constexpr std::size_t max_hooks = 160;   // at least the number of lines of shim/symbols.def
+inline constexpr std::size_t max_devices = 16;  // further devices share the last slot
+inline constexpr std::size_t max_nodes =
+    96;  // nodes of all chain instances; further ones share the last slot
+inline constexpr std::size_t size_buckets =
+    64;  // bucket of n bytes = bit width of n - 1, so <= 2^k falls in k
 
 struct hook_counters {
 #define GPUMEM_HOOK_FIELD(name, unit, meaning) std::uint64_t name;
@@ -46,7 +48,7 @@ struct size_bucket {
 
 // One thread's counters. Plain integers, so that a reader can map the page; writers go through add().
 struct alignas(64) shard {
-  std::uint64_t owner;                             // thread id of the present or last owner; 0: never used
+  std::uint64_t owner;  // thread id of the present or last owner; 0: never used
   hook_counters hooks[max_hooks];
   device_counters devices[max_devices];
   node_counters nodes[max_nodes];
@@ -70,12 +72,14 @@ inline std::uint64_t get(std::uint64_t& counter) noexcept {
 inline std::size_t bucket_of(std::uint64_t bytes) noexcept {
   if (bytes <= 1) return 0;
   auto const bucket = static_cast<std::size_t>(64 - __builtin_clzll(bytes - 1));
-  return bucket < size_buckets ? bucket : size_buckets - 1;   // a program may ask for more than 2^63 bytes
+  return bucket < size_buckets ? bucket : size_buckets - 1;  // a program may ask for more than 2^63 bytes
 }
 
 // This thread's shard; null until its first use. Attaching may make system calls, once a thread.
 extern constinit thread_local shard* own_shard;
-shard& attach_shard() noexcept;                    // never fails: falls back to a private page, then to a shared one
-inline shard& local() noexcept { return own_shard != nullptr ? *own_shard : attach_shard(); }
+shard& attach_shard() noexcept;  // never fails: falls back to a private page, then to a shared one
+inline shard& local() noexcept {
+  return own_shard != nullptr ? *own_shard : attach_shard();
+}
 
 }  // namespace gpumem::stats

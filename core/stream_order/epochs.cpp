@@ -37,8 +37,8 @@ bool epochs::poll_now() noexcept {
   return done_.load(std::memory_order_relaxed) != before;
 }
 
-// Oldest first: events of one context complete in the order of their records, near enough; the first that is not done
-// ends the look, so that a collection costs one query in the usual case.
+// Oldest first: events of one context complete in the order of their records, near enough; the first that is
+// not done ends the look, so that a collection costs one query in the usual case.
 void epochs::poll() noexcept {
   while (!closed_.empty()) {
     CUresult const code = driver::real.cuEventQuery(closed_.front().event);
@@ -54,7 +54,8 @@ void epochs::poll() noexcept {
 }
 
 void epochs::close() noexcept {
-  if (capturing() || broken() || driver::real.cuCtxRecordEvent == nullptr || closed_.size() >= most_open) return;
+  if (capturing() || broken() || driver::real.cuCtxRecordEvent == nullptr || closed_.size() >= most_open)
+    return;
   CUevent event = nullptr;
   if (!spare_.empty()) {
     event = spare_.back();
@@ -66,7 +67,7 @@ void epochs::close() noexcept {
   // The number moves on before the record: a free that still reads the old one is covered by this event.
   stamp const last = open_.fetch_add(1, std::memory_order_acq_rel);
   if (driver::real.cuCtxRecordEvent(context_, event) != CUDA_SUCCESS) {
-    spare_.push_back(event);     // nothing was recorded: these frees are covered by the next event
+    spare_.push_back(event);  // nothing was recorded: these frees are covered by the next event
     return;
   }
   closed_.push_back({last, event});
@@ -92,7 +93,7 @@ bool epochs::wait(stamp s) noexcept {
         close();
         covered = std::any_of(closed_.begin(), closed_.end(), covers);
       }
-      if (!covered && closed_.size() >= most_open) covered = true;   // room comes when the oldest is done
+      if (!covered && closed_.size() >= most_open) covered = true;  // room comes when the oldest is done
       if (!covered && capturing()) return false;
     }
     // For drivers without cuCtxRecordEvent (before 12.5), and where a record failed.
@@ -134,7 +135,9 @@ bool epochs::wait_on_device(CUstream stream, stamp s) noexcept {
   return driver::real.cuStreamWaitEvent(stream, found->event, CU_EVENT_WAIT_DEFAULT) == CUDA_SUCCESS;
 }
 
-stamp epochs::synchronize_begins() noexcept { return open_.fetch_add(1, std::memory_order_acq_rel); }
+stamp epochs::synchronize_begins() noexcept {
+  return open_.fetch_add(1, std::memory_order_acq_rel);
+}
 
 void epochs::synchronize_done(stamp mark) noexcept {
   std::lock_guard lock(mutex_);
@@ -167,7 +170,7 @@ void epochs::abandon() noexcept {
   active_captures.fetch_sub(static_cast<int>(origins_.size()), std::memory_order_acq_rel);
   captures_.store(0, std::memory_order_release);
   origins_.clear();
-  closed_.clear();               // the events die with their context
+  closed_.clear();  // the events die with their context
   spare_.clear();
   broken_.store(true, std::memory_order_release);
 }

@@ -1,14 +1,14 @@
-// When the memory of one context may serve again. A free carries the number of the open epoch; closing an epoch records
-// one context event (cuCtxRecordEvent) that covers everything submitted before, on all streams, so one event settles
-// the frees of all threads since the last one. A free is done once an event of its epoch or a later one is done, or once
-// the program itself has synchronised the context after it.
+// When the memory of one context may serve again. A free carries the number of the open epoch; closing an
+// epoch records one context event (cuCtxRecordEvent) that covers everything submitted before, on all streams,
+// so one event settles the frees of all threads since the last one. A free is done once an event of its epoch
+// or a later one is done, or once the program itself has synchronised the context after it.
 //
-// Why a plain load of the open epoch is enough: a free that reads number n ran before the increment that closes n, so
-// the driver calls it follows took the driver's locks before the event's record takes them.
+// Why a plain load of the open epoch is enough: a free that reads number n ran before the increment that
+// closes n, so the driver calls it follows took the driver's locks before the event's record takes them.
 //
-// open() and is_done() are wait-free, for hot paths; the rest takes this object's mutex, never held across a call that
-// blocks. While any stream of the context captures no event is recorded (it would invalidate the capture): the mutex
-// makes "no capture" and "record" one step against capture_begins.
+// open() and is_done() are wait-free, for hot paths; the rest takes this object's mutex, never held across a
+// call that blocks. While any stream of the context captures no event is recorded (it would invalidate the
+// capture): the mutex makes "no capture" and "record" one step against capture_begins.
 #pragma once
 
 #include <atomic>
@@ -21,7 +21,7 @@
 
 namespace gpumem::stream_order {
 
-using stamp = std::uint32_t;   // wraps; compare by difference
+using stamp = std::uint32_t;  // wraps; compare by difference
 
 class epochs {
  public:
@@ -32,24 +32,26 @@ class epochs {
   stamp last_done() const noexcept { return done_.load(std::memory_order_acquire); }
   bool is_done([[maybe_unused]] stamp s) const noexcept {
 #ifdef GPUMEM_TEST_UNSAFE_REUSE
-    return true;                 // only in libgpumem_unsafe.so, which the random programs must catch
+    return true;  // only in libgpumem_unsafe.so, which the random programs must catch
 #else
     return static_cast<std::int32_t>(done_.load(std::memory_order_acquire) - s) >= 0;
 #endif
   }
 
-  // Asks the driver which epochs are done; if `wanted` is in the open one, closes that first. True if `wanted` is done.
-  // Threads that come at once share one event: whoever comes second finds its epoch closed, or done.
+  // Asks the driver which epochs are done; if `wanted` is in the open one, closes that first. True if
+  // `wanted` is done. Threads that come at once share one event: whoever comes second finds its epoch closed,
+  // or done.
   bool collect(stamp wanted) noexcept;
   // The same without closing: only looks. True if any epoch became done.
   bool poll_now() noexcept;
-  // Blocks the calling host thread until `s` is done. False when that cannot be had now (a capture runs and the epoch
-  // was never closed, or the context is dead); the caller must then take other memory.
+  // Blocks the calling host thread until `s` is done. False when that cannot be had now (a capture runs and
+  // the epoch was never closed, or the context is dead); the caller must then take other memory.
   bool wait(stamp s) noexcept;
   // Makes later work of `stream` wait for `s` on the device. False when that cannot be had now.
   bool wait_on_device(CUstream stream, stamp s) noexcept;
 
-  // Waits for all work of the context. CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, and no call made, while a stream captures.
+  // Waits for all work of the context. CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, and no call made, while a
+  // stream captures.
   CUresult synchronize() noexcept;
 
   // The program's own synchronisation of this context: mark before the call, complete after its success.
@@ -59,25 +61,33 @@ class epochs {
   void capture_begins(CUstream origin) noexcept;
   // Also for a failed begin, and for a stream that is destroyed while it captures.
   void capture_ended(CUstream origin) noexcept;
-  bool capturing() const noexcept { return captures_.load(std::memory_order_acquire) > 0; }
+  bool capturing() const noexcept {
+    return captures_.load(std::memory_order_acquire) > 0;
+  }
 
   // A sticky error was seen: the context is lost, every call must go to the driver, which tells the program.
-  bool broken() const noexcept { return broken_.load(std::memory_order_acquire); }
+  bool broken() const noexcept {
+    return broken_.load(std::memory_order_acquire);
+  }
   // The context is about to go: forget its captures.
   void abandon() noexcept;
 
-  CUcontext context() const noexcept { return context_; }
-  int device() const noexcept { return device_; }
+  CUcontext context() const noexcept {
+    return context_;
+  }
+  int device() const noexcept {
+    return device_;
+  }
 
  private:
   struct closed_epoch {
-    stamp last;                  // covers every free with this stamp or an earlier one
+    stamp last;  // covers every free with this stamp or an earlier one
     CUevent event;
   };
   static constexpr std::size_t most_open = 64;
 
-  void poll() noexcept;          // under mutex_
-  void close() noexcept;         // under mutex_
+  void poll() noexcept;   // under mutex_
+  void close() noexcept;  // under mutex_
   void complete(stamp s) noexcept;
 
   CUcontext context_;
@@ -87,10 +97,10 @@ class epochs {
   std::atomic<int> captures_{0};
   std::atomic<bool> broken_{false};
   alignas(64) std::mutex mutex_;
-  std::mutex synchronizing_;                 // a capture begins before or after a synchronisation of ours, never during
-  std::deque<closed_epoch> closed_;          // oldest first
+  std::mutex synchronizing_;  // a capture begins before or after a synchronisation of ours, never during
+  std::deque<closed_epoch> closed_;  // oldest first
   std::vector<CUevent> spare_;
-  std::vector<CUstream> origins_;            // streams that began a capture
+  std::vector<CUstream> origins_;  // streams that began a capture
 };
 
 }  // namespace gpumem::stream_order

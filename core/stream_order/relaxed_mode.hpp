@@ -1,6 +1,7 @@
-// Lets this thread make a driver call while a stream capture runs anywhere in the process: exchanges the thread's
-// capture mode to RELAXED and back. Without it cuMemAlloc, cuMemFree or cuEventQuery in a global-mode capture fail with
-// 900 and invalidate the capture (measured; so do PyTorch and Paddle). Free of cost while nothing captures.
+// Lets this thread make a driver call while a stream capture runs anywhere in the process: exchanges the
+// thread's capture mode to RELAXED and back. Without it cuMemAlloc, cuMemFree or cuEventQuery in a
+// global-mode capture fail with 900 and invalidate the capture (measured; so do PyTorch and Paddle). Free of
+// cost while nothing captures.
 #pragma once
 
 #include <atomic>
@@ -14,7 +15,9 @@ inline std::atomic<int> active_captures{0};
 
 class relaxed_mode {
  public:
-  relaxed_mode() noexcept : exchanged_(active_captures.load(std::memory_order_acquire) > 0) {
+  relaxed_mode() noexcept : relaxed_mode(active_captures.load(std::memory_order_acquire) > 0) {}
+  // `always`: for calls that are costly anyway, so that not even a capture which begins meanwhile is met.
+  explicit relaxed_mode(bool always) noexcept : exchanged_(always) {
     if (exchanged_) driver::real.cuThreadExchangeStreamCaptureMode(&mode_);
   }
   ~relaxed_mode() {

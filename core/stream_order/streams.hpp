@@ -1,6 +1,7 @@
-// The streams of one context by identity: the driver's stream id, which is never used twice, not the handle, which is.
-// Gives each stream that orders memory a small slot number; slot 0 means "no stream": such memory waits for its epoch.
-// slot_of and forget take a lock; callers remember the slot (route/stream_memo) as long as no stream comes or goes.
+// The streams of one context by identity: the driver's stream id, which is never used twice, not the handle,
+// which is. Gives each stream that orders memory a small slot number; slot 0 means "no stream": such memory
+// waits for its epoch. slot_of and forget take a lock; callers remember the slot (route/stream_memo) as long
+// as no stream comes or goes.
 #pragma once
 
 #include <cstdint>

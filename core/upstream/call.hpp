@@ -1,5 +1,5 @@
-// How every upstream calls the driver: relaxed capture mode, the chain's context current, counted, a failure thrown with
-// the driver's own code.
+// How every upstream calls the driver: relaxed capture mode, the chain's context current, counted, a failure
+// thrown with the driver's own code.
 #pragma once
 
 #include "core/driver/error.hpp"
@@ -15,7 +15,7 @@ void call(resource::habitat const& home, std::size_t node, std::uint64_t bytes, 
   stats::add(counters.requests, 1);
   CUresult code;
   {
-    stream_order::relaxed_mode relaxed;
+    stream_order::relaxed_mode relaxed(true);
     stream_order::current_context here(home.context);
     code = make();
   }
@@ -27,8 +27,9 @@ void call(resource::habitat const& home, std::size_t node, std::uint64_t bytes, 
 }
 
 template <typename Call>
-void give(resource::habitat const& home, std::size_t node, resource::extent const& memory, Call make) noexcept {
-  stream_order::relaxed_mode relaxed;
+void give(resource::habitat const& home, std::size_t node, resource::extent const& memory,
+          Call make) noexcept {
+  stream_order::relaxed_mode relaxed(true);
   stream_order::current_context here(home.context);
   make();
   stats::add(stats::local().nodes[node].bytes_out, memory.bytes);

@@ -18,7 +18,9 @@ void cuda::release(resource::extent const& memory, CUstream) noexcept {
   lost(memory);
 }
 
-void cuda::lost(resource::extent const& memory) noexcept { resource::note_released(home_, memory.bytes); }
+void cuda::lost(resource::extent const& memory) noexcept {
+  resource::note_released(home_, memory.bytes);
+}
 
 resource::extent managed::reserve(resource::demand const& wish) {
   CUdeviceptr address = 0;
@@ -34,7 +36,9 @@ void managed::release(resource::extent const& memory, CUstream) noexcept {
   lost(memory);
 }
 
-void managed::lost(resource::extent const& memory) noexcept { resource::note_released(home_, memory.bytes); }
+void managed::lost(resource::extent const& memory) noexcept {
+  resource::note_released(home_, memory.bytes);
+}
 
 // Host memory is in no device's ledger; the calls line and the node count it.
 resource::extent pinned_host::reserve(resource::demand const& wish) {
@@ -49,7 +53,8 @@ resource::extent pinned_host::reserve(resource::demand const& wish) {
 }
 
 void pinned_host::release(resource::extent const& memory, CUstream) noexcept {
-  give(home_, node_, memory, [&] { return driver::real.cuMemFreeHost(reinterpret_cast<void*>(memory.address)); });
+  give(home_, node_, memory,
+       [&] { return driver::real.cuMemFreeHost(reinterpret_cast<void*>(memory.address)); });
 }
 
 }  // namespace gpumem::upstream

@@ -1,6 +1,6 @@
-// The upstreams that are one driver call pair: `cuda` (cuMemAlloc, capable of legacy IPC and peer access), `managed`
-// (cuMemAllocManaged) and `pinned_host` (cuMemHostAlloc). Called by the resource above them, on slow paths, from any
-// thread; the calls are made in relaxed capture mode with the chain's context current.
+// The upstreams that are one driver call pair: `cuda` (cuMemAlloc, capable of legacy IPC and peer access),
+// `managed` (cuMemAllocManaged) and `pinned_host` (cuMemHostAlloc). Called by the resource above them, on
+// slow paths, from any thread; the calls are made in relaxed capture mode with the chain's context current.
 #pragma once
 
 #include "core/resource/resource.hpp"

@@ -9,7 +9,8 @@ void cuda_async::open() {
   auto const& real = driver::real;
   std::lock_guard lock(mutex_);
   if (stream_ != nullptr) return;
-  if (real.cuMemAllocFromPoolAsync == nullptr || real.cuMemPoolCreate == nullptr || real.cuStreamCreate == nullptr) {
+  if (real.cuMemAllocFromPoolAsync == nullptr || real.cuMemPoolCreate == nullptr ||
+      real.cuStreamCreate == nullptr) {
     throw driver::allocation_failed(CUDA_ERROR_NOT_SUPPORTED, "cuda_async", "needs driver 11.2 or newer");
   }
   stream_order::relaxed_mode relaxed;
@@ -31,7 +32,7 @@ void cuda_async::open() {
   if (code != CUDA_SUCCESS) throw driver::allocation_failed(code, "cuda_async", "no stream");
   stream_ = stream;
   if (options_.initial_pool_size == 0) return;
-  CUdeviceptr address = 0;   // the driver's pool has no initial size: take and give back once
+  CUdeviceptr address = 0;  // the driver's pool has no initial size: take and give back once
   if (real.cuMemAllocFromPoolAsync(&address, options_.initial_pool_size, pool_, stream_) == CUDA_SUCCESS) {
     real.cuMemFreeAsync(address, stream_);
   }
@@ -89,8 +90,9 @@ void cuda_async::free_what_waits() noexcept {
 }
 
 void cuda_async::release(resource::extent const& memory, CUstream order) noexcept {
-  // Nobody said which stream used it last: the free comes after everything, on the device if that can be had. While a
-  // stream captures it cannot; then the free waits, for nothing else keeps the driver from handing the memory out.
+  // Nobody said which stream used it last: the free comes after everything, on the device if that can be had.
+  // While a stream captures it cannot; then the free waits, for nothing else keeps the driver from handing
+  // the memory out.
   free_what_waits();
   bool const free_now = order != nullptr || order_after_all();
   give(home_, node_, memory, [&] {
@@ -103,8 +105,8 @@ void cuda_async::release(resource::extent const& memory, CUstream order) noexcep
   resource::note_released(home_, memory.bytes);
 }
 
-// Memory of the driver's pools outlives a reset or destroyed context (measured: driver 580, explicit and default pool),
-// so it is given back here; it needs no context.
+// Memory of the driver's pools outlives a reset or destroyed context (measured: driver 580, explicit and
+// default pool), so it is given back here; it needs no context.
 void cuda_async::lost(resource::extent const& memory) noexcept {
   driver::real.cuMemFree_v2(memory.address);
   resource::note_released(home_, memory.bytes);

@@ -1,7 +1,7 @@
-// The upstream `cuda_async`: the driver's stream-ordered pool. Directly under the program it passes the program's own
-// stream on; below a pool, memory is made and given back on a stream of its own, whose work is nothing else, so that
-// waiting for it costs little. Called on slow paths from any thread.
-// Not capable of legacy IPC, and peers need cuMemPoolSetAccess: `gpumem check` says so.
+// The upstream `cuda_async`: the driver's stream-ordered pool. Directly under the program it passes the
+// program's own stream on; below a pool, memory is made and given back on a stream of its own, whose work is
+// nothing else, so that waiting for it costs little. Called on slow paths from any thread. Not capable of
+// legacy IPC, and peers need cuMemPoolSetAccess: `gpumem check` says so.
 #pragma once
 
 #include <mutex>
@@ -17,7 +17,7 @@ class cuda_async final : public resource::source {
   struct options {
     std::uint64_t initial_pool_size = 0;
     std::uint64_t release_threshold = ~std::uint64_t{0};
-    bool own_pool = true;                            // false: the device's default pool
+    bool own_pool = true;  // false: the device's default pool
   };
   cuda_async(resource::habitat const& home, std::size_t node, options const& o) noexcept
       : home_(home), node_(node), options_(o) {}
@@ -29,8 +29,8 @@ class cuda_async final : public resource::source {
   std::uint64_t trim() noexcept override;
 
  private:
-  void open();                                       // pool and stream, at first use
-  bool order_after_all() noexcept;                   // what comes next on stream_ runs after all work of the context
+  void open();                      // pool and stream, at first use
+  bool order_after_all() noexcept;  // what comes next on stream_ runs after all work of the context
   void free_later(CUdeviceptr address) noexcept;
   void free_what_waits() noexcept;
   void allocate(CUdeviceptr* address, std::uint64_t bytes, CUstream stream);
@@ -39,7 +39,7 @@ class cuda_async final : public resource::source {
   std::size_t const node_;
   options const options_;
   std::mutex mutex_;
-  std::vector<CUdeviceptr> waiting_;                 // frees that a capture kept from being ordered
+  std::vector<CUdeviceptr> waiting_;  // frees that a capture kept from being ordered
   CUmemoryPool pool_ = nullptr;
   CUstream stream_ = nullptr;
 };

@@ -1,6 +1,7 @@
-// The cost of an allocation and its free as a pair, by size from 256 B to 1 GiB: cudaMalloc + cudaFree, cudaMallocAsync
-// + cudaFreeAsync on one stream, and cuMemAlloc + cuMemFree. Each size is measured for about 40 ms after a warm-up;
-// median and mean of single pairs. No GPU work runs beside it. One thread.
+// The cost of an allocation and its free as a pair, by size from 256 B to 1 GiB: cudaMalloc + cudaFree,
+// cudaMallocAsync
+// + cudaFreeAsync on one stream, and cuMemAlloc + cuMemFree. Each size is measured for about 40 ms after a
+// warm-up; median and mean of single pairs. No GPU work runs beside it. One thread.
 #include <cuda.h>
 
 #include <algorithm>
@@ -26,7 +27,10 @@ void measure(const char* name, std::size_t bytes, pair run) {
   for (double each : spent) mean += each / static_cast<double>(spent.size());
   std::nth_element(spent.begin(), spent.begin() + static_cast<std::ptrdiff_t>(spent.size() / 2), spent.end());
   const char* unit = bytes >= 1 << 30 ? "GiB" : bytes >= 1 << 20 ? "MiB" : bytes >= 1 << 10 ? "KiB" : "B";
-  const std::size_t scale = bytes >= 1 << 30 ? 1 << 30 : bytes >= 1 << 20 ? 1 << 20 : bytes >= 1 << 10 ? 1 << 10 : 1;
+  const std::size_t scale = bytes >= 1 << 30   ? 1 << 30
+                            : bytes >= 1 << 20 ? 1 << 20
+                            : bytes >= 1 << 10 ? 1 << 10
+                                               : 1;
   std::printf("time: %s %zu %s, median %.0f ns\n", name, bytes / scale, unit, spent[spent.size() / 2]);
   std::printf("time: %s %zu %s, mean %.0f ns\n", name, bytes / scale, unit, mean);
 }
@@ -37,7 +41,8 @@ int main() {
   REQUIRE(cudaFree(nullptr));
   cudaStream_t stream;
   REQUIRE(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
-  const std::size_t sizes[] = {256, 4 << 10, 64 << 10, 1 << 20, 2 << 20, 16 << 20, 256 << 20, std::size_t{1} << 30};
+  const std::size_t sizes[] = {256,     4 << 10,  64 << 10,  1 << 20,
+                               2 << 20, 16 << 20, 256 << 20, std::size_t{1} << 30};
   for (std::size_t bytes : sizes) {
     measure("cudaMalloc", bytes, [](std::size_t size) {
       void* block = nullptr;

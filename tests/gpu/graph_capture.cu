@@ -1,7 +1,7 @@
-// Kernels in a captured graph that is replayed 1000 times while the program goes on allocating and freeing around it:
-// blocks made before, during (relaxed mode, or global mode under an exchanged thread) and after the capture, graph
-// memory by cudaMallocAsync, and a block freed while the graph that uses it still runs natively waits for it.
-// Argument: replays. One thread.
+// Kernels in a captured graph that is replayed 1000 times while the program goes on allocating and freeing
+// around it: blocks made before, during (relaxed mode, or global mode under an exchanged thread) and after
+// the capture, graph memory by cudaMallocAsync, and a block freed while the graph that uses it still runs
+// natively waits for it. Argument: replays. One thread.
 #include "tests/gpu/kernels.cuh"
 
 namespace {
@@ -9,7 +9,8 @@ namespace {
 using namespace programs;
 
 __global__ void add(std::uint32_t* into, const std::uint32_t* from, std::size_t count) {
-  for (std::size_t i = blockIdx.x * blockDim.x + threadIdx.x; i < count; i += gridDim.x * blockDim.x) into[i] += from[i];
+  for (std::size_t i = blockIdx.x * blockDim.x + threadIdx.x; i < count; i += gridDim.x * blockDim.x)
+    into[i] += from[i];
 }
 
 unsigned long long run(const char* name, cudaStreamCaptureMode capture_mode, int replays) {

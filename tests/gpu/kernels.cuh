@@ -1,5 +1,5 @@
-// Kernels the GPU tests share: fill, count of words that are not as expected, and a wait on the device's own clock, with
-// which a kernel is still reading long after the host went on. Included by the .cu programs only.
+// Kernels the GPU tests share: fill, count of words that are not as expected, and a wait on the device's own
+// clock, with which a kernel is still reading long after the host went on. Included by the .cu programs only.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +9,8 @@
 namespace gpu {
 
 __global__ void fill(std::uint32_t* words, std::size_t count, std::uint32_t value) {
-  for (std::size_t i = blockIdx.x * blockDim.x + threadIdx.x; i < count; i += gridDim.x * blockDim.x) words[i] = value;
+  for (std::size_t i = blockIdx.x * blockDim.x + threadIdx.x; i < count; i += gridDim.x * blockDim.x)
+    words[i] = value;
 }
 
 __device__ inline void wait_nanoseconds(unsigned long long duration) {
@@ -37,7 +38,8 @@ inline void launch_fill(void* block, std::size_t bytes, std::uint32_t value, cud
 
 inline void launch_count(const void* block, std::size_t bytes, std::uint32_t value, unsigned long long wait,
                          unsigned long long* wrong, cudaStream_t stream) {
-  count_wrong<<<32, 256, 0, stream>>>(static_cast<const std::uint32_t*>(block), bytes / 4, value, wait, wrong);
+  count_wrong<<<32, 256, 0, stream>>>(static_cast<const std::uint32_t*>(block), bytes / 4, value, wait,
+                                      wrong);
   REQUIRE(cudaPeekAtLastError());
 }
 

@@ -1,7 +1,8 @@
-// The safety test. A kernel on a non-blocking stream waits and then reads a block, which the host has meanwhile freed,
-// asked for again in the same size, and overwritten on another stream. Natively no word is ever wrong. Rounds vary the
-// size, the number of readers and the way: cudaFree, cudaFreeAsync behind the reader, and both crossed.
-// Must be able to fail: over unsafe_cache it reports corruption. Argument: rounds. One thread.
+// The safety test. A kernel on a non-blocking stream waits and then reads a block, which the host has
+// meanwhile freed, asked for again in the same size, and overwritten on another stream. Natively no word is
+// ever wrong. Rounds vary the size, the number of readers and the way: cudaFree, cudaFreeAsync behind the
+// reader, and both crossed. Must be able to fail: over unsafe_cache it reports corruption. Argument: rounds.
+// One thread.
 #include "tests/gpu/kernels.cuh"
 
 int main(int argc, char** argv) {
@@ -35,7 +36,8 @@ int main(int argc, char** argv) {
     const int reading = ordered_free || way == 2 ? 1 : used;
     for (int each = 0; each < reading; ++each)
       gpu::launch_count(block, bytes, value, wait, wrong.device(), reader[each]);
-    if (way == 2) REQUIRE(cudaStreamSynchronize(reader[0]));  // cudaFree of an async block does not wait by itself
+    if (way == 2)
+      REQUIRE(cudaStreamSynchronize(reader[0]));  // cudaFree of an async block does not wait by itself
     REQUIRE(ordered_free ? counted_free_async(block, reader[0]) : counted_free(block));
     void* again = nullptr;
     REQUIRE(way == 1 ? counted_malloc_async(&again, bytes, writer) : counted_malloc(&again, bytes));

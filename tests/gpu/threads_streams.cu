@@ -1,5 +1,6 @@
-// Threads that each allocate, fill, check and free on a stream of their own, with kernels that verify every word on the
-// device; then the rate of pairs of all threads together, with no GPU work. Arguments: threads, rounds.
+// Threads that each allocate, fill, check and free on a stream of their own, with kernels that verify every
+// word on the device; then the rate of pairs of all threads together, with no GPU work. Arguments: threads,
+// rounds.
 #include <chrono>
 #include <thread>
 
@@ -28,7 +29,8 @@ void verified_rounds(int own, int rounds, gpu::wrong_counter& wrong) {
     REQUIRE(ordered ? counted_malloc_async(&block, bytes, stream) : counted_malloc(&block, bytes));
     gpu::launch_fill(block, bytes, value, stream);
     gpu::launch_count(block, bytes, value, round % 16 == 0 ? 50'000 : 0, wrong.device(), stream);
-    // cudaFree and cudaFreeAsync on the own stream both come after this thread's kernels; no synchronisation is needed.
+    // cudaFree and cudaFreeAsync on the own stream both come after this thread's kernels; no synchronisation
+    // is needed.
     REQUIRE(ordered ? counted_free_async(block, stream) : counted_free(block));
   }
   REQUIRE(cudaStreamSynchronize(stream));
@@ -49,8 +51,8 @@ void rate(int threads, bool ordered, int pairs) {
     REQUIRE(cudaStreamDestroy(stream));
   });
   const std::chrono::duration<double, std::nano> spent = std::chrono::steady_clock::now() - begin;
-  std::printf("time: %s, %d threads, a pair of each thread %.0f ns\n", ordered ? "cudaMallocAsync" : "cudaMalloc", threads,
-              spent.count() / pairs);
+  std::printf("time: %s, %d threads, a pair of each thread %.0f ns\n",
+              ordered ? "cudaMallocAsync" : "cudaMalloc", threads, spent.count() / pairs);
 }
 
 }  // namespace

@@ -1,6 +1,6 @@
-// A program of a library that takes its own memory: thrust vectors made, filled, sorted and dropped in a loop, with
-// thrust's temporary buffers from cudaMalloc as well. Prints a checksum, and the time of a round. Argument: rounds.
-// One thread.
+// A program of a library that takes its own memory: thrust vectors made, filled, sorted and dropped in a
+// loop, with thrust's temporary buffers from cudaMalloc as well. Prints a checksum, and the time of a round.
+// Argument: rounds. One thread.
 #include <thrust/copy.h>
 #include <thrust/device_vector.h>
 #include <thrust/sequence.h>

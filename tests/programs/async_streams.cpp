@@ -1,6 +1,6 @@
-// Stream-ordered memory on several streams: allocate, fill and free on one stream, free on another one behind an event,
-// cudaFree of an async block, and many short-lived streams. Every use is ordered, so every byte is determined.
-// Run plain and preloaded by the integration and GPU tests. One thread.
+// Stream-ordered memory on several streams: allocate, fill and free on one stream, free on another one behind
+// an event, cudaFree of an async block, and many short-lived streams. Every use is ordered, so every byte is
+// determined. Run plain and preloaded by the integration and GPU tests. One thread.
 #include "tests/programs/support.hpp"
 
 int main() {

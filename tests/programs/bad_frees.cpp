@@ -1,7 +1,8 @@
-// Every wrong or odd call a program may make, and the code it gets: zero sizes, null pointers, interior, made-up, host
-// and already freed addresses, sizes that cannot be, crossed frees, frees after a reset, and the runtime's last error
-// after each. The codes are the real driver's and are kept in tests/integration/programs/expected/bad_frees.txt.
-// Run plain and preloaded by the integration and GPU tests. One thread.
+// Every wrong or odd call a program may make, and the code it gets: zero sizes, null pointers, interior,
+// made-up, host and already freed addresses, sizes that cannot be, crossed frees, frees after a reset, and
+// the runtime's last error after each. The codes are the real driver's and are kept in
+// tests/integration/programs/expected/bad_frees.txt. Run plain and preloaded by the integration and GPU
+// tests. One thread.
 #include <cuda.h>
 
 #include "tests/programs/support.hpp"
@@ -85,8 +86,10 @@ void information() {
   std::size_t bytes = 0;
   show("cuMemGetAddressRange(interior)",
        cuMemGetAddressRange(&base, &bytes, reinterpret_cast<CUdeviceptr>(block) + 5000));
-  std::printf("  the block: %d, its size: %d\n", base == reinterpret_cast<CUdeviceptr>(block), bytes == 10000);
-  show("cuMemGetAddressRange(base only)", cuMemGetAddressRange(&base, nullptr, reinterpret_cast<CUdeviceptr>(block)));
+  std::printf("  the block: %d, its size: %d\n", base == reinterpret_cast<CUdeviceptr>(block),
+              bytes == 10000);
+  show("cuMemGetAddressRange(base only)",
+       cuMemGetAddressRange(&base, nullptr, reinterpret_cast<CUdeviceptr>(block)));
   REQUIRE(cudaFree(block));
 }
 

@@ -1,7 +1,7 @@
-// Allocations before, during and after a stream capture, as a capturing framework does them: in global mode under a
-// thread exchanged to relaxed, in relaxed mode plainly, in both from another thread as well, and as graph nodes by
-// cudaMallocAsync on the capturing stream. Replays the graph and checks the data.
-// Run plain and preloaded by the integration and GPU tests. Two threads at most.
+// Allocations before, during and after a stream capture, as a capturing framework does them: in global mode
+// under a thread exchanged to relaxed, in relaxed mode plainly, in both from another thread as well, and as
+// graph nodes by cudaMallocAsync on the capturing stream. Replays the graph and checks the data. Run plain
+// and preloaded by the integration and GPU tests. Two threads at most.
 #include <thread>
 
 #include "tests/programs/support.hpp"

@@ -1,6 +1,6 @@
-// A program that finds the driver by itself, as ctypes, CuPy, Triton and JAX do: dlopen of libcuda.so.1, then dlsym
-// (argument "dlsym", the default)
-// or cuGetProcAddress ("entry"). Says so and exits 0 where there is no driver, as such programs do. One thread.
+// A program that finds the driver by itself, as ctypes, CuPy, Triton and JAX do: dlopen of libcuda.so.1, then
+// dlsym (argument "dlsym", the default) or cuGetProcAddress ("entry"). Says so and exits 0 where there is no
+// driver, as such programs do. One thread.
 #include <dlfcn.h>
 
 #include <cstring>

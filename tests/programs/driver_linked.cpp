@@ -3,6 +3,7 @@
 #include "tests/programs/driver_work.hpp"
 
 int main() {
-  return programs::driver_work({&cuInit, &cuDeviceGet, &cuDevicePrimaryCtxRetain, &cuCtxSetCurrent, &cuMemAlloc_v2,
-                                &cuMemFree_v2, &cuMemsetD8_v2, &cuMemcpyDtoH_v2, &cuCtxSynchronize});
+  return programs::driver_work({&cuInit, &cuDeviceGet, &cuDevicePrimaryCtxRetain, &cuCtxSetCurrent,
+                                &cuMemAlloc_v2, &cuMemFree_v2, &cuMemsetD8_v2, &cuMemcpyDtoH_v2,
+                                &cuCtxSynchronize});
 }

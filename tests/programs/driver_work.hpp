@@ -1,5 +1,5 @@
-// The same small work over the driver API for driver_linked and driver_dlopen, which differ only in how they come by
-// the functions. One thread. Prints a checksum and the counts.
+// The same small work over the driver API for driver_linked and driver_dlopen, which differ only in how they
+// come by the functions. One thread. Prints a checksum and the counts.
 #pragma once
 
 #include <cuda.h>

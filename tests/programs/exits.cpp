@@ -1,7 +1,8 @@
 // Every way a process ends, by argument: return, exit, _exit, quick_exit, abort, exec (into this program with
-// "return"), kill (SIGKILL), segv, thread (exit called by another thread while main works), static (a static destructor
-// frees device memory), closed (stderr is closed before the end, as coreutils do), hang (waits to be killed). Does 10
-// allocations first and prints its counts before it ends. Run plain, preloaded and under `gpumem run` by the integration and GPU tests.
+// "return"), kill (SIGKILL), segv, thread (exit called by another thread while main works), static (a static
+// destructor frees device memory), closed (stderr is closed before the end, as coreutils do), hang (waits to
+// be killed). Does 10 allocations first and prints its counts before it ends. Run plain, preloaded and under
+// `gpumem run` by the integration and GPU tests.
 #include <fcntl.h>
 #include <signal.h>
 #include <unistd.h>

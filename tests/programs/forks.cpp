@@ -1,7 +1,7 @@
-// fork around CUDA's start: "before": parent and child each start CUDA after the fork and both work; "after": the
-// parent has started it, so the child's calls are refused by the driver and the parent goes on; "vfork": the child only
-// executes another program; "spawn": ten children one after the other, none of which uses CUDA.
-// Run plain and preloaded by the integration and GPU tests. One thread.
+// fork around CUDA's start: "before": parent and child each start CUDA after the fork and both work; "after":
+// the parent has started it, so the child's calls are refused by the driver and the parent goes on; "vfork":
+// the child only executes another program; "spawn": ten children one after the other, none of which uses
+// CUDA. Run plain and preloaded by the integration and GPU tests. One thread.
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -30,7 +30,8 @@ void work(const char* who, int blocks) {
 void collect(pid_t child) {
   int status = 0;
   REQUIRE_CODE(waitpid(child, &status, 0), child);
-  std::printf("child ended: exited %d code %d\n", WIFEXITED(status), WIFEXITED(status) ? WEXITSTATUS(status) : -1);
+  std::printf("child ended: exited %d code %d\n", WIFEXITED(status),
+              WIFEXITED(status) ? WEXITSTATUS(status) : -1);
   std::fflush(stdout);
 }
 

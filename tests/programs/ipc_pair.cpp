@@ -1,7 +1,8 @@
-// Two processes share device memory by the legacy handles: the exporter sends handles of blocks that are small (they
-// share a driver block natively, or a segment under a pool), middle and large; the importer checks every byte, writes a
-// new pattern, closes; the exporter checks that and frees. "plain-importer" drops LD_PRELOAD for the importer, so that an
-// importer without the library must work as well. Run plain and preloaded by the integration and GPU tests.
+// Two processes share device memory by the legacy handles: the exporter sends handles of blocks that are
+// small (they share a driver block natively, or a segment under a pool), middle and large; the importer
+// checks every byte, writes a new pattern, closes; the exporter checks that and frees. "plain-importer" drops
+// LD_PRELOAD for the importer, so that an importer without the library must work as well. Run plain and
+// preloaded by the integration and GPU tests.
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -64,7 +65,8 @@ void export_to(int out, int in) {
     transfer(false, in, &done, 1);
     // The neighbours must be as they were; the block itself holds what the importer wrote.
     for (std::size_t other = 0; other < std::size(sizes); ++other)
-      verify_fill(blocks[other], sizes[other], static_cast<unsigned char>(other + 1 + (other <= index ? 100 : 0)), sum);
+      verify_fill(blocks[other], sizes[other],
+                  static_cast<unsigned char>(other + 1 + (other <= index ? 100 : 0)), sum);
   }
   for (void* block : blocks) REQUIRE(counted_free(block));
   std::printf("exporter checksum %016llx\n", (unsigned long long)sum.value());

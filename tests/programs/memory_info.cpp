@@ -1,6 +1,7 @@
-// What cudaMemGetInfo says around allocations and frees of large blocks: free goes down by the block and comes back by
-// it, never exceeds the total, and a block as large as three quarters of what is free can be had and had again.
-// Run plain and preloaded by the integration and GPU tests, alone on its device. One thread.
+// What cudaMemGetInfo says around allocations and frees of large blocks: free goes down by the block and
+// comes back by it, never exceeds the total, and a block as large as three quarters of what is free can be
+// had and had again. Run plain and preloaded by the integration and GPU tests, alone on its device. One
+// thread.
 #include "tests/programs/support.hpp"
 
 namespace {

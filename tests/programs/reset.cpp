@@ -1,6 +1,6 @@
-// cudaDeviceReset with blocks alive, twenty times over: the old addresses are gone (a free of one is refused), new
-// blocks work and hold their data, also on a stream made anew.
-// Run plain and preloaded by the integration and GPU tests. One thread.
+// cudaDeviceReset with blocks alive, twenty times over: the old addresses are gone (a free of one is
+// refused), new blocks work and hold their data, also on a stream made anew. Run plain and preloaded by the
+// integration and GPU tests. One thread.
 #include "tests/programs/support.hpp"
 
 int main() {

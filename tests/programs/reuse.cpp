@@ -1,7 +1,8 @@
-// The hazard a pool below cudaFree can make: a block is freed while another stream still works on it, the same size is
-// asked for again at once and written by a second stream. Natively cudaFree waits, so every byte is determined. Uses
-// only copies and memsets, so it runs on the simulated CUDA (whose checker sees unordered accesses) as on a real GPU.
-// Run plain, preloaded, and over unsafe_cache, which must make it fail. One thread.
+// The hazard a pool below cudaFree can make: a block is freed while another stream still works on it, the
+// same size is asked for again at once and written by a second stream. Natively cudaFree waits, so every byte
+// is determined. Uses only copies and memsets, so it runs on the simulated CUDA (whose checker sees unordered
+// accesses) as on a real GPU. Run plain, preloaded, and over unsafe_cache, which must make it fail. One
+// thread.
 #include "tests/programs/support.hpp"
 
 int main(int argc, char** argv) {

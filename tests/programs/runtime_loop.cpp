@@ -1,6 +1,6 @@
-// The plainest CUDA program: allocate, fill, read back and free blocks of many sizes through the runtime, with a few
-// blocks alive at any time. Run plain and preloaded by the integration and GPU tests; argument: number of rounds.
-// One thread. Prints a checksum every 50 rounds and its own counts last.
+// The plainest CUDA program: allocate, fill, read back and free blocks of many sizes through the runtime,
+// with a few blocks alive at any time. Run plain and preloaded by the integration and GPU tests; argument:
+// number of rounds. One thread. Prints a checksum every 50 rounds and its own counts last.
 #include "tests/programs/support.hpp"
 
 int main(int argc, char** argv) {
@@ -27,7 +27,8 @@ int main(int argc, char** argv) {
       REQUIRE(counted_free(live[victim].address));
       live.erase(live.begin() + static_cast<std::ptrdiff_t>(victim));
     }
-    if (round % 50 == 49) std::printf("round %d checksum %016llx\n", round + 1, (unsigned long long)sum.value());
+    if (round % 50 == 49)
+      std::printf("round %d checksum %016llx\n", round + 1, (unsigned long long)sum.value());
   }
   for (const block& last : live) {
     verify_fill(last.address, last.bytes, last.value, sum);

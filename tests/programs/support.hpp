@@ -1,6 +1,6 @@
-// What every test program shares: a require() that ends the program on an unexpected code, a checksum, and the tally of
-// what this program itself asked of the driver, printed as its last line. Used by tests/programs and tests/gpu, from any
-// thread. Counts only what reaches the driver: cudaMalloc(0) ends in the runtime, and
+// What every test program shares: a require() that ends the program on an unexpected code, a checksum, and
+// the tally of what this program itself asked of the driver, printed as its last line. Used by tests/programs
+// and tests/gpu, from any thread. Counts only what reaches the driver: cudaMalloc(0) ends in the runtime, and
 // cudaFree(nullptr) may.
 // Nothing here may know of gpumem: these are the unmodified programs.
 #pragma once
@@ -83,8 +83,9 @@ inline cudaError_t counted_malloc(void** block, std::size_t bytes) {
   return cudaMalloc(block, bytes);
 }
 inline cudaError_t counted_free(void* block) {
-  if (block != nullptr) ++counts.frees;
-  return cudaFree(block);
+  const cudaError_t code = cudaFree(block);
+  if (block != nullptr && code != cudaErrorCudartUnloading) ++counts.frees;  // then it never left the runtime
+  return code;
 }
 inline cudaError_t counted_malloc_async(void** block, std::size_t bytes, cudaStream_t stream) {
   ++counts.async_allocations;

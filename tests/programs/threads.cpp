@@ -1,6 +1,6 @@
-// Eight threads that allocate, fill, check and free at once, each on its own stream, half by cudaMalloc and half by
-// cudaMallocAsync; every block that is left over is freed by another thread than its own.
-// Run plain and preloaded by the integration and GPU tests; arguments: threads, rounds.
+// Eight threads that allocate, fill, check and free at once, each on its own stream, half by cudaMalloc and
+// half by cudaMallocAsync; every block that is left over is freed by another thread than its own. Run plain
+// and preloaded by the integration and GPU tests; arguments: threads, rounds.
 #include <mutex>
 #include <thread>
 
@@ -48,6 +48,7 @@ int main(int argc, char** argv) {
   for (std::thread& worker : workers) worker.join();
   for (void* block : left_over) REQUIRE(counted_free(block));
   for (int own = 0; own < threads; ++own)
-    std::printf("thread %d checksum %016llx\n", own, (unsigned long long)result[static_cast<std::size_t>(own)]);
+    std::printf("thread %d checksum %016llx\n", own,
+                (unsigned long long)result[static_cast<std::size_t>(own)]);
   counts.print();
 }

@@ -1,5 +1,6 @@
-// What a program sees of the loader and of cuGetProcAddress, printed. loader.py runs each case without and with the
-// preload library: the output must be the same. The names of real functions come from the stand-in's trace.
+// What a program sees of the loader and of cuGetProcAddress, printed. loader.py runs each case without and
+// with the preload library: the output must be the same. The names of real functions come from the stand-in's
+// trace.
 #include <dlfcn.h>
 
 #include <cstdio>
@@ -75,9 +76,10 @@ int errors() {
 
 // Without a driver a program that probes for one must not find it.
 int probe() {
-  for (auto const* name : {"cuInit", "cuMemAlloc_v2", "cuMemFree_v2", "cuGetProcAddress", "cuGetProcAddress_v2",
-                           "cudaMalloc", "cudaFree", "cudaGetDeviceCount"}) {
-    std::printf("%s default %d next %d\n", name, dlsym(RTLD_DEFAULT, name) != nullptr, dlsym(RTLD_NEXT, name) != nullptr);
+  for (auto const* name : {"cuInit", "cuMemAlloc_v2", "cuMemFree_v2", "cuGetProcAddress",
+                           "cuGetProcAddress_v2", "cudaMalloc", "cudaFree", "cudaGetDeviceCount"}) {
+    std::printf("%s default %d next %d\n", name, dlsym(RTLD_DEFAULT, name) != nullptr,
+                dlsym(RTLD_NEXT, name) != nullptr);
   }
   return 0;
 }
@@ -104,14 +106,15 @@ struct driver {
     if (function != nullptr && std::strncmp(name, "cuGetProcAddress", 16) != 0) {
       reinterpret_cast<int (*)(void*, unsigned long, void*)>(function)(result, 8, nullptr);
     }
-    std::printf("%s %d flags %d: %s %s\n", name, version, flags, function == nullptr ? "null" : "found", trace());
+    std::printf("%s %d flags %d: %s %s\n", name, version, flags, function == nullptr ? "null" : "found",
+                trace());
   }
 };
 
 int get_proc_address() {
   driver cuda;
-  for (auto const* name : {"cuMemAlloc", "cuMemAllocAsync", "cuNewThing", "cuMem", "cuMemAllocA", "cuMemAlloc_v2",
-                           "cuUnknown", ""}) {
+  for (auto const* name : {"cuMemAlloc", "cuMemAllocAsync", "cuNewThing", "cuMem", "cuMemAllocA",
+                           "cuMemAlloc_v2", "cuUnknown", ""}) {
     for (int version : {2000, 3020, 11020, 11030, 12000, 13000}) {
       for (int flags : {0, 1, 2}) {
         void* function = nullptr;
@@ -120,7 +123,8 @@ int get_proc_address() {
         if (cuda.five == nullptr) continue;
         int status = -1;
         function = nullptr;
-        int const code_5 = cuda.five(name, &function, version, static_cast<unsigned long long>(flags), &status);
+        int const code_5 =
+            cuda.five(name, &function, version, static_cast<unsigned long long>(flags), &status);
         std::printf("five %d status %d ", code_5, status), cuda.call(name, version, flags, function);
         cuda.five(name, &function, version, static_cast<unsigned long long>(flags), nullptr);
       }

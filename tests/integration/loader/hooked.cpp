@@ -1,5 +1,6 @@
-// What only a preloaded program sees: every way to a hooked function gives the hook, and only to a hooked function. Exit
-// code 0 and no output when all holds. Linked to the stand-in driver, except as `without_driver`, where all is weak.
+// What only a preloaded program sees: every way to a hooked function gives the hook, and only to a hooked
+// function. Exit code 0 and no output when all holds. Linked to the stand-in driver, except as
+// `without_driver`, where all is weak.
 #include <dlfcn.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -39,7 +40,8 @@ bool is_hook(void const* function) {
 // A program that tests a weak symbol finds it, as we export it: then the call must fail in an orderly way.
 void all() {
   unsigned long long memory = 0;
-  expect(&cuMemAlloc_v2 != nullptr && is_hook(reinterpret_cast<void*>(&cuMemAlloc_v2)), "the weak symbol is the hook");
+  expect(&cuMemAlloc_v2 != nullptr && is_hook(reinterpret_cast<void*>(&cuMemAlloc_v2)),
+         "the weak symbol is the hook");
   expect(cuMemAlloc_v2(&memory, 64) == 3, "no driver: not initialised");
   expect(memory == 0, "no driver: output untouched");
   expect(cuMemFree_v2(64) == 3, "no driver: free not initialised");
@@ -58,7 +60,8 @@ void identity() {
   void* const cuda = dlopen("libcuda.so.1", RTLD_NOW);
   auto const four = reinterpret_cast<get_4>(dlsym(cuda, "cuGetProcAddress"));
   auto const five = reinterpret_cast<get_5>(dlsym(cuda, "cuGetProcAddress_v2"));
-  expect(is_hook(reinterpret_cast<void*>(four)) && is_hook(reinterpret_cast<void*>(five)), "look-ups are hooked");
+  expect(is_hook(reinterpret_cast<void*>(four)) && is_hook(reinterpret_cast<void*>(five)),
+         "look-ups are hooked");
   void* const exported = reinterpret_cast<void*>(&cuMemAlloc_v2);
   expect(is_hook(exported), "the exported name is the hook");
   expect(dlsym(cuda, "cuMemAlloc_v2") == exported, "dlsym by handle gives the same address");
@@ -74,13 +77,17 @@ void identity() {
   expect(!is_hook(by_five(five, "cuNewThing", 13000, 0)), "an unknown function is not hooked by its family");
   expect(by_five(five, "cuMemAllocAsync", 12000, 0) == dlsym(cuda, "cuMemAllocAsync"), "plain form");
   expect(by_five(five, "cuMemAllocAsync", 12000, 1) == dlsym(cuda, "cuMemAllocAsync"), "legacy form");
-  expect(by_five(five, "cuMemAllocAsync", 12000, 2) == dlsym(cuda, "cuMemAllocAsync_ptsz"), "per-thread form");
+  expect(by_five(five, "cuMemAllocAsync", 12000, 2) == dlsym(cuda, "cuMemAllocAsync_ptsz"),
+         "per-thread form");
   expect(is_hook(dlsym(cuda, "cuMemAllocAsync_ptsz")), "the per-thread form is hooked");
   expect(dlsym(cuda, "cuMemAllocAsync_ptsz") != dlsym(cuda, "cuMemAllocAsync"), "the two forms differ");
   expect(by_five(five, "cuIpcOpenMemHandle", 10000, 0) == dlsym(cuda, "cuIpcOpenMemHandle"), "IPC of 4.1");
-  expect(by_five(five, "cuIpcOpenMemHandle", 12000, 0) == dlsym(cuda, "cuIpcOpenMemHandle_v2"), "IPC of 11.0");
-  expect(by_five(five, "cuGetProcAddress", 11030, 0) == reinterpret_cast<void*>(four), "itself, four arguments");
-  expect(by_five(five, "cuGetProcAddress", 12000, 0) == reinterpret_cast<void*>(five), "itself, five arguments");
+  expect(by_five(five, "cuIpcOpenMemHandle", 12000, 0) == dlsym(cuda, "cuIpcOpenMemHandle_v2"),
+         "IPC of 11.0");
+  expect(by_five(five, "cuGetProcAddress", 11030, 0) == reinterpret_cast<void*>(four),
+         "itself, four arguments");
+  expect(by_five(five, "cuGetProcAddress", 12000, 0) == reinterpret_cast<void*>(five),
+         "itself, five arguments");
 }
 
 // The stand-in whose symbols have versions, as dlvsym finds only those.
@@ -96,8 +103,8 @@ void old_driver() {
   unsigned long long memory = 0;
   void* const cuda = dlopen("libcuda.so.1", RTLD_NOW);
   expect(dlsym(cuda, "cuMemAllocAsync") == nullptr, "an absent function stays absent");
-  auto const exported =
-      reinterpret_cast<int (*)(unsigned long long*, unsigned long, void*)>(dlsym(RTLD_DEFAULT, "cuMemAllocAsync"));
+  auto const exported = reinterpret_cast<int (*)(unsigned long long*, unsigned long, void*)>(
+      dlsym(RTLD_DEFAULT, "cuMemAllocAsync"));
   expect(exported != nullptr && exported(&memory, 64, nullptr) == 500, "calling our export of it: not found");
   expect(cuMemAlloc_v2(&memory, 64) == 0 && cuMemFree_v2(memory) == 0, "the rest works");
 }

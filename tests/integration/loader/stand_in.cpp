@@ -1,6 +1,7 @@
-// A libcuda.so.1 of a few functions for the tests of the loader part: what matters here is which function is reached, so
-// each of interest leaves its name in a trace. Built in three shapes: full, OLD (a driver from before cuMemAllocAsync and
-// cuGetProcAddress_v2), and OUTER (a loader that forwards to an inner driver by dlsym, as WSL's does).
+// A libcuda.so.1 of a few functions for the tests of the loader part: what matters here is which function is
+// reached, so each of interest leaves its name in a trace. Built in three shapes: full, OLD (a driver from
+// before cuMemAllocAsync and cuGetProcAddress_v2), and OUTER (a loader that forwards to an inner driver by
+// dlsym, as WSL's does).
 #include <cuda.h>
 #include <dlfcn.h>
 
@@ -27,10 +28,16 @@ CUdeviceptr allocate(size_t bytes) {
 
 extern "C" {
 
-char const* stand_in_trace() { return trace; }
-void stand_in_clear() { trace[0] = 0; }
+char const* stand_in_trace() {
+  return trace;
+}
+void stand_in_clear() {
+  trace[0] = 0;
+}
 
-CUresult cuInit(unsigned) { return CUDA_SUCCESS; }
+CUresult cuInit(unsigned) {
+  return CUDA_SUCCESS;
+}
 CUresult cuDriverGetVersion(int* version) {
   *version = 13000;
   return CUDA_SUCCESS;
@@ -70,12 +77,18 @@ CUresult cuMemFree_v2(CUdeviceptr address) {
   std::free(reinterpret_cast<void*>(address));
   return reached("cuMemFree_v2");
 }
-CUresult cuNewThing_v9() { return reached("cuNewThing_v9"); }
+CUresult cuNewThing_v9() {
+  return reached("cuNewThing_v9");
+}
 #undef cuIpcOpenMemHandle
-CUresult cuIpcOpenMemHandle(CUdeviceptr*, CUipcMemHandle, unsigned) { return reached("cuIpcOpenMemHandle"); }
+CUresult cuIpcOpenMemHandle(CUdeviceptr*, CUipcMemHandle, unsigned) {
+  return reached("cuIpcOpenMemHandle");
+}
 
 #ifndef OLD
-CUresult cuIpcOpenMemHandle_v2(CUdeviceptr*, CUipcMemHandle, unsigned) { return reached("cuIpcOpenMemHandle_v2"); }
+CUresult cuIpcOpenMemHandle_v2(CUdeviceptr*, CUipcMemHandle, unsigned) {
+  return reached("cuIpcOpenMemHandle_v2");
+}
 CUresult cuMemAllocAsync(CUdeviceptr* result, size_t bytes, CUstream) {
   *result = allocate(bytes);
   return reached("cuMemAllocAsync");

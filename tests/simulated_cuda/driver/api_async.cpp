@@ -25,10 +25,8 @@ CUresult capture_allocation(machine& m, stream& on, CUdeviceptr* out, std::uint6
 
 CUresult allocate(machine& m, pool* from, stream& on, CUdeviceptr* out, std::uint64_t bytes) {
   if (out == nullptr) return CUDA_ERROR_INVALID_VALUE;
-  if (bytes == 0) {
-    *out = 0;
-    return CUDA_SUCCESS;
-  }
+  *out = 0;
+  if (bytes == 0) return CUDA_SUCCESS;
   if (on.capturing) return capture_allocation(m, on, out, bytes);
   m.memory_.collect(m.now_, m.host_);
   m.schedule(on, {"cuMemAllocAsync", 0, {}, {}, {}, false});

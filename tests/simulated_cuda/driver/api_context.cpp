@@ -39,8 +39,8 @@ CUresult synchronise(machine& m, context& of) {
 
 void reset_primary(machine& m, context& gone) {
   if (gone.alive) m.finish(gone);
-  // Memory of pools outlives the context (measured: driver 580, default and explicit pools). The program's own blocks in
-  // it may not, where a preloaded library made them: the checker forgets them.
+  // Memory of pools outlives the context (measured: driver 580, default and explicit pools). The program's
+  // own blocks in it may not, where a preloaded library made them: the checker forgets them.
   for (pool const* each : m.memory_.pools) {
     if (each->device != gone.device) continue;
     for (auto const& [base, bytes] : each->segments) m.checker_.forget(base, bytes);

@@ -8,7 +8,9 @@ using namespace simulated;
 
 namespace {
 
+// A refused allocation leaves 0 behind (measured: driver 580, in every form).
 CUresult allocate(machine& m, context& here, block_kind kind, CUdeviceptr* out, std::uint64_t bytes) {
+  *out = 0;
   m.memory_.collect(m.now_, m.host_);
   std::uint64_t address = m.memory_.allocate(&here, kind, bytes);
   if (address == 0) {  // what the pools keep idle goes first
@@ -35,7 +37,9 @@ SIMULATED_API cuMemGetInfo_v2(size_t* available, size_t* total) {
 
 SIMULATED_API cuMemAlloc_v2(CUdeviceptr* out, size_t bytes) {
   SIMULATED_CALL(unsafe_in_capture);
-  if (out == nullptr || bytes == 0) return CUDA_ERROR_INVALID_VALUE;
+  if (out == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  *out = 0;
+  if (bytes == 0) return CUDA_ERROR_INVALID_VALUE;
   return allocate(m, *here, block_kind::device, out, bytes);
 }
 

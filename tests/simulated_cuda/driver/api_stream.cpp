@@ -87,6 +87,10 @@ SIMULATED_API cuStreamGetId(CUstream on, unsigned long long* id) {
   stream* where = nullptr;
   SIMULATED_TRY(m.resolve(on, where));
   if (id == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  if (where->capturing) {  // the real driver takes it for an unsafe question (measured)
+    where->capturing->invalidated = true;
+    return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
+  }
   *id = where->id;
   return CUDA_SUCCESS;
 }

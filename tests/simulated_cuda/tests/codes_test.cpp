@@ -9,7 +9,7 @@ using codes = simulated_test;
 TEST_F(codes, zero_sizes_and_null) {
   CUdeviceptr p = 42;
   EXPECT_EQ(cuMemAlloc(&p, 0), CUDA_ERROR_INVALID_VALUE);
-  EXPECT_EQ(p, 42u);
+  EXPECT_EQ(p, 0u);
   EXPECT_EQ(cuMemFree(0), CUDA_SUCCESS);
   EXPECT_EQ(cuMemAllocAsync(&p, 0, s), CUDA_SUCCESS);
   EXPECT_EQ(cuMemGetInfo(nullptr, nullptr), CUDA_SUCCESS);
@@ -39,11 +39,13 @@ TEST_F(codes, cross_frees) {
   EXPECT_EQ(cuMemFreeAsync(plain, s), CUDA_ERROR_INVALID_VALUE);
 }
 
-TEST_F(codes, out_of_memory_leaves_the_output) {
+TEST_F(codes, out_of_memory_zeroes_the_output) {
   CUdeviceptr p = 42;
   EXPECT_EQ(cuMemAlloc(&p, 1ull << 44), CUDA_ERROR_OUT_OF_MEMORY);
+  EXPECT_EQ(p, 0u);
+  p = 42;
   EXPECT_EQ(cuMemAllocAsync(&p, 1ull << 44, s), CUDA_ERROR_OUT_OF_MEMORY);
-  EXPECT_EQ(p, 42u);
+  EXPECT_EQ(p, 0u);
 }
 
 TEST_F(codes, no_context) {
