@@ -4,6 +4,7 @@
 // program did not ask for.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 
 #include "shim/hook.hpp"
@@ -14,6 +15,9 @@ namespace gpumem::shim {
 // `family`. Only the very function that a hook forwards to is exchanged, so versions and per-thread forms
 // cannot be mixed up.
 void* hook_for_family(char const* family, void* found) noexcept;
+
+// CUDA runtimes, shared or static, that asked the driver for their functions: each begins with an empty name.
+inline std::atomic<unsigned> runtimes_started{0};
 
 // dlsym(RTLD_NEXT, name) as seen from this library: the next definition in load order; null if there is none.
 void* next_definition(char const* name) noexcept;

@@ -20,6 +20,7 @@
 #include "core/stats/state_page.hpp"
 #include "shim/elf_object.hpp"
 #include "shim/hook.hpp"
+#include "shim/lookup.hpp"
 #include "shim/observed_memory.hpp"
 #include "shim/real_symbols.hpp"
 #include "shim/report_memory.hpp"
@@ -89,8 +90,9 @@ void watch_process() noexcept {
 }
 
 char const* cudart_in_use() noexcept {
-  bool const shared = bool(elf_object::with_soname("libcudart.so."));
-  return shared ? "shared" : "none";
+  unsigned const started = runtimes_started.load(std::memory_order_relaxed);
+  if (!elf_object::with_soname("libcudart.so.")) return started > 0 ? "static" : "none";
+  return started > 1 ? "both" : "shared";
 }
 
 bool begin() noexcept {
