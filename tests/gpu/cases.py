@@ -41,7 +41,7 @@ CASES = [
     Case("memory_info"),
     Case("ipc_pair"),
     Case("ipc_pair", ("plain-importer",)),
-    Case("reset"),
+    Case("reset", configs=("pool_over_cuda_async",)),
     *[Case("forks", (mode,)) for mode in ("before", "after", "vfork", "spawn")],
     *[Case("exits", (way,)) for way in ("return", "exit", "_exit", "quick_exit", "exec", "thread", "static", "closed")],
     Case("thrust_sort", counts=False),
