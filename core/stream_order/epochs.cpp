@@ -14,7 +14,9 @@ namespace gpumem::stream_order {
 bool epochs::collect(stamp wanted) noexcept {
   // Another thread may be at it for this very epoch, for less time than going to sleep and waking takes.
   std::unique_lock lock(mutex_, std::try_to_lock);
-  for (int spins = 0; !lock && spins < 2000 && !is_done(wanted); ++spins) lock.try_lock();
+  for (int spins = 0; !lock && spins < 2000 && !is_done(wanted); ++spins) {
+    if (lock.try_lock()) break;
+  }
   if (is_done(wanted)) return true;
   if (!lock) lock.lock();
   if (is_done(wanted)) return true;
