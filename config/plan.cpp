@@ -1,15 +1,13 @@
 // What the plan can answer by itself; see plan.hpp. Any thread: the plan is immutable once loaded.
 #include "config/plan.hpp"
 
-#include <cmath>
-
 namespace gpumem::config {
 
 std::uint64_t size_value::resolve(std::uint64_t free_bytes, std::uint64_t total_bytes) const noexcept {
   if (kind == unit::bytes) return bytes;
   // In integers: a double loses bytes of a size above 2^53.
   constexpr unsigned parts = 10'000;  // of a percent; as many as can be written
-  auto const share = static_cast<unsigned __int128>(std::llround(percent * parts));
+  auto const share = static_cast<unsigned __int128>(percent * parts + 0.5);
   std::uint64_t const whole = kind == unit::percent_of_free ? free_bytes : total_bytes;
   return static_cast<std::uint64_t>(whole * share / (100ULL * parts));
 }

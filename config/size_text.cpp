@@ -2,8 +2,6 @@
 // Pure, one thread, no locale: a decimal point is a point everywhere.
 #include "config/size_text.hpp"
 
-#include <cmath>
-
 #include "config/diagnostic.hpp"
 #include "core/base/bytes.hpp"
 
@@ -148,7 +146,7 @@ std::string write_size(size_value const& size) {
     std::erase(text, ',');
     return text;
   }
-  auto const parts = std::llround(size.percent * 10'000);
+  auto const parts = static_cast<long long>(size.percent * 10'000 + 0.5);
   std::string text = std::to_string(parts / 10'000);
   if (parts % 10'000 != 0) {
     std::string decimals = std::to_string(10'000 + parts % 10'000).substr(1);

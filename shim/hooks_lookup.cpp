@@ -26,7 +26,8 @@ CUresult cuGetProcAddress(char const* name, void** function, int version, cuuint
 
 CUresult cuGetProcAddress_v2(char const* name, void** function, int version, cuuint64_t flags,
                              CUdriverProcAddressQueryResult* status) {
-  if (name != nullptr && *name == '\0') gpumem::shim::runtimes_started.fetch_add(1, std::memory_order_relaxed);
+  if (name != nullptr && *name == '\0')
+    gpumem::shim::runtimes_started.fetch_add(1, std::memory_order_relaxed);
   CUresult const code = GPUMEM_REAL(cuGetProcAddress_v2)(name, function, version, flags, status);
   exchange(code, name, function);
   return code;

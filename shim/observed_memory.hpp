@@ -8,8 +8,8 @@
 
 #include <array>
 #include <cstdint>
+#include <map>
 #include <mutex>
-#include <unordered_map>
 
 namespace gpumem::shim {
 
@@ -38,7 +38,7 @@ class observed_memory {
   };
   struct shard {
     std::mutex lock;
-    std::array<std::unordered_map<std::uint64_t, item>, 3> items;  // by observed_kind
+    std::array<std::map<std::uint64_t, item>, 3> items;  // by observed_kind
   };
   shard& of(std::uint64_t key) noexcept { return shards_[(key >> 9 ^ key >> 21) % shards_.size()]; }
 

@@ -9,7 +9,6 @@
 #include <cstdint>
 #include <map>
 #include <mutex>
-#include <unordered_map>
 
 namespace gpumem::shim {
 
@@ -47,8 +46,8 @@ class virtual_memory {
 
   std::mutex lock_;
   memory_id last_ = 0;
-  std::unordered_map<memory_id, memory> memories_;
-  std::unordered_map<CUmemGenericAllocationHandle, named> handles_;
+  std::map<memory_id, memory> memories_;
+  std::map<CUmemGenericAllocationHandle, named> handles_;
   std::map<CUdeviceptr, mapping> mappings_;
 };
 

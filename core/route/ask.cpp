@@ -85,7 +85,7 @@ bool find(CUdeviceptr address, range& result) noexcept {
   space::handle h = present->where.map.find(address);
   if (h == space::none || blocks[h].now.load(std::memory_order_acquire) != space::state::live) {
     space::segment* const inside = present->where.segments.containing(address);
-    if (inside == nullptr) return false;
+    if (inside == nullptr || inside->owner == nullptr) return false;
     h = resource::owner_of(*inside).block_at(*inside, address);
   }
   if (h == space::none || blocks[h].now.load(std::memory_order_acquire) != space::state::live) return false;

@@ -1,10 +1,10 @@
-// When the memory of one context may serve again. A free carries the number of the open epoch; closing an epoch records
-// one context event (cuCtxRecordEvent) that covers everything submitted before, on all streams, so one event settles
-// the frees of all threads since the last one. A free is done once an event of its epoch or a later one is done, or once
-// the program itself has synchronised the context after it.
-// open() and is_done() are wait-free, for hot paths; the rest takes this object's mutex, never held across a call that
-// blocks. While any stream of the context captures no event is recorded (it would invalidate the capture): the mutex
-// makes "no capture" and "record" one step against capture_begins.
+// When the memory of one context may serve again. A free carries the number of the open epoch; closing an
+// epoch records one context event (cuCtxRecordEvent) that covers everything submitted before, on all streams,
+// so one event settles the frees of all threads since the last one. A free is done once an event of its epoch
+// or a later one is done, or once the program itself has synchronised the context after it. open() and
+// is_done() are wait-free, for hot paths; the rest takes this object's mutex, never held across a call that
+// blocks. While any stream of the context captures no event is recorded (it would invalidate the capture):
+// the mutex makes "no capture" and "record" one step against capture_begins.
 #pragma once
 
 #include <atomic>
@@ -24,8 +24,8 @@ class epochs {
   epochs(CUcontext context, int device) noexcept : context_(context), device_(device) {}
   epochs(epochs const&) = delete;
 
-  // A plain load is enough: a free that reads number n ran before the increment that closes n, so the driver calls that
-  // it follows took the driver's locks before the event's record takes them.
+  // A plain load is enough: a free that reads number n ran before the increment that closes n, so the driver
+  // calls that it follows took the driver's locks before the event's record takes them.
   stamp open() const noexcept { return open_.load(std::memory_order_acquire); }
   stamp last_done() const noexcept { return done_.load(std::memory_order_acquire); }
   bool is_done([[maybe_unused]] stamp s) const noexcept {

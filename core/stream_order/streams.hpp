@@ -5,8 +5,8 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <mutex>
-#include <unordered_map>
 #include <vector>
 
 namespace gpumem::stream_order {
@@ -25,7 +25,7 @@ class streams {
 
  private:
   std::mutex mutex_;
-  std::unordered_map<std::uint64_t, slot> by_id_;
+  std::map<std::uint64_t, slot> by_id_;
   std::vector<slot> spare_;
   slot used_ = 1;
 };

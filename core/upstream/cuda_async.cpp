@@ -5,10 +5,25 @@
 
 namespace gpumem::upstream {
 
+namespace {
+
+// Of all contexts that are gone. Never destroyed: the process may end at any time.
+struct leftovers {
+  std::mutex mutex;
+  std::vector<space::segment*> segments;
+};
+leftovers& left_behind() noexcept {
+  static leftovers& all = *new leftovers;
+  return all;
+}
+
+}  // namespace
+
 void cuda_async::open() {
   auto const& real = driver::real;
   std::lock_guard lock(mutex_);
   if (stream_ != nullptr) return;
+  free_left_behind();
   if (real.cuMemAllocFromPoolAsync == nullptr || real.cuMemPoolCreate == nullptr ||
       real.cuStreamCreate == nullptr) {
     throw driver::allocation_failed(CUDA_ERROR_NOT_SUPPORTED, "cuda_async", "needs driver 11.2 or newer");
@@ -106,10 +121,31 @@ void cuda_async::release(resource::extent const& memory, CUstream order) noexcep
 }
 
 // Memory of the driver's pools outlives a reset or destroyed context (measured: driver 580, explicit and
-// default pool), so it is given back here; it needs no context.
+// default pool), but cannot be freed while its device has no context: it waits, as a segment of nobody, so
+// that a free of an old address is refused, for the next context that uses this upstream.
 void cuda_async::lost(resource::extent const& memory) noexcept {
-  driver::real.cuMemFree_v2(memory.address);
   resource::note_released(home_, memory.bytes);
+  if (driver::real.cuMemFree_v2(memory.address) == CUDA_SUCCESS) return;
+  leave_behind(memory);
+}
+
+void cuda_async::leave_behind(resource::extent const& memory) noexcept try {
+  leftovers& left = left_behind();
+  std::lock_guard lock(left.mutex);
+  left.segments.reserve(left.segments.size() + 1);
+  space::segment* const nobodys = home_.where.segments.add(memory.address, memory.bytes, nullptr);
+  if (nobodys != nullptr) left.segments.push_back(nobodys);
+} catch (std::bad_alloc const&) {
+}
+
+void cuda_async::free_left_behind() noexcept {
+  leftovers& left = left_behind();
+  std::lock_guard lock(left.mutex);
+  std::erase_if(left.segments, [this](space::segment* s) {
+    if (driver::real.cuMemFree_v2(s->base) != CUDA_SUCCESS) return false;
+    home_.where.segments.remove(s);
+    return true;
+  });
 }
 
 void cuda_async::forget() noexcept {

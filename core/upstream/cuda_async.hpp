@@ -29,6 +29,8 @@ class cuda_async final : public resource::source {
   std::uint64_t trim() noexcept override;
 
  private:
+  void leave_behind(resource::extent const& memory) noexcept;
+  void free_left_behind() noexcept;
   void open();                      // pool and stream, at first use
   bool order_after_all() noexcept;  // what comes next on stream_ runs after all work of the context
   void free_later(CUdeviceptr address) noexcept;

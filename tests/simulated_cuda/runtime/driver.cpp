@@ -6,6 +6,7 @@
 #include <dlfcn.h>
 
 #include <atomic>
+#include <cstdlib>
 
 namespace simulated_runtime {
 namespace {
@@ -20,6 +21,8 @@ thread_local thread_state mine;
 // Grows with each device reset, so that every thread binds anew.
 std::atomic<unsigned> generation{1};
 std::atomic<unsigned> retained[64];  // by device: generation of the retain
+
+library* at_exit_of = nullptr;
 
 void load(library& made) {
   void* const handle = dlopen("libcuda.so.1", RTLD_NOW);
@@ -74,6 +77,10 @@ library& driver() {
   static library* const one = [] {
     auto* made = new library;
     load(*made);
+    // From its exit handler on the real runtime refuses: a free in a static destructor made before its first
+    // call never reaches the driver (measured, static and shared).
+    at_exit_of = made;
+    std::atexit([] { at_exit_of->state = cudaErrorCudartUnloading; });
     return made;
   }();
   return *one;
