@@ -47,7 +47,7 @@ int import(int in, int out) {
   return 0;
 }
 
-void export_to(int out, int in) {
+std::uint64_t export_to(int out, int in) {
   checksum sum;
   std::vector<void*> blocks(std::size(sizes));
   for (std::size_t index = 0; index < std::size(sizes); ++index) {
@@ -69,8 +69,7 @@ void export_to(int out, int in) {
                   static_cast<unsigned char>(other + 1 + (other <= index ? 100 : 0)), sum);
   }
   for (void* block : blocks) REQUIRE(counted_free(block));
-  std::printf("exporter checksum %016llx\n", (unsigned long long)sum.value());
-  std::fflush(stdout);
+  return sum.value();
 }
 
 }  // namespace
@@ -93,9 +92,11 @@ int main(int argc, char** argv) {
   }
   close(there[0]);
   close(back[1]);
-  export_to(there[1], back[0]);
+  const std::uint64_t sum = export_to(there[1], back[0]);
   int status = 0;
   REQUIRE_CODE(waitpid(child, &status, 0), child);
+  // Only now: the two lines of the two processes must come in one order.
+  std::printf("exporter checksum %016llx\n", (unsigned long long)sum);
   std::printf("importer ended with %d\n", WIFEXITED(status) ? WEXITSTATUS(status) : -1);
   counts.print();
 }
