@@ -65,6 +65,7 @@ class construction {
     for (auto const& [key, value] : r.options) {
       auto const* text = std::get_if<std::string>(&value);
       if (std::holds_alternative<size_value>(value)) {
+        if (bytes(r, key.c_str(), 0) == 0) continue;
         options += (options.empty() ? "" : ", ") + key + " ";
         options += base::print_bytes(bytes(r, key.c_str(), 0)).view();
       } else if (text != nullptr && *text != "max" && *text != "auto") {

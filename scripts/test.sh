@@ -41,6 +41,11 @@ if command -v nvcc >/dev/null 2>&1 || [ -x "${CUDA_HOME:-/usr/local/cuda}/bin/nv
 else
   skipped+=("GPU programs are not compiled: no nvcc")
 fi
+if command -v aarch64-linux-gnu-g++ >/dev/null 2>&1; then
+  step aarch64 scripts/cross.sh || true
+else
+  skipped+=("aarch64: no cross compiler (Debian: g++-aarch64-linux-gnu)")
+fi
 if [ "$fast" = 1 ]; then
   skipped+=("sanitizer builds: --fast")
 else
