@@ -1,11 +1,10 @@
 // The ladder of a suballocator, for a request that no magazine could serve: cheapest rung first, the search
 // repeated after each (a search left out is how PyTorch runs out of memory with a fitting block in hand, its
 // issue 189504). Driver calls are made without the mutex: other threads' requests go on meanwhile.
-#include <time.h>
-
 #include <algorithm>
 #include <cstdio>
 
+#include "core/base/clock.hpp"
 #include "core/resource/suballocator.hpp"
 #include "core/stats/state_page.hpp"
 
@@ -23,12 +22,6 @@ constexpr std::uint64_t in_turn(std::uint64_t bytes) noexcept {
   return std::min(16 * bytes, most_in_turn / bytes * bytes);
 }
 
-std::int64_t now_ns() noexcept {
-  timespec t{};
-  clock_gettime(CLOCK_MONOTONIC, &t);
-  return t.tv_sec * 1'000'000'000 + t.tv_nsec;
-}
-
 }  // namespace
 
 space::handle suballocator::climb(climber& c) {
@@ -43,7 +36,6 @@ space::handle suballocator::climb(climber& c) {
     stats::add(device.rung_carved, 1);
     return h;
   }
-  // A growth costs 57 us (2 MiB) to 400 us (1 GiB); an event 0.25 us.
   // Blocks of this very size take turns, too few of them: an event each round. Where that is the rule, more
   // of them.
   if (c.waiting) {
@@ -78,8 +70,8 @@ space::handle suballocator::climb(climber& c) {
     stats::add(device.rung_reaped, 1);
     return h;
   }
-  for (std::int64_t const until = now_ns() + patience_ns();
-       region_.pending_bytes() >= bytes && now_ns() < until;) {
+  for (std::uint64_t const until = base::now_ns() + patience_ns();
+       region_.pending_bytes() >= bytes && base::now_ns() < until;) {
     held.unlock();
     home_.when.poll_now();
     held.lock();
@@ -188,7 +180,7 @@ bool suballocator::would_exceed(std::uint64_t bytes) const noexcept {
 
 // How long to watch for a finished epoch before growing. Where much waits to be reused the host runs ahead of
 // the GPU, and a millisecond a growth costs nothing that the GPU is not behind already.
-std::int64_t suballocator::patience_ns() const noexcept {
+std::uint64_t suballocator::patience_ns() const noexcept {
   std::uint64_t const in_use = region_.reserved_bytes() - region_.idle_bytes();
   bool const runs_ahead = region_.pending_bytes() > std::max<std::uint64_t>(256ull << 20, in_use / 4);
   return runs_ahead ? 1'000'000 : 20'000;

@@ -82,7 +82,7 @@ class suballocator : public resource, public source {
   space::handle grow(lock& held, climber const& c, std::uint64_t at_least = 0);
   std::uint64_t growth_for(std::uint64_t bytes) const noexcept;
   bool would_exceed(std::uint64_t bytes) const noexcept;
-  std::int64_t patience_ns() const noexcept;
+  std::uint64_t patience_ns() const noexcept;
   std::uint64_t release_empty(lock& held, std::uint64_t keep_idle) noexcept;
   void put_list(space::handle first, space::domain to) noexcept;
   std::uint32_t rounded_units(std::uint64_t bytes) const;
