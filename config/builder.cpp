@@ -1,18 +1,14 @@
-// See builder.hpp.
+// See builder.hpp. Here: how parts stand on each other; what each is made of is in *_parts.cpp.
 #include "config/builder.hpp"
 
 #include <algorithm>
-#include <bit>
 
+#include "config/parts.hpp"
 #include "core/base/bytes.hpp"
 #include "core/resource/binning.hpp"
-#include "core/resource/chain.hpp"
 #include "core/resource/direct.hpp"
 #include "core/resource/fixed_size.hpp"
-#include "core/resource/pool.hpp"
 #include "core/stats/state_page.hpp"
-#include "core/upstream/cuda.hpp"
-#include "core/upstream/cuda_async.hpp"
 
 namespace gpumem::config {
 
@@ -25,8 +21,12 @@ plan const* in_use = nullptr;
 struct ground {
   resource::resource* below = nullptr;  // null: nothing serves blocks here yet
   resource::source* segments = nullptr;
-  std::size_t driver_node = 0;
 };
+
+// These ask what is below for segments, not for blocks.
+bool cuts_segments(resource_plan const& r) {
+  return r.type == "pool" || r.type == "arena" || r.type == "fixed_size" || r.type == "binning";
+}
 
 class construction {
  public:
@@ -45,143 +45,116 @@ class construction {
   }
 
   std::unique_ptr<resource::chain> run() {
-    // Nodes are registered top first: that is the order of the report.
-    std::vector<std::size_t> nodes;
-    unsigned depth = 0;
-    for (auto const& name : route_.chain) nodes.push_back(node(find(name), depth++));
-    ground here;
-    for (std::size_t i = route_.chain.size(); i-- > 0;)
-      stack(find(route_.chain[i]), nodes[i], static_cast<unsigned>(i), here);
-    if (here.below == nullptr) blocks_of(here, depth);
+    stack_list(route_.chain, 0);
     for (auto* part : prepared_) part->prepare();
     return std::move(built_);
   }
 
  private:
   resource_plan const& find(std::string const& name) const { return *plan_.find(name, home_.device); }
+  option_reader options_of(resource_plan const& r) const { return {r, free_, total_}; }
 
-  std::size_t node(resource_plan const& r, unsigned depth) const {
-    std::string options;
-    for (auto const& [key, value] : r.options) {
-      auto const* text = std::get_if<std::string>(&value);
-      if (std::holds_alternative<size_value>(value)) {
-        if (bytes(r, key.c_str(), 0) == 0) continue;
-        options += (options.empty() ? "" : ", ") + key + " ";
-        options += base::print_bytes(bytes(r, key.c_str(), 0)).view();
-      } else if (text != nullptr && *text != "max" && *text != "auto") {
-        options += (options.empty() ? "" : ", ") + key + " " + *text;
-      }
+  std::size_t register_node(std::string const& name, std::string const& type, unsigned depth,
+                            std::string const& options) const {
+    return stats::register_node(name, type, depth, home_.device, route_name_, options);
+  }
+  std::size_t register_node(resource_plan const& r, unsigned depth) const {
+    return register_node(r.name, r.type, depth, options_of(r).shown());
+  }
+
+  // A list of names, top first; the top serves blocks.
+  resource::resource& stack_list(std::vector<std::string> const& names, unsigned depth) {
+    // Nodes are registered top first: that is the order of the report.
+    std::vector<std::size_t> nodes;
+    for (auto const& name : names) {
+      nodes.push_back(register_node(find(name), depth + static_cast<unsigned>(nodes.size())));
     }
-    return stats::register_node(r.name, r.type, depth, home_.device, route_name_, options);
+    ground here;
+    for (std::size_t i = names.size(); i-- > 0;) {
+      bool segments_wanted = false;  // by a part further up
+      for (std::size_t above = 0; above < i; ++above)
+        segments_wanted = segments_wanted || cuts_segments(find(names[above]));
+      stack(find(names[i]), nodes[i], depth + static_cast<unsigned>(i), segments_wanted, here);
+    }
+    serve_blocks(here, depth + static_cast<unsigned>(names.size()));
+    return *here.below;
   }
 
-  std::uint64_t bytes(resource_plan const& r, char const* key, std::uint64_t preset) const {
-    auto const found = r.options.find(key);
-    if (found == r.options.end()) return preset;
-    if (auto const* size = std::get_if<size_value>(&found->second)) return size->resolve(free_, total_);
-    return preset;  // "max", "auto"
-  }
-  static std::int64_t number(resource_plan const& r, char const* key, std::int64_t preset) {
-    auto const found = r.options.find(key);
-    auto const* value = found == r.options.end() ? nullptr : std::get_if<std::int64_t>(&found->second);
-    return value != nullptr ? *value : preset;
-  }
-  static std::string word(resource_plan const& r, char const* key) {
-    auto const found = r.options.find(key);
-    auto const* value = found == r.options.end() ? nullptr : std::get_if<std::string>(&found->second);
-    return value != nullptr ? *value : std::string();
-  }
-
-  // Puts one resource of the route on what is built so far.
-  void stack(resource_plan const& r, std::size_t at, unsigned depth, ground& here) {
+  // Puts one resource on what is built so far.
+  void stack(resource_plan const& r, std::size_t node, unsigned depth, bool segments_wanted, ground& here) {
+    option_reader const options = options_of(r);
+    site const at{*built_, home_, node};
     if (r.type == "binning") {
-      blocks_of(here, depth + 1);
-      here.below = &built_->add(make_bins(r, at, depth, here));
-    } else if (auto* segments = driver_source(r, at)) {
-      here.segments = segments;
+      serve_blocks(here, depth + 1);
+      here.below = &built_->add(make_bins(options, node, depth, here));
+    } else if (auto* upstream = make_upstream(options, at)) {
+      here.segments = upstream;
+    } else if (here.segments == nullptr) {
+      throw not_built(r);
+    } else if (auto* part = make_suballocator(options, at, *here.segments)) {
+      prepared_.push_back(part);
+      here.below = part;
+      here.segments = part;
     } else {
-      resource::suballocator& part = cut(r, at, here);
-      here.below = &part;
-      here.segments = &part;
+      adapt(r, options, at, depth, segments_wanted, here);
     }
+  }
+
+  // Below a pool an adaptor sees segments; where blocks come through as well (binning), both.
+  void adapt(resource_plan const& r, option_reader const& options, site const& at, unsigned depth,
+             bool segments_wanted, ground& here) {
+    if (!segments_wanted) serve_blocks(here, depth + 1);
+    if (here.below != nullptr) {
+      here.below = make_adaptor(options, at, *here.below);
+      if (here.below == nullptr) throw not_built(r);
+    }
+    if (!segments_wanted) return;
+    here.segments = make_source_adaptor(options, at, *here.segments);
+    if (here.segments == nullptr) throw not_built(r);
+  }
+
+  static driver::allocation_failed not_built(resource_plan const& r) {
+    return driver::allocation_failed(CUDA_ERROR_NOT_SUPPORTED, r.name.c_str(),
+                                     "it cannot stand here in a chain");
   }
 
   // A request that meets only a driver is served one by one.
-  void blocks_of(ground& here, unsigned depth) {
+  void serve_blocks(ground& here, unsigned depth) {
     if (here.below != nullptr) return;
-    std::size_t const at = stats::register_node("direct", "direct", depth, home_.device, route_name_, "");
-    here.below = &built_->add(std::make_unique<resource::direct>(home_, at, *here.segments));
+    std::size_t const node = register_node("direct", "direct", depth, "");
+    here.below = &built_->add(std::make_unique<resource::direct>(home_, node, *here.segments));
   }
 
-  resource::source* driver_source(resource_plan const& r, std::size_t at) {
-    if (r.type == "cuda") return &built_->add_source(std::make_unique<upstream::cuda>(home_, at));
-    if (r.type == "managed") return &built_->add_source(std::make_unique<upstream::managed>(home_, at));
-    if (r.type == "pinned_host") {
-      return &built_->add_source(
-          std::make_unique<upstream::pinned_host>(home_, at, upstream::pinned_host::options{}));
-    }
-    if (r.type != "cuda_async") return nullptr;
-    upstream::cuda_async::options const o{
-        .initial_pool_size = bytes(r, "initial_pool_size", 0),
-        .release_threshold = bytes(r, "release_threshold", ~std::uint64_t{0}),
-        .own_pool = word(r, "pool") != "default"};
-    return &built_->add_source(std::make_unique<upstream::cuda_async>(home_, at, o));
-  }
-
-  // pool or fixed_size over the segments below.
-  resource::suballocator& cut(resource_plan const& r, std::size_t at, ground const& here) {
-    if (r.type == "fixed_size") {
-      return fixed(
-          {.block_size = bytes(r, "block_size", 1ull << 20),
-           .blocks_to_preallocate = static_cast<std::uint64_t>(number(r, "blocks_to_preallocate", 0))},
-          at, here);
-    }
-    resource::pool_options const o{.initial_pool_size = bytes(r, "initial_pool_size", 0),
-                                   .maximum_pool_size = bytes(r, "maximum_pool_size", ~std::uint64_t{0}),
-                                   .growth = bytes(r, "growth", 0),
-                                   .release_threshold = bytes(r, "release_threshold", ~std::uint64_t{0}),
-                                   .plenty = total_ / 4 * 3};
-    auto& part = built_->add(std::make_unique<resource::pool>(home_, at, o, *here.segments));
-    prepared_.push_back(&part);
-    return part;
-  }
-  resource::suballocator& fixed(resource::fixed_size_options const& o, std::size_t at, ground const& here) {
-    auto& part = built_->add(std::make_unique<resource::fixed_size>(home_, at, o, *here.segments));
-    prepared_.push_back(&part);
-    return part;
-  }
-
-  std::unique_ptr<resource::binning> make_bins(resource_plan const& r, std::size_t at, unsigned depth,
+  std::unique_ptr<resource::binning> make_bins(option_reader const& options, std::size_t node, unsigned depth,
                                                ground const& here) {
     std::vector<bin> wanted;
-    if (auto const found = r.options.find("bins"); found != r.options.end()) {
-      if (auto const* list = std::get_if<std::vector<bin>>(&found->second)) wanted = *list;
-    }
-    if (wanted.empty()) {
-      for (auto e = number(r, "min_size_exponent", 18); e <= number(r, "max_size_exponent", 22); ++e) {
-        wanted.push_back({std::uint64_t{1} << e, ""});
-      }
-    }
+    if (auto const* list = options.value<std::vector<bin>>("bins")) wanted = *list;
     std::vector<resource::binning::bin> bins;
     std::map<std::string, resource::resource*> shared;  // one resource may serve several bins
     for (auto const& b : wanted) {
       if (b.to.empty()) {
-        std::string const name = "bin " + std::string(base::print_bytes(b.max).view());
-        std::size_t const n =
-            stats::register_node(name, "fixed_size", depth + 1, home_.device, route_name_, "");
-        bins.push_back({b.max, &fixed({.block_size = b.max}, n, here)});
+        bins.push_back({b.max, &blocks_of_bin(b.max, depth + 1, here)});
         continue;
       }
       resource::resource*& to = shared[b.to];
       if (to == nullptr) {
         ground branch = here;
         resource_plan const& target = find(b.to);
-        stack(target, node(target, depth + 1), depth + 1, branch);
+        stack(target, register_node(target, depth + 1), depth + 1, false, branch);
         to = branch.below;
       }
       bins.push_back({b.max, to});
     }
-    return std::make_unique<resource::binning>(home_, at, std::move(bins), *here.below);
+    return std::make_unique<resource::binning>(home_, node, std::move(bins), *here.below);
+  }
+
+  resource::resource& blocks_of_bin(std::uint64_t max, unsigned depth, ground const& here) {
+    std::string const name = "bin " + std::string(base::print_bytes(max).view());
+    std::size_t const node = register_node(name, "fixed_size", depth, "");
+    resource::fixed_size_options const o{.block_size = max};
+    auto& part = built_->add(std::make_unique<resource::fixed_size>(home_, node, o, *here.segments));
+    prepared_.push_back(&part);
+    return part;
   }
 
   plan const& plan_;

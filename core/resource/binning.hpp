@@ -1,6 +1,6 @@
 // `binning`: sends a request to the resource of the first bin it fits in, larger ones to the rest of the
-// chain (RMM's binning_memory_resource; its bins preallocate nothing here). A free goes to whoever made the
-// block. Immutable after construction, so it needs no lock.
+// chain (RMM's binning_memory_resource; its bins preallocate nothing here). Immutable after construction, so
+// it needs no lock.
 #pragma once
 
 #include <algorithm>
@@ -17,7 +17,10 @@ class binning final : public resource {
     resource* to;
   };
   binning(habitat const& home, std::size_t node, std::vector<bin> bins, resource& rest) noexcept
-      : resource(home, node), bins_(std::move(bins)), rest_(rest) {}
+      : resource(home, node), bins_(std::move(bins)), rest_(rest) {
+    rest_.stand_under(*this);
+    for (bin const& b : bins_) b.to->stand_under(*this);
+  }
 
   space::handle allocate(demand const& wish) override {
     auto const found = std::lower_bound(bins_.begin(), bins_.end(), wish.bytes,
@@ -29,10 +32,7 @@ class binning final : public resource {
     stats::add(counters.bytes_in, blocks()[h].bytes());
     return h;
   }
-  void deallocate(space::handle h, order when) noexcept override {
-    stats::add(count().bytes_out, blocks()[h].bytes());
-    owner_of(home_.where, h).deallocate(h, when);
-  }
+  void freed(space::handle h, order) noexcept override { stats::add(count().bytes_out, blocks()[h].bytes()); }
 
  private:
   std::vector<bin> const bins_;

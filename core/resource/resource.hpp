@@ -42,8 +42,12 @@ class resource : public space::segment_owner {
 
   // A live block of at least `wish.bytes`, known to the block map; never `none`.
   virtual space::handle allocate(demand const& wish) = 0;
-  // `h` is cached (taken from the program); `when`: see demand.hpp.
-  virtual void deallocate(space::handle h, order when) noexcept = 0;
+  // `h`, a block of this resource's own segments, is cached (taken from the program); `when`: see demand.hpp.
+  // What owns no segments is never asked.
+  virtual void deallocate(space::handle, order) noexcept {}
+  // A block that this resource, or one below it, handed out was freed by the program; called before its owner
+  // gets it back, from the owner upwards. The block still has its size, slack and stream.
+  virtual void freed(space::handle, order) noexcept {}
 
   // The block of one of its segments that holds `address`, live or not.
   virtual space::handle block_at(space::segment const& in, std::uint64_t address) noexcept;
@@ -57,6 +61,10 @@ class resource : public space::segment_owner {
 
   habitat const& home() const noexcept { return home_; }
 
+  // The resource that hands out this one's blocks, null for the top; set once, before the first request.
+  resource* above() const noexcept { return above_; }
+  void stand_under(resource& parent) noexcept { above_ = &parent; }
+
  protected:
   space::block_table& blocks() noexcept { return home_.where.blocks; }
   stats::node_counters& count() noexcept { return stats::local().nodes[node_]; }
@@ -64,6 +72,9 @@ class resource : public space::segment_owner {
 
   habitat const& home_;
   std::size_t const node_;
+
+ private:
+  resource* above_ = nullptr;
 };
 
 // The resource that made a segment, or the segment of a block.
@@ -72,6 +83,19 @@ inline resource& owner_of(space::segment const& s) noexcept {
 }
 inline resource& owner_of(space::atlas& where, space::handle h) noexcept {
   return owner_of(where.segments[where.blocks[h].segment]);
+}
+
+// A free of the program's: what the block passed through hears of it, up to but not including `until`.
+inline void tell_above(space::atlas& where, space::handle h, order when,
+                       resource const* until = nullptr) noexcept {
+  for (resource* r = owner_of(where, h).above(); r != until && r != nullptr; r = r->above())
+    r->freed(h, when);
+}
+// The same, and then its owner has the block back.
+inline void take_back(space::atlas& where, space::handle h, order when,
+                      resource const* until = nullptr) noexcept {
+  tell_above(where, h, when, until);
+  owner_of(where, h).deallocate(h, when);
 }
 
 // Set when this thread changed what is reserved from the driver, so that the router samples the ledger after

@@ -44,7 +44,8 @@ outcome allocate(driver::request const& request, CUdeviceptr* result) noexcept {
   if (entry == nullptr || entry->order.broken()) return pass;
   resource::chain* const chain = entry->chain_of(request.kind, s->factory);
   if (chain == nullptr) return pass;
-  resource::demand wish{.bytes = request.bytes, .flags = request.flags};
+  resource::demand wish{
+      .bytes = request.bytes, .flags = request.flags, .hook = request.hook, .caller = request.caller};
   if (request.stream_ordered) {
     if (s->has_own_pool(entry->device) || place.capturing) return pass;
     wish.stream = request.stream;
@@ -121,8 +122,11 @@ outcome release(driver::release const& release) noexcept {
     if (release.stream_ordered && b.where != when.slot) stats::add(counters.cross_stream_frees, 1);
   }
   // A block that another process may have open serves nobody again; it stays as it is until its context ends.
-  if (b.exported == 1) return {true, CUDA_SUCCESS};
-  owner.deallocate(h, when);
+  if (b.exported == 1) {
+    resource::tell_above(s->where, h, when);
+    return {true, CUDA_SUCCESS};
+  }
+  resource::take_back(s->where, h, when);
   return {true, CUDA_SUCCESS};
 }
 

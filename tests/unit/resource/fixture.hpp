@@ -67,9 +67,9 @@ struct resource_fixture : testing::Test {
   space::handle get(resource& from, std::uint64_t bytes, stream_order::slot s = 0) {
     return from.allocate({.bytes = bytes, .slot = s, .stream = s != 0 ? tests::stream(s) : nullptr});
   }
-  void give(resource& to, space::handle h, stream_order::slot s = 0) {
+  void give(resource&, space::handle h, stream_order::slot s = 0) {
     block(h).now = space::state::cached;
-    to.deallocate(h, {s, s != 0 ? tests::stream(s) : nullptr});
+    take_back(here->where, h, {s, s != 0 ? tests::stream(s) : nullptr});
   }
   CUresult refusal(resource& from, std::uint64_t bytes, stream_order::slot s = 0) {
     try {

@@ -1,0 +1,31 @@
+// One small function a resource type: a plan's options -> the object of core. Called by the builder, bottom
+// up, while a chain is made. Each answers null for a type that is not its own. What is made belongs to the
+// chain.
+#pragma once
+
+#include "config/option_reader.hpp"
+#include "core/resource/chain.hpp"
+#include "core/resource/suballocator.hpp"
+
+namespace gpumem::config {
+
+// Where a part goes: the chain that owns it, and the node of the report that counts it.
+struct site {
+  resource::chain& chain;
+  resource::habitat const& home;
+  std::size_t node;
+};
+
+// upstream_parts.cpp: what stands at the end of a chain.
+resource::source* make_upstream(option_reader const& options, site const& at);
+
+// pool_parts.cpp: what cuts the segments of `below` into blocks.
+resource::suballocator* make_suballocator(option_reader const& options, site const& at,
+                                          resource::source& below);
+
+// adaptor_parts.cpp: what adds a behaviour to blocks, or, below a pool, to segments. Not every adaptor has
+// both forms.
+resource::resource* make_adaptor(option_reader const& options, site const& at, resource::resource& below);
+resource::source* make_source_adaptor(option_reader const& options, site const& at, resource::source& below);
+
+}  // namespace gpumem::config

@@ -1,0 +1,38 @@
+// See parts.hpp. Here: pool, fixed_size and their like.
+#include "config/parts.hpp"
+#include "core/resource/fixed_size.hpp"
+#include "core/resource/pool.hpp"
+
+namespace gpumem::config {
+
+namespace {
+
+std::unique_ptr<resource::suballocator> pool(option_reader const& options, site const& at,
+                                             resource::source& below) {
+  resource::pool_options const o{.initial_pool_size = options.bytes("initial_pool_size", 0),
+                                 .maximum_pool_size = options.bytes("maximum_pool_size", ~std::uint64_t{0}),
+                                 .growth = options.bytes("growth", 0),
+                                 .release_threshold = options.bytes("release_threshold", ~std::uint64_t{0}),
+                                 .plenty = options.total() / 4 * 3};
+  return std::make_unique<resource::pool>(at.home, at.node, o, below);
+}
+
+std::unique_ptr<resource::suballocator> fixed_size(option_reader const& options, site const& at,
+                                                   resource::source& below) {
+  resource::fixed_size_options const o{
+      .block_size = options.bytes("block_size", 1ull << 20),
+      .blocks_to_preallocate = static_cast<std::uint64_t>(options.number("blocks_to_preallocate", 0))};
+  return std::make_unique<resource::fixed_size>(at.home, at.node, o, below);
+}
+
+}  // namespace
+
+resource::suballocator* make_suballocator(option_reader const& options, site const& at,
+                                          resource::source& below) {
+  std::unique_ptr<resource::suballocator> made;
+  if (options.type() == "pool") made = pool(options, at, below);
+  if (options.type() == "fixed_size") made = fixed_size(options, at, below);
+  return made != nullptr ? &at.chain.add(std::move(made)) : nullptr;
+}
+
+}  // namespace gpumem::config

@@ -1,0 +1,33 @@
+// See parts.hpp. Here: the ends of chains.
+#include "config/parts.hpp"
+#include "core/upstream/cuda.hpp"
+#include "core/upstream/cuda_async.hpp"
+
+namespace gpumem::config {
+
+namespace {
+
+std::unique_ptr<resource::source> cuda_async(option_reader const& options, site const& at) {
+  upstream::cuda_async::options const o{
+      .initial_pool_size = options.bytes("initial_pool_size", 0),
+      .release_threshold = options.bytes("release_threshold", ~std::uint64_t{0}),
+      .own_pool = options.word("pool") != "default"};
+  return std::make_unique<upstream::cuda_async>(at.home, at.node, o);
+}
+
+std::unique_ptr<resource::source> pinned_host(site const& at) {
+  return std::make_unique<upstream::pinned_host>(at.home, at.node, upstream::pinned_host::options{});
+}
+
+}  // namespace
+
+resource::source* make_upstream(option_reader const& options, site const& at) {
+  std::unique_ptr<resource::source> made;
+  if (options.type() == "cuda") made = std::make_unique<upstream::cuda>(at.home, at.node);
+  if (options.type() == "managed") made = std::make_unique<upstream::managed>(at.home, at.node);
+  if (options.type() == "pinned_host") made = pinned_host(at);
+  if (options.type() == "cuda_async") made = cuda_async(options, at);
+  return made != nullptr ? &at.chain.add_source(std::move(made)) : nullptr;
+}
+
+}  // namespace gpumem::config

@@ -1,0 +1,29 @@
+// A resource that adds one behaviour to the one below it and holds no segments: what RMM calls a resource
+// adaptor. A derived class overrides allocate and freed, and calls below_.allocate for the block. Called from
+// any thread. The blocks that pass are the owner's: an adaptor may read them, and gives back by
+// give_back_block what it got and cannot hand on. It must cost a few instructions on a hit: no lock, no heap,
+// no driver call, unless its purpose is debugging.
+#pragma once
+
+#include "core/resource/resource.hpp"
+
+namespace gpumem::resource {
+
+class adaptor : public resource {
+ public:
+  adaptor(habitat const& home, std::size_t node, resource& below) noexcept
+      : resource(home, node), below_(below) {
+    below_.stand_under(*this);
+  }
+
+ protected:
+  // A block from below that the program never saw.
+  void give_back_block(space::handle h, demand const& wish) noexcept {
+    blocks()[h].now.store(space::state::cached, std::memory_order_release);
+    take_back(home_.where, h, {.slot = wish.slot, .stream = wish.stream}, this);
+  }
+
+  resource& below_;
+};
+
+}  // namespace gpumem::resource

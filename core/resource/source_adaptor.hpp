@@ -1,0 +1,22 @@
+// The form of an adaptor below a pool: it adds one behaviour to the segments that pass, not to blocks. A
+// derived class overrides what it changes. Called on slow paths, from any thread, as any source.
+#pragma once
+
+#include "core/resource/source.hpp"
+
+namespace gpumem::resource {
+
+class source_adaptor : public source {
+ public:
+  explicit source_adaptor(source& below) noexcept : below_(below) {}
+
+  extent reserve(demand const& wish) override { return below_.reserve(wish); }
+  void release(extent const& memory, CUstream order) noexcept override { below_.release(memory, order); }
+  void lost(extent const& memory) noexcept override { below_.lost(memory); }
+  std::uint64_t trim() noexcept override { return below_.trim(); }
+
+ protected:
+  source& below_;
+};
+
+}  // namespace gpumem::resource
