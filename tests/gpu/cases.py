@@ -1,7 +1,7 @@
 """What run.py runs on a real GPU: one line a case. A case is a program of the build or a Python file of this folder.
 
-`configs` names files of tests/integration/programs/configs besides the default; `env` goes to the plain and the
-preloaded run alike. Cases run in this order, the ones that prove safety first.
+`configs` names files of tests/integration/programs/configs or of configs/ here, besides the default; `env` goes to the
+plain and the preloaded run alike. Groups and cases run in this order, the ones that prove safety first.
 """
 import dataclasses
 
@@ -18,44 +18,96 @@ class Case:
     label: str = ""
     counts: bool = True          # the program prints what it asked for itself
     expected: str = ""           # file that the plain stdout must equal
-    timeout: int = 60
+    code: int | None = 0         # of the plain run; None: whatever it is
+    timeout: int = 60            # seconds, for each of its runs
 
     def name(self):
         return " ".join([self.program, *self.arguments]) + (f" ({self.label})" if self.label else "")
 
 
-POOLS = ("binning", "pool_over_cuda_async", "small_pool", "synchronize")
-CASES = [
-    Case("reuse_hazard", ("1000",), configs=POOLS),
-    Case("graph_capture", ("1000",), configs=POOLS),
-    Case("threads_streams", ("16", "200"), configs=POOLS),
-    Case("reuse", ("50",)),
-    Case("runtime_loop", ("400",), configs=("direct", "passthrough")),
-    Case("driver_linked", links=("driver",)),
-    Case("driver_dlopen", ("dlsym",), links=("driver",)),
-    Case("driver_dlopen", ("entry",), links=("driver",)),
-    Case("async_streams"),
-    Case("captures", ("200",)),
-    Case("threads", ("16", "100")),
-    Case("bad_frees", counts=False, expected="bad_frees.txt"),
-    Case("memory_info"),
-    Case("ipc_pair"),
-    Case("ipc_pair", ("plain-importer",)),
-    Case("reset", configs=("pool_over_cuda_async",)),
-    *[Case("forks", (mode,)) for mode in ("before", "after", "vfork", "spawn")],
-    *[Case("exits", (way,)) for way in ("return", "exit", "_exit", "quick_exit", "exec", "thread", "static", "closed")],
-    Case("thrust_sort", counts=False),
-    Case("alloc_pairs", counts=False),
-]
+def python(file, *arguments, **more):
+    return Case(file, arguments, links=("",), counts=False, **more)
 
+
+POOLS = ("binning", "pool_over_cuda_async", "small_pool", "synchronize")
+TWO_CHAINS = ("binning", "pool_over_cuda_async")
+CACHE_OFF = {"PYTORCH_NO_CUDA_MEMORY_CACHING": "1"}
 TORCH = {
     "own cache": {},
-    "cache off": {"PYTORCH_NO_CUDA_MEMORY_CACHING": "1"},
+    "cache off": CACHE_OFF,
     "cudaMallocAsync": {"PYTORCH_ALLOC_CONF": "backend:cudaMallocAsync",
                         "PYTORCH_CUDA_ALLOC_CONF": "backend:cudaMallocAsync"},
 }
-PYTHON_CASES = [
-    *[Case("torch_train.py", env=env, label=label, links=("",), counts=False) for label, env in TORCH.items()],
-    Case("cupy_loop.py", links=("",), counts=False),
-    Case("jax_step.py", links=("",), counts=False),
+STREAM_MODES = (("many", "10000"), ("defaults",), ("wake",))
+QUIET_TORCH = {"TORCH_CPP_LOG_LEVEL": "ERROR"}
+
+GROUPS = {
+    "safety": [
+        Case("reuse_hazard", ("1000",), configs=POOLS),
+        Case("other_memory_hazard", ("200",), configs=("managed_pool",)),
+        Case("threads_streams", ("16", "200"), configs=POOLS),
+        Case("thread_mix", ("24", "300"), configs=TWO_CHAINS, counts=False),
+        Case("reuse", ("50",)),
+    ],
+    "captures": [
+        Case("graph_capture", ("1000",), configs=POOLS),
+        Case("capture_matrix", ("1000",), configs=TWO_CHAINS, counts=False),
+        Case("captures", ("200",)),
+    ],
+    "streams": [
+        *[Case(program, mode, configs=("pool_over_cuda_async",) if mode[0] == "many" else ())
+          for program in ("stream_life", "stream_life_per_thread") for mode in STREAM_MODES],
+        Case("stream_life", ("inside",), counts=False, timeout=20),
+        Case("async_streams"),
+    ],
+    "programs": [
+        Case("runtime_loop", ("400",), configs=("direct", "passthrough")),
+        Case("driver_linked", links=("driver",)),
+        Case("driver_dlopen", ("dlsym",), links=("driver",)),
+        Case("driver_dlopen", ("entry",), links=("driver",)),
+        Case("threads", ("16", "100")),
+        Case("bad_frees", counts=False, expected="bad_frees.txt"),
+        Case("block_facts", counts=False, configs=("binning",)),
+        Case("memory_info"),
+        Case("thrust_sort", counts=False),
+    ],
+    "life": [
+        Case("reset", configs=("pool_over_cuda_async",)),
+        *[Case("context_life", (mode,), configs=TWO_CHAINS) for mode in ("primary", "several", "green")],
+        *[Case("forks", (mode,)) for mode in ("before", "after", "vfork", "spawn")],
+        *[Case("exits", (way,), code=None)
+          for way in ("return", "exit", "_exit", "quick_exit", "exec", "thread", "static", "closed")],
+    ],
+    "ipc": [
+        Case("ipc_pair"),
+        Case("ipc_pair", ("plain-importer",)),
+        *[python("torch_sharing.py", method, label=label, env=env)
+          for method in ("spawn", "forkserver") for label, env in (("own cache", {}), ("cache off", CACHE_OFF))],
+    ],
+    "python": [
+        *[python("torch_train.py", env=env, label=label) for label, env in TORCH.items()],
+        *[python("torch_processes.py", way) for way in ("fork", "fork-after", "spawn", "forkserver")],
+        python("cupy_loop.py"),
+        python("jax_step.py"),
+    ],
+    "speed": [
+        Case("alloc_pairs", counts=False),
+    ],
+}
+
+# Under compute-sanitizer (sanitizer.py): small, since it makes every access slow.
+SANITIZED = [
+    ("reuse_hazard.shared", "20"),
+    ("capture_matrix.shared", "3"),
+    ("stream_life.shared", "many", "50"),
+    ("thread_mix.shared", "4", "20"),
+    ("runtime_loop.static", "50"),
+    ("bad_frees.shared",),
+]
+
+# Runs only where it is asked for, with two devices.
+TWO_GPUS = [
+    Case("peer_pair", configs=TWO_CHAINS),
+    *[python("nccl_allreduce.py", label=f"cumem {cumem}", configs=(), timeout=150,
+             env={"NCCL_CUMEM_ENABLE": cumem, "NCCL_NVLS_ENABLE": "0", **QUIET_TORCH}) for cumem in ("0", "1")],
 ]

@@ -1,7 +1,8 @@
 """Runs every program of the label gpu plain and preloaded on a real GPU and prints one table: result, times, figures.
 
-run.py [--build FOLDER] [--out FILE] [--only TEXT] [--seconds N] [--probe]. Equal stdout (lines `time:` aside), stderr and
-exit code, counts equal to the program's own, no wrong word. Exits 77 without a GPU, 1 when a row failed.
+run.py [--build FOLDER] [--out FILE] [--group NAME,...] [--only TEXT] [--seconds N] [--probe]. Equal stdout (lines `time:`
+aside), stderr and exit code, counts equal to the program's own, no wrong word. Without --group all groups run but
+two_gpus. Ends with a compact table. Exits 77 without a GPU, 1 when a row failed.
 """
 import argparse
 import ctypes
@@ -14,21 +15,25 @@ import time
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 sys.path.insert(0, str(ROOT / "tests" / "integration"))
 import harness
-from cases import CASES, LINKS, PYTHON_CASES
+import sanitizer
+from cases import GROUPS, LINKS, TWO_GPUS
+from table import Table
 
 PROGRAMS = ROOT / "tests" / "integration" / "programs"
+CONFIGS = (PROGRAMS / "configs", ROOT / "tests" / "gpu" / "configs")
+NAMES = ("must_fail", *GROUPS, "memcheck", "two_gpus")
 TIME = re.compile(r"^time: (.*?) ([\d.]+) (ns|us|ms)$", re.MULTILINE)
 
 
-def no_device():
-    """Why there is no GPU to run on; empty where there is one."""
+def devices():
+    """How many GPUs there are to run on, and why there is none."""
     try:
         driver = ctypes.CDLL("libcuda.so.1")
     except OSError as reason:
-        return str(reason)
+        return 0, str(reason)
     count = ctypes.c_int(0)
     code = driver.cuInit(0) or driver.cuDeviceGetCount(ctypes.byref(count))
-    return "" if code == 0 and count.value else f"cuInit or cuDeviceGetCount gave {code}, {count.value} devices"
+    return (count.value, "") if code == 0 and count.value else (0, f"cuInit or cuDeviceGetCount gave {code}")
 
 
 def device_line():
@@ -46,25 +51,8 @@ def split_times(outcome):
     return times
 
 
-class Table:
-    HEAD = ("test", "result", "plain", "preloaded", "note")
-
-    def __init__(self):
-        self.rows, self.failed, self.details = [], 0, []
-        self.step_times = {}         # PyTorch's: its own allocator plain, caching off preloaded
-
-    def add(self, name, result, plain="", preloaded="", note="", details=()):
-        self.failed += result == "FAIL"
-        self.rows.append((name, result, plain, preloaded, note))
-        print(f"{result:5} {name}  {note}", flush=True)
-        for line in details:
-            print(f"      {line}", flush=True)
-            self.details.append(f"{name}: {line}")
-
-    def text(self):
-        width = [max(len(str(row[i])) for row in [self.HEAD, *self.rows]) for i in range(len(self.HEAD))]
-        line = lambda row: "| " + " | ".join(str(cell).ljust(w) for cell, w in zip(row, width)) + " |"
-        return "\n".join([line(self.HEAD), "|" + "|".join("-" * (w + 2) for w in width) + "|", *map(line, self.rows)])
+def config_file(name):
+    return next(str(folder / f"{name}.toml") for folder in CONFIGS if (folder / f"{name}.toml").exists())
 
 
 def compare(build, case, link, table):
@@ -77,15 +65,20 @@ def compare(build, case, link, table):
     if plain.code == harness.SKIP:
         table.add(name, "SKIP", note=plain.stdout.strip().splitlines()[-1][:80])
         return
+    if isinstance(plain.code, str):
+        table.add(name, "FAIL", note=f"the plain run: {plain.code}", details=[plain.stderr[-300:]])
+        return
     plain_times = split_times(plain)
     faults = []
     if case.expected:
         wanted = (PROGRAMS / "expected" / case.expected).read_text()
         faults = harness.first_difference("plain stdout against the file of the expected", wanted, plain.stdout)
+    if case.code is not None and plain.code != case.code:
+        faults.append(f"the plain run ended with {plain.code}, wanted {case.code}: {plain.stderr[-300:]!r}")
     for config in ("", *(case.configs if link != "static" else ())):
         env = dict(case.env)
         if config:
-            env["GPUMEM_CONFIG"] = str(PROGRAMS / "configs" / f"{config}.toml")
+            env["GPUMEM_CONFIG"] = config_file(config)
         loaded = build.run(command, preload=True, env=env, timeout=case.timeout)
         times = split_times(loaded)
         faults += harness.differences(plain, loaded)
@@ -132,16 +125,51 @@ def killed(build, table):
     table.add("kill -9 under gpumem run", "FAIL" if faults else "PASS", note="full counters, marked killed", details=faults)
 
 
+def jobs_of(group, build, table, count):
+    """(name, function) of everything in a group."""
+    if group == "must_fail":
+        wrong = (("reuse_hazard.shared", "gpu/libunsafe_cache.so"), ("reuse.shared", "gpu/libunsafe_cache.so"),
+                 ("reuse_hazard.shared", "libgpumem_unsafe.so"))
+        return [*((f"{name} must fail", lambda name=name, library=library: must_fail(build, name, library, table))
+                  for name, library in wrong),
+                ("kill -9 under gpumem run", lambda: killed(build, table))]
+    if group == "memcheck":
+        return sanitizer.jobs(build, table)
+    if group == "two_gpus" and count < 2:
+        return [("two_gpus", lambda: table.add("two_gpus", "SKIP", note=f"needs two GPUs, {count} found"))]
+    return [(case.name() + (f", {link}" if link in LINKS else ""),
+             lambda case=case, link=link: compare(build, case, link, table))
+            for case in (TWO_GPUS if group == "two_gpus" else GROUPS[group]) for link in case.links]
+
+
+def finish(table, seconds, out):
+    own, bare = table.step_times.get("own cache"), table.step_times.get("cache off")
+    if own and bare:
+        table.add("PyTorch: caching off under gpumem / its own allocator", "time", f"{own:g} ms", f"{bare:g} ms",
+                  f"{bare / own:.3f} times its own")
+    end = [f"{table.count('PASS')} passed, {table.failed} failed, {table.count('SKIP')} skipped, {seconds:.0f} s",
+           *(f"    {line}" for line in table.details), ""]
+    head = f"# {device_line()}"
+    print("\n" + "\n".join([head, table.compact(), *end]))
+    if out:
+        pathlib.Path(out).parent.mkdir(parents=True, exist_ok=True)
+        pathlib.Path(out).write_text("\n".join([head, "", table.text(), "", *end]))
+
+
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--build", default=str(ROOT / "build"))
-    parser.add_argument("--out", help="file for the table as well")
+    parser.add_argument("--out", help="file for the whole table")
+    parser.add_argument("--group", default=",".join(NAMES[:-1]), help=f"of {', '.join(NAMES)}")
     parser.add_argument("--only", default="", help="cases whose name contains this")
-    parser.add_argument("--seconds", type=int, default=330, help="no case is started after this")
+    parser.add_argument("--seconds", type=int, default=390, help="no case is started after this")
     parser.add_argument("--probe", action="store_true", help="only say whether there is a GPU")
     options = parser.parse_args()
-    reason = no_device()
-    if reason:
+    groups = options.group.split(",")
+    if unknown := [group for group in groups if group not in NAMES]:
+        parser.error(f"no group {unknown[0]}; there are {', '.join(NAMES)}")
+    count, reason = devices()
+    if not count:
         print(f"skipped: no CUDA device here ({reason})")
         sys.exit(harness.SKIP)
     if options.probe:
@@ -153,13 +181,7 @@ def main():
         sys.exit(harness.SKIP)
 
     table, begin = Table(), time.monotonic()
-    jobs = [(f"{name} must fail", lambda name=name, library=library: must_fail(build, name, library, table))
-            for name, library in (("reuse_hazard.shared", "gpu/libunsafe_cache.so"), ("reuse.shared", "gpu/libunsafe_cache.so"),
-                                  ("reuse_hazard.shared", "libgpumem_unsafe.so"))]
-    jobs.append(("kill -9 under gpumem run", lambda: killed(build, table)))
-    for case in [*CASES, *PYTHON_CASES]:
-        jobs += [(case.name(), lambda case=case, link=link: compare(build, case, link, table)) for link in case.links]
-    for name, job in jobs:
+    for name, job in [job for group in groups for job in jobs_of(group, build, table, count)]:
         if options.only not in name:
             continue
         if time.monotonic() - begin > options.seconds:
@@ -169,19 +191,7 @@ def main():
             job()
         except (AssertionError, OSError, ValueError, KeyError) as fault:
             table.add(name, "FAIL", note=str(fault)[:120])
-
-    own, bare = table.step_times.get("own cache"), table.step_times.get("cache off")
-    if own and bare:
-        table.add("PyTorch: caching off under gpumem / its own allocator", "time", f"{own:g} ms", f"{bare:g} ms",
-                  f"{bare / own:.3f} times its own")
-    count = lambda result: sum(row[1] == result for row in table.rows)
-    text = "\n".join([f"# {device_line()}", "", table.text(), "",
-                      f"{count('PASS')} passed, {table.failed} failed, {count('SKIP')} skipped,"
-                      f" {time.monotonic() - begin:.0f} s", *(f"    {line}" for line in table.details), ""])
-    print("\n" + text)
-    if options.out:
-        pathlib.Path(options.out).parent.mkdir(parents=True, exist_ok=True)
-        pathlib.Path(options.out).write_text(text)
+    finish(table, time.monotonic() - begin, options.out)
     sys.exit(1 if table.failed else 0)
 
 
