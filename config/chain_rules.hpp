@@ -1,5 +1,5 @@
-// Rules over chains and bins: names, cycles, drivers last, bins that fit, resources that nothing uses.
-// Called by validate, once a load; one thread.
+// Rules over chains and bins: names, cycles, what may stand where, bins that fit, resources that nothing
+// uses. Called by validate, once a load; one thread.
 #pragma once
 
 #include "config/diagnostic.hpp"

@@ -26,6 +26,7 @@ struct node {
   kind type = kind::table;
   std::string text;  // string
   std::int64_t integer = 0;
+  bool truth = false;          // boolean
   std::vector<node> children;  // of tables in the order of their keys' positions, of arrays in order
 
   node const* find(std::string_view name) const noexcept {

@@ -29,12 +29,21 @@ std::string toml_string(std::string_view text) {
   return result + "\"";
 }
 
-std::string text_of(option const& value) {
-  if (auto const* number = std::get_if<std::int64_t>(&value)) return std::to_string(*number);
-  if (auto const* word = std::get_if<std::string>(&value)) return toml_string(*word);
-  if (auto const* size = std::get_if<size_value>(&value)) return toml_string(write_size(*size));
+std::string names_text(std::vector<std::string> const& names) {
   std::string result;
-  for (auto const& entry : std::get<std::vector<bin>>(value)) {
+  for (auto const& name : names) result += (result.empty() ? "[" : ", ") + toml_string(name);
+  return result + "]";
+}
+
+std::string chains_text(std::vector<std::vector<std::string>> const& chains) {
+  std::string result;
+  for (auto const& chain : chains) result += (result.empty() ? "[ " : ", ") + names_text(chain);
+  return result + " ]";
+}
+
+std::string bins_text(std::vector<bin> const& bins) {
+  std::string result;
+  for (auto const& entry : bins) {
     size_value size;
     size.bytes = entry.max;
     result += result.empty() ? "[ { max = " : ", { max = ";
@@ -45,6 +54,15 @@ std::string text_of(option const& value) {
   return result + " ]";
 }
 
+std::string text_of(option const& value) {
+  if (auto const* truth = std::get_if<bool>(&value)) return *truth ? "true" : "false";
+  if (auto const* number = std::get_if<std::int64_t>(&value)) return std::to_string(*number);
+  if (auto const* word = std::get_if<std::string>(&value)) return toml_string(*word);
+  if (auto const* size = std::get_if<size_value>(&value)) return toml_string(write_size(*size));
+  if (auto const* bins = std::get_if<std::vector<bin>>(&value)) return bins_text(*bins);
+  return chains_text(std::get<std::vector<std::vector<std::string>>>(value));
+}
+
 void line(std::string& out, std::string text, origin const& from) {
   text.resize(std::max(text.size() + 1, comment_column), ' ');
   out += text + "# ";
@@ -53,10 +71,7 @@ void line(std::string& out, std::string text, origin const& from) {
 }
 
 std::string chain_text(route_plan const& route) {
-  if (route.passthrough) return "\"passthrough\"";
-  std::string result;
-  for (auto const& name : route.chain) result += (result.empty() ? "[" : ", ") + toml_string(name);
-  return result + "]";
+  return route.passthrough ? "\"passthrough\"" : names_text(route.chain);
 }
 
 origin origin_of(plan const& from, std::string const& key) {

@@ -29,22 +29,32 @@ std::string values_of(key_info const& key) {
       text = "size or percentage";
       break;
     case value_kind::integer:
-      return std::to_string(key.lowest) +
+      text = std::to_string(key.lowest) +
              (key.lowest == key.highest ? "" : " to " + std::to_string(key.highest));
+      return key.words.empty() ? text : text + ", or " + codes(key.words);
     case value_kind::choice:
       return codes(key.words);
     case value_kind::pattern:
       text = "file name with placeholders";
       break;
+    case value_kind::boolean:
+      return codes("true|false");
     case value_kind::chain:
       text = "array of resource names";
       break;
+    case value_kind::chains:
+      return "array of arrays of resource names";
     case value_kind::bins:
       return "array of tables";
   }
-  if (key.lowest > 0)
-    text +=
-        ", at least " + std::string(base::print_exact_bytes(static_cast<std::uint64_t>(key.lowest)).view());
+  auto const shown = [](std::int64_t bytes) {
+    return std::string(base::print_exact_bytes(static_cast<std::uint64_t>(bytes)).view());
+  };
+  if (key.highest > 0) {
+    text += ", " + shown(key.lowest) + " to " + shown(key.highest);
+  } else if (key.lowest > 0) {
+    text += ", at least " + shown(key.lowest);
+  }
   return key.words.empty() ? text : text + ", or " + codes(key.words);
 }
 
@@ -64,6 +74,18 @@ void write_later(std::string& out, std::string_view what, std::span<named_meanin
   for (auto const& item : list) {
     out += "- " + std::string(what) + " " + code(item.name) + ": " + std::string(item.meaning) + "\n";
   }
+}
+
+std::string_view stands(role part) noexcept {
+  switch (part) {
+    case role::driver:
+      return "A driver, the last of its chain; in chains";
+    case role::junction:
+      return "Last of its chain, with chains of its own; in chains";
+    case role::adaptor:
+      break;
+  }
+  return "Needs a resource after it; in chains";
 }
 
 constexpr std::string_view head =
@@ -88,8 +110,7 @@ std::string reference_text() {
     if (table.name == "resource") {
       for (auto const& type : all_types()) {
         out += "### type " + code(type.name) + "\n\n" + std::string(type.meaning) + ". ";
-        out += type.part == role::adaptor ? "Needs a resource after it.\n\n"
-                                          : "Last of its chain; serves " + codes(type.routes) + ".\n\n";
+        out += std::string(stands(type.part)) + " of " + codes(type.routes) + ".\n\n";
         std::string const keys = "resource." + std::string(type.name);
         if (!keys_of(keys).empty()) write_keys(out, keys);
       }
@@ -104,7 +125,6 @@ std::string reference_text() {
   }
   out += "\nOrder: a variable over the file over the default.\n\n## Not in this version\n\n";
   write_later(out, "table", coming_tables());
-  write_later(out, "type", coming_types());
   return out;
 }
 

@@ -4,6 +4,7 @@
 #include "config/resource_reader.hpp"
 
 #include "config/bins_reader.hpp"
+#include "config/chains_reader.hpp"
 #include "config/schema.hpp"
 #include "config/suggest.hpp"
 #include "config/value_reader.hpp"
@@ -32,11 +33,6 @@ bool is_good_name(std::string_view name) noexcept {
   return !name.empty() && name.size() <= longest_name && name != "passthrough";
 }
 
-void not_in_this_version(std::string_view type, place at, findings& out) {
-  out.error("E209", at, "resource type " + quoted(type) + " is not in this version",
-            "types in this version: " + joined(names_of_types()));
-}
-
 // The type of a table, empty if there is none; the reason is then said.
 std::string type_of(node const& table, findings& out) {
   node const* const type = table.find("type");
@@ -48,9 +44,7 @@ std::string type_of(node const& table, findings& out) {
     return {};
   }
   if (find_type(name) != nullptr) return name;
-  if (find_coming_type(name) != nullptr) {
-    not_in_this_version(name, at, out);
-  } else if (type == nullptr) {
+  if (type == nullptr) {
     auto const guess = nearest(name, names_of_types());
     out.error("E208", at, "[resource." + table.key + "] has no type, and " + quoted(name) + " is no type",
               (guess.empty() ? std::string() : "did you mean [resource." + std::string(guess) + "]?  ") +
@@ -61,6 +55,13 @@ std::string type_of(node const& table, findings& out) {
               (guess.empty() ? "" : guess + "  ") + "types: " + joined(names_of_types()));
   }
   return {};
+}
+
+std::optional<option> read_option(key_info const& key, node const& value, std::string const& where,
+                                  std::string const& shown, draft& all, findings& out) {
+  if (key.kind == value_kind::bins) return read_bins(value, where, all, out);
+  if (key.kind == value_kind::chains) return read_chains(value, where, shown, all, out);
+  return read_value(key, value, shown, out);
 }
 
 }  // namespace
@@ -114,8 +115,7 @@ void read_options(node const& table, std::string const& where, draft& all, resou
     }
     std::string const place_name = where + "." + child.key;
     all.places[place_name] = child.at;
-    auto value = key->kind == value_kind::bins ? read_bins(child, place_name, all, out)
-                                               : read_value(*key, child, to.name + "." + child.key, out);
+    auto value = read_option(*key, child, place_name, to.name + "." + child.key, all, out);
     if (!value) continue;  // its place stays: no rule may call it missing
     if (device) forget_other_form(child.key, to);
     to.options[child.key] = std::move(*value);
@@ -133,10 +133,6 @@ bool resolve_name(std::string const& name, place at, std::string_view user, draf
     to.result.resources[name] = std::move(resource);
     to.places.emplace("resource." + name, at);
     return true;
-  }
-  if (find_coming_type(name) != nullptr) {
-    not_in_this_version(name, at, out);
-    return false;
   }
   std::vector<std::string_view> known;
   for (auto const& [known_name, resource] : to.result.resources) known.push_back(known_name);

@@ -12,10 +12,13 @@ constexpr auto device_size = value_kind::device_size;
 constexpr auto integer = value_kind::integer;
 constexpr auto choice = value_kind::choice;
 constexpr auto pattern = value_kind::pattern;
+constexpr auto boolean = value_kind::boolean;
 constexpr auto chain = value_kind::chain;
+constexpr auto chains = value_kind::chains;
 constexpr auto bins = value_kind::bins;
 constexpr auto driver = role::driver;
 constexpr auto adaptor = role::adaptor;
+constexpr auto junction = role::junction;
 
 constexpr table_info tables[] = {
 #define GPUMEM_TABLE(...) {__VA_ARGS__},
@@ -31,11 +34,6 @@ constexpr type_info types[] = {
 #define GPUMEM_TYPE(...) {__VA_ARGS__},
 #include "config/schema.def"
 #undef GPUMEM_TYPE
-};
-constexpr named_meaning later_types[] = {
-#define GPUMEM_TYPE_COMING(...) {__VA_ARGS__},
-#include "config/schema.def"
-#undef GPUMEM_TYPE_COMING
 };
 constexpr key_info keys[] = {
 #define GPUMEM_KEY(...) {__VA_ARGS__},
@@ -62,9 +60,6 @@ std::span<named_meaning const> coming_tables() noexcept {
 std::span<type_info const> all_types() noexcept {
   return types;
 }
-std::span<named_meaning const> coming_types() noexcept {
-  return later_types;
-}
 std::span<variable_info const> all_variables() noexcept {
   return variables;
 }
@@ -78,13 +73,6 @@ key_info const* find_key(std::string_view table, std::string_view name) noexcept
 
 type_info const* find_type(std::string_view name) noexcept {
   for (auto const& type : types) {
-    if (type.name == name) return &type;
-  }
-  return nullptr;
-}
-
-named_meaning const* find_coming_type(std::string_view name) noexcept {
-  for (auto const& type : later_types) {
     if (type.name == name) return &type;
   }
   return nullptr;

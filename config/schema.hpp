@@ -9,8 +9,19 @@
 
 namespace gpumem::config {
 
-enum class value_kind : std::uint8_t { size, device_size, integer, choice, pattern, chain, bins };
-enum class role : std::uint8_t { driver, adaptor };
+enum class value_kind : std::uint8_t {
+  size,
+  device_size,
+  integer,
+  choice,
+  pattern,
+  boolean,
+  chain,
+  chains,
+  bins
+};
+// A junction is the last of its chain, as a driver is, but its memory comes from chains of its own.
+enum class role : std::uint8_t { driver, adaptor, junction };
 
 struct key_info {
   std::string_view table;  // "route", "resource.pool", "" for the top
@@ -53,13 +64,11 @@ std::span<key_info const> all_keys() noexcept;
 std::span<table_info const> all_tables() noexcept;
 std::span<named_meaning const> coming_tables() noexcept;
 std::span<type_info const> all_types() noexcept;
-std::span<named_meaning const> coming_types() noexcept;
 std::span<variable_info const> all_variables() noexcept;
 
 // Null when there is none.
 key_info const* find_key(std::string_view table, std::string_view name) noexcept;
 type_info const* find_type(std::string_view name) noexcept;
-named_meaning const* find_coming_type(std::string_view name) noexcept;
 
 std::vector<key_info const*> keys_of(std::string_view table);
 std::vector<std::string_view> names_of_types();

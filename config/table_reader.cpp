@@ -5,6 +5,7 @@
 
 #include <optional>
 
+#include "config/chains_reader.hpp"
 #include "config/resource_reader.hpp"
 #include "config/schema.hpp"
 #include "config/suggest.hpp"
@@ -101,16 +102,9 @@ void read_route(node const& value, route_plan& route, draft& to, findings& out) 
     return;
   }
   route.passthrough = false;
-  for (auto const& child : value.children) {
-    if (child.type != node::kind::string) {
-      out.error("E203", child.at,
-                "a chain holds names of resources, not " + std::string(kind_name(child.type)),
-                "write names in quotes");
-      continue;
-    }
-    resolve_name(child.text, child.at, where, to, out);
-    to.places[where + "." + std::to_string(route.chain.size())] = child.at;
-    route.chain.push_back(child.text);
+  route.chain = read_names(value, where, to, out);
+  for (std::size_t i = 0; i < route.chain.size(); ++i) {
+    resolve_name(route.chain[i], to.where(where + "." + std::to_string(i)), where, to, out);
   }
 }
 

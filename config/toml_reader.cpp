@@ -65,6 +65,7 @@ node convert(toml::node const& from) {
       break;
     case toml::node_type::boolean:
       to.type = node::kind::boolean;
+      to.truth = from.as_boolean()->get();
       break;
     default:
       to.type = node::kind::date_time;

@@ -2,6 +2,8 @@
 // Each rule runs on the values of every device that has its own; a finding is kept once.
 #include "config/validate.hpp"
 
+#include <bit>
+
 #include "config/chain_rules.hpp"
 #include "config/resource_reader.hpp"
 #include "config/size_text.hpp"
@@ -34,19 +36,31 @@ void check_pool(resource_plan const& pool, std::string const& where, draft const
             "raise maximum_pool_size, or leave initial_pool_size out: the pool grows by itself");
 }
 
+void check_aligned(resource_plan const& aligned, std::string const& where, draft const& all, findings& out) {
+  size_value const* const alignment = size_of(aligned, "alignment");
+  if (alignment == nullptr || std::has_single_bit(alignment->bytes)) return;
+  size_value up;
+  up.bytes = std::bit_ceil(alignment->bytes);
+  out.error("E221", all.where(where + ".alignment", "resource." + aligned.name + ".alignment"),
+            "alignment (" + write_size(*alignment) + ") is no power of two",
+            "the next one is " + write_size(up));
+}
+
+void check_resource(resource_plan& resource, std::string const& where, draft const& all, findings& out) {
+  complete(resource, where, all, out);
+  if (resource.type == "pool") check_pool(resource, where, all, out);
+  if (resource.type == "aligned") check_aligned(resource, where, all, out);
+}
+
 }  // namespace
 
 void validate(draft& all, findings& out) {
   for (auto& [name, resource] : all.result.resources) {
-    std::string const where = "resource." + name;
-    complete(resource, where, all, out);
-    if (resource.type == "pool") check_pool(resource, where, all, out);
+    check_resource(resource, "resource." + name, all, out);
   }
   for (auto& [number, resources] : all.result.devices) {
     for (auto& [name, resource] : resources) {
-      std::string const where = "device." + std::to_string(number) + "." + name;
-      complete(resource, where, all, out);
-      if (resource.type == "pool") check_pool(resource, where, all, out);
+      check_resource(resource, "device." + std::to_string(number) + "." + name, all, out);
     }
   }
   check_chains(all, out);

@@ -21,8 +21,12 @@ std::string_view wanted(value_kind kind) noexcept {
     case value_kind::choice:
     case value_kind::pattern:
       return "a string";
+    case value_kind::boolean:
+      return "true or false";
     case value_kind::chain:
       return "a chain";
+    case value_kind::chains:
+      return "an array of chains";
     case value_kind::bins:
       return "an array of bins";
   }
@@ -36,7 +40,10 @@ std::string example(key_info const& key) {
     case value_kind::device_size:
       return "write \"512 MiB\", \"50 % of free\" or bytes as an integer";
     case value_kind::integer:
-      return "write a whole number without quotes";
+      return key.words.empty() ? "write a whole number without quotes"
+                               : "write \"" + std::string(key.words) + "\" or a whole number without quotes";
+    case value_kind::boolean:
+      return "write true or false, without quotes";
     case value_kind::choice:
       return "one of: " + joined(split_words(key.words));
     default:
@@ -58,6 +65,7 @@ bool in_range(key_info const& key, std::uint64_t number) noexcept {
 
 std::optional<option> read_integer(key_info const& key, node const& value, std::string_view shown,
                                    findings& out) {
+  if (value.type == node::kind::string && holds_word(key.words, value.text)) return value.text;
   if (value.type != node::kind::integer) {
     wrong_type(key, value, shown, out);
     return std::nullopt;
@@ -97,13 +105,26 @@ std::optional<option> read_size_value(key_info const& key, node const& value, st
   bool const bytes = size.kind == size_value::unit::bytes;
   bool const nothing = bytes ? size.bytes == 0 : size.percent <= 0;
   if (bytes ? !in_range(key, size.bytes) : (nothing && key.lowest > 0)) {
-    std::string remedy = "it is at least " +
-                         std::string(base::print_exact_bytes(static_cast<std::uint64_t>(key.lowest)).view());
+    auto const shown_bytes = [](std::int64_t number) {
+      return std::string(base::print_exact_bytes(static_cast<std::uint64_t>(number)).view());
+    };
+    std::string remedy = key.highest == 0
+                             ? "it is at least " + shown_bytes(key.lowest)
+                             : "it is " + shown_bytes(key.lowest) + " to " + shown_bytes(key.highest);
+    if (key.name == "alignment" && size.bytes < static_cast<std::uint64_t>(key.lowest))
+      remedy = "every block is aligned to " + shown_bytes(key.lowest) + " already: remove it";
     if (nothing && key.preset.empty()) remedy = "leave " + std::string(key.name) + " out for no limit";
     out.error("E206", value.at, std::string(shown) + " = " + write_size(size) + " is out of range", remedy);
     return std::nullopt;
   }
   return size;
+}
+
+std::optional<option> read_boolean(key_info const& key, node const& value, std::string_view shown,
+                                   findings& out) {
+  if (value.type == node::kind::boolean) return value.truth;
+  wrong_type(key, value, shown, out);
+  return std::nullopt;
 }
 
 std::optional<option> read_text(key_info const& key, node const& value, std::string_view shown,
@@ -159,7 +180,10 @@ std::optional<option> read_value(key_info const& key, node const& value, std::st
     case value_kind::choice:
     case value_kind::pattern:
       return read_text(key, value, shown, out);
+    case value_kind::boolean:
+      return read_boolean(key, value, shown, out);
     case value_kind::chain:
+    case value_kind::chains:
     case value_kind::bins:
       break;  // have readers of their own
   }
@@ -168,7 +192,8 @@ std::optional<option> read_value(key_info const& key, node const& value, std::st
 
 std::optional<option> preset_value(key_info const& key) {
   if (key.preset.empty() || key.required()) return std::nullopt;
-  if (holds_word(key.words, key.preset)) return std::string(key.preset);
+  if (holds_word(key.words, key.preset) || key.kind == value_kind::pattern) return std::string(key.preset);
+  if (key.kind == value_kind::boolean) return key.preset == "true";
   if (key.kind == value_kind::integer) {
     std::int64_t number = 0;
     for (char c : key.preset) number = number * 10 + (c - '0');

@@ -16,7 +16,7 @@ namespace gpumem::config {
 // "a string", for messages.
 std::string_view kind_name(node::kind kind) noexcept;
 
-// Every kind but chain and bins. `shown` names the key in messages: "behavior.free".
+// Every kind but chain, chains and bins. `shown` names the key in messages: "behavior.free".
 std::optional<option> read_value(key_info const& key, node const& value, std::string_view shown,
                                  findings& out);
 
