@@ -111,3 +111,9 @@ TWO_GPUS = [
     *[python("nccl_allreduce.py", label=f"cumem {cumem}", configs=(), timeout=150,
              env={"NCCL_CUMEM_ENABLE": cumem, "NCCL_NVLS_ENABLE": "0", **QUIET_TORCH}) for cumem in ("0", "1")],
 ]
+
+
+def names():
+    """Of all cases, as the rows of the table begin."""
+    cases = [case for group in [*GROUPS.values(), TWO_GPUS] for case in group]
+    return {case.name() for case in cases} | {f"memcheck {program}" for program, *_ in [("overrun.shared",), *SANITIZED]}
