@@ -1,0 +1,143 @@
+"""Runs the workloads over all allocators that this machine allows and prints one table of ratios; scripts/bench.sh.
+
+bench.py [--build FOLDER] [--out FOLDER] [--group NAME,...] [--seconds N] [--simulated]. One process a variant, everything
+in one run, so that ratios compare like with like. Each group and each process has its own time limit; what was printed
+until then counts. Writes FOLDER/<device>.json and .md. Exits 77 without a GPU, 1 when a program failed.
+"""
+import argparse
+import collections
+import datetime
+import json
+import pathlib
+import re
+import statistics
+import sys
+import time
+
+HERE = pathlib.Path(__file__).resolve().parent
+ROOT = HERE.parent.parent
+sys.path.insert(0, str(ROOT / "tests" / "integration"))
+import harness
+import tables
+import versions
+from groups import GROUPS
+
+
+class Results:
+    """What was measured: one record for each variant, case and metric; and what could not be, with the reason."""
+
+    def __init__(self):
+        self.records, self.notes, self.failed = [], [], False
+
+    def note(self, group, variant, reason):
+        self.notes.append({"group": group, "variant": variant, "reason": reason})
+        print(f"  {variant}: {reason}", flush=True)
+
+    def add(self, group, variant, lines):
+        """`lines` of all repeats of one variant; the median of each figure counts."""
+        figures = collections.defaultdict(list)
+        for line in lines:
+            figures[line["case"], line["metric"], line["unit"]].append(line["value"])
+        for (case, metric, unit), values in figures.items():
+            self.records.append({"group": group.name, "variant": variant.name, "role": variant.role, "pair": variant.pair,
+                                 "case": case, "metric": metric, "unit": unit, "value": statistics.median(values),
+                                 "higher_is_better": group.higher_is_better})
+
+
+def result_lines(stdout):
+    found = []
+    for line in stdout.splitlines():
+        try:
+            if line.startswith("{"):
+                found.append(json.loads(line))
+        except ValueError:
+            pass                              # the last line of a process that was stopped
+    return found
+
+
+def environment(variant):
+    env = {"GPUMEM_REPORT": "none", "GPUMEM_JSON": "none"} if variant.preload else {}
+    env["GPUMEM_SIMULATED_MEMORY"] = str(64 << 30)
+    if variant.config:
+        env["GPUMEM_CONFIG"] = str(HERE / "configs" / f"{variant.config}.toml")
+    return env
+
+
+def run_variant(build, group, variant, results, extra):
+    try:
+        program = build.program(f"bench.{variant.link}")
+    except AssertionError:
+        what = "no RMM: give its wheels' folder as GPUMEM_RMM" if variant.link == "rmm" else "not built"
+        results.note(group.name, variant.name, what)
+        return
+    command = [program, group.workload, variant.allocator, *group.fewer.get(variant.name, group.arguments), *extra]
+    lines = []
+    for _ in range(group.repeats):
+        outcome = build.run(command, preload=variant.preload, env=environment(variant), timeout=group.limit)
+        lines += result_lines(outcome.stdout)
+        if isinstance(outcome.code, str):
+            results.note(group.name, variant.name, f"stopped after {group.limit} s, {len(lines)} figures until then")
+            break
+        if outcome.code != 0:
+            refused = re.search(r"error\[\w+\]: .*", outcome.stderr)
+            reason = refused.group(0) if refused else outcome.stderr.strip()[-200:]
+            results.note(group.name, variant.name, f"exit code {outcome.code}: {reason}")
+            results.failed |= not refused and "no allocator" not in reason
+            break
+    results.add(group, variant, lines)
+
+
+def run_group(build, group, results, extra, deadline):
+    print(f"## {group.name}", flush=True)
+    end = min(time.monotonic() + group.seconds, deadline)
+    for variant in group.variants:
+        if time.monotonic() > end:
+            results.note(group.name, variant.name, "not started: the group's time was up")
+            continue
+        begin = time.monotonic()
+        run_variant(build, group, variant, results, extra)
+        print(f"  {variant.name}: {time.monotonic() - begin:.1f} s", flush=True)
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--build", default=str(ROOT / "build"))
+    parser.add_argument("--out", default=str(ROOT / "docs" / "bench-results"), help="folder for the JSON and Markdown files")
+    parser.add_argument("--group", default="", help="names, separated by commas; all: " + " ".join(g.name for g in GROUPS))
+    parser.add_argument("--seconds", type=int, default=500, help="no process is started after this")
+    parser.add_argument("--extra", default="", help="arguments for every workload, such as largest=1000")
+    parser.add_argument("--simulated", action="store_true", help="on the simulated CUDA: checks the house, measures nothing")
+    options = parser.parse_args()
+    names = [name for name in options.group.split(",") if name]
+    unknown = set(names) - {group.name for group in GROUPS}
+    if unknown:
+        parser.error(f"no group {', '.join(sorted(unknown))}; there are: {' '.join(g.name for g in GROUPS)}")
+    reason = "" if options.simulated else versions.no_device()
+    if reason:
+        print(f"skipped: no CUDA device here ({reason}); --simulated tries everything out")
+        sys.exit(harness.SKIP)
+
+    build = harness.Build(options.build, simulated=options.simulated)
+    results, deadline = Results(), time.monotonic() + options.seconds
+    for group in GROUPS:
+        if names and group.name not in names:
+            continue
+        if options.simulated and group.kernels:
+            results.note(group.name, "all", "has kernels, which the simulated CUDA does not run")
+        else:
+            run_group(build, group, results, options.extra.split(), deadline)
+    about = {"schema": 1, "date": datetime.date.today().isoformat(), **versions.collect(build, options.simulated)}
+    document = {**about, "results": results.records, "notes": results.notes}
+    out = pathlib.Path(options.out)
+    out.mkdir(parents=True, exist_ok=True)
+    slug = re.sub(r"[^a-z0-9]+", "-", about["device"].lower()).strip("-")
+    (out / f"{slug}.json").write_text(json.dumps(document, indent=1) + "\n")
+    text = tables.markdown(document)
+    (out / f"{slug}.md").write_text(text)
+    print(text, flush=True)
+    print(f"bench: {len(results.records)} figures in {out}/{slug}.json and .md")
+    sys.exit(1 if results.failed else 0)
+
+
+if __name__ == "__main__":
+    main()

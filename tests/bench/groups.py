@@ -1,0 +1,74 @@
+"""What run.py measures: variants (who allocates) and groups (workload, variants, time limits). Data only.
+
+A variant is one process: a program of the build, an allocator of its command line, gpumem preloaded or not. `role` says
+what it is in a ratio: "ours" is divided by "native" of the same `pair` and by the best "peer".
+"""
+import dataclasses
+
+
+@dataclasses.dataclass(frozen=True)
+class Variant:
+    name: str
+    link: str
+    allocator: str
+    role: str
+    preload: bool = False
+    config: str = ""
+    pair: str = "malloc"         # which native pair it stands for
+
+
+@dataclasses.dataclass(frozen=True)
+class Group:
+    name: str
+    workload: str
+    variants: tuple
+    arguments: tuple = ()
+    limit: int = 20              # seconds for one process; what it printed until then counts
+    seconds: int = 60            # for the group: no process is started after it
+    repeats: int = 1             # processes a variant; the median counts
+    fewer: dict = dataclasses.field(default_factory=dict)   # variant name -> its own arguments
+    higher_is_better: bool = False
+    kernels: bool = False
+
+
+MALLOC = Variant("cudaMalloc", "static", "malloc", "native")
+MALLOC_SHARED = Variant("cudaMalloc, shared cudart", "shared", "malloc", "native", pair="malloc, shared")
+ASYNC = Variant("cudaMallocAsync", "static", "async", "native", pair="async")
+ASYNC_SHARED = Variant("cudaMallocAsync, shared cudart", "shared", "async", "native", pair="async, shared")
+PEERS = (
+    Variant("RMM pool", "rmm", "rmm-pool", "peer"),
+    Variant("RMM arena", "rmm", "rmm-arena", "peer"),
+    Variant("RMM binning", "rmm", "rmm-binning", "peer"),
+    Variant("RMM cuda_async", "rmm", "rmm-cuda_async", "peer"),
+    Variant("cub caching", "static", "cub", "peer"),
+)
+
+
+def ours(allocator, config="", link="static"):
+    name = "gpumem " + (config or "default") + ("" if link == "static" else f", {link} cudart")
+    call = {"malloc": "cudaMalloc", "async": "cudaMallocAsync"}[allocator]
+    pair = allocator if link == "static" else f"{allocator}, {link}"
+    return Variant(f"{name}: {call}", link, allocator, "ours", preload=True, config=config, pair=pair)
+
+
+DEFAULTS = (ours("malloc"), ours("async"))
+CHAINS = (*DEFAULTS, *(ours(call, chain) for chain in ("pool", "binning", "arena") for call in ("malloc", "async")))
+WITHOUT_BINNING = tuple(peer for peer in PEERS if peer.allocator != "rmm-binning")
+
+GROUPS = [
+    Group("pairs", "pairs", (MALLOC, ASYNC, *DEFAULTS, MALLOC_SHARED, ASYNC_SHARED, ours("malloc", link="shared"),
+                             ours("async", link="shared"), *PEERS)),
+    Group("threads", "threads", (MALLOC, ASYNC, *DEFAULTS, ours("async", "arena"), *PEERS), limit=15,
+          higher_is_better=True),
+    Group("producer_consumer", "producer_consumer", (MALLOC, ASYNC, *DEFAULTS, *WITHOUT_BINNING), limit=15,
+          higher_is_better=True),
+    Group("random_allocations", "random_allocations", (ASYNC, *CHAINS, *PEERS, MALLOC), ("seconds=0.1",), limit=15,
+          seconds=150, fewer={"cudaMalloc": ("seconds=0.1", "largest=1000")}),
+    Group("holes", "holes", (ASYNC, *DEFAULTS, ours("async", "arena"), *WITHOUT_BINNING, MALLOC), limit=15, seconds=110,
+          fewer={"cudaMalloc": ("largest=10000",)}),
+    Group("multi_stream", "multi_stream", (MALLOC, ASYNC, *DEFAULTS, *PEERS), higher_is_better=True, kernels=True),
+    Group("concurrency", "concurrency", (MALLOC, ASYNC, *DEFAULTS, *PEERS), kernels=True),
+    Group("growth", "growth", (MALLOC, ASYNC, *DEFAULTS), repeats=3),
+    Group("captures", "captures", (MALLOC, ASYNC, *DEFAULTS)),
+    Group("pinned", "pinned", (MALLOC, ours("malloc"), ours("malloc", "pinned"))),
+]

@@ -1,0 +1,65 @@
+"""What a result file says about the machine it was made on: device, driver, versions of everything that was compared."""
+import ctypes
+import importlib.metadata
+import pathlib
+import platform
+import re
+import subprocess
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
+
+
+def no_device():
+    """Why there is no GPU to measure on; empty where there is one."""
+    try:
+        driver = ctypes.CDLL("libcuda.so.1")
+    except OSError as reason:
+        return str(reason)
+    count = ctypes.c_int(0)
+    code = driver.cuInit(0) or driver.cuDeviceGetCount(ctypes.byref(count))
+    return "" if code == 0 and count.value else f"cuInit or cuDeviceGetCount gave {code}, {count.value} devices"
+
+
+def first_line(command):
+    try:
+        return subprocess.run(command, capture_output=True, text=True, timeout=30, cwd=ROOT).stdout.splitlines()[0].strip()
+    except (OSError, IndexError, subprocess.TimeoutExpired):
+        return ""
+
+
+def package(name):
+    try:
+        return importlib.metadata.version(name)
+    except importlib.metadata.PackageNotFoundError:
+        return ""
+
+
+def rmm(build):
+    """The version that the librmm.so beside the programs was built as."""
+    library = build.folder / "gpu" / "librmm.so"
+    if not library.exists():
+        return ""
+    cache = build.folder / "CMakeCache.txt"
+    folder = re.search(r"^GPUMEM_RMM:PATH=(.+)$", cache.read_text(), re.MULTILINE) if cache.exists() else None
+    version = pathlib.Path(folder.group(1)) / "librmm" / "VERSION" if folder else None
+    return version.read_text().strip() if version and version.exists() else "of a wheel, version unknown here"
+
+
+def cpu():
+    try:
+        found = re.search(r"model name\s*: (.*)", pathlib.Path("/proc/cpuinfo").read_text())
+    except OSError:
+        found = None
+    return found.group(1) if found else platform.machine()
+
+
+def collect(build, simulated):
+    query = ["nvidia-smi", "--query-gpu=name,driver_version,memory.total", "--format=csv,noheader"]
+    device, driver, memory = ([part.strip() for part in first_line(query).split(",")] + ["", "", ""])[:3]
+    if simulated:
+        device, driver, memory = "simulated CUDA", "", ""
+    found = {"gpumem": first_line(["git", "describe", "--always", "--dirty"]), "RMM": rmm(build),
+             "PyTorch": package("torch"), "CuPy": package("cupy-cuda13x") or package("cupy-cuda12x"),
+             "JAX": package("jax"), "Python": platform.python_version()}
+    return {"device": device or "unknown device", "driver": driver, "memory": memory, "cpu": cpu(),
+            "versions": {name: version for name, version in found.items() if version}}

@@ -1,0 +1,68 @@
+// Throughput of 1 to 16 threads, each with a stream of its own: small blocks (1 to 64 KiB, a pair at a time)
+// and mixed ones (256 B to 64 MiB, evenly in the logarithm, eight held at a time). Pairs of all threads
+// together, in millions a second. No GPU work.
+#include <array>
+
+#include "tests/bench/workloads/workloads.hpp"
+
+namespace {
+
+using bench::now;
+
+constexpr int pairs_at_a_time = 32;  // between two looks at the clock
+
+std::uint64_t small_blocks(bench::allocator& memory, int own, double until) {
+  const bench::stream mine;
+  std::uint64_t done = 0;
+  for (auto i = static_cast<unsigned>(own); now() < until; done += pairs_at_a_time) {
+    for (int each = 0; each < pairs_at_a_time; ++each, ++i) {
+      const std::size_t bytes = std::size_t{1024} << i % 7;
+      memory.free(memory.allocate(bytes, mine.get()), bytes, mine.get());
+    }
+  }
+  return done;
+}
+
+std::uint64_t mixed_blocks(bench::allocator& memory, int own, double until) {
+  struct held {
+    void* block = nullptr;
+    std::size_t bytes = 0;
+  };
+  const bench::stream mine;
+  programs::sequence random(static_cast<std::uint64_t>(own) + 1);
+  std::array<held, 8> live;
+  std::uint64_t done = 0;
+  for (; now() < until; done += pairs_at_a_time) {
+    for (int each = 0; each < pairs_at_a_time; ++each) {
+      held& chosen = live[random.next(live.size())];
+      if (chosen.block != nullptr) memory.free(chosen.block, chosen.bytes, mine.get());
+      const std::size_t power = std::size_t{256} << random.next(18);
+      chosen.bytes = power + random.next(power);
+      chosen.block = memory.allocate(chosen.bytes, mine.get());
+    }
+  }
+  for (const held& each : live)
+    if (each.block != nullptr) memory.free(each.block, each.bytes, mine.get());
+  return done;
+}
+
+}  // namespace
+
+void bench::threads(allocator& memory, const options& wanted) {
+  using work = std::uint64_t (*)(allocator&, int, double);
+  for (const auto& [what, run] :
+       {std::pair<const char*, work>{"small", small_blocks}, {"mixed", mixed_blocks}}) {
+    for (int many = 1; many <= wanted.threads; many *= 2) {
+      std::vector<double> rates;
+      for (int repeat = 0; repeat < 3; ++repeat) {
+        std::atomic<std::uint64_t> done{0};
+        const double spent = in_threads(many, [&, work_of = run](int own) {
+          done += work_of(memory, own, now() + wanted.seconds * 1e9);
+        });
+        rates.push_back(static_cast<double>(done.load()) / spent * 1e3);
+      }
+      emit("threads", std::to_string(many) + " threads, " + what, "throughput", median(std::move(rates)),
+           "M pairs/s");
+    }
+  }
+}

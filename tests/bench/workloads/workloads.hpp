@@ -1,0 +1,26 @@
+// The list of workloads, one function and one file each. A workload times one allocator and emits result
+// lines. The two with kernels are only in programs that nvcc built.
+#pragma once
+
+#include "tests/bench/workloads/support.hpp"
+
+namespace bench {
+
+struct options {
+  double seconds = 0.04;          // for each timed figure
+  std::size_t largest = 1000000;  // holes or allocations swept up to this
+  int threads = 16;               // swept up to this
+};
+
+void pairs(allocator& memory, const options& wanted);
+void random_allocations(allocator& memory, const options& wanted);
+void holes(allocator& memory, const options& wanted);
+void threads(allocator& memory, const options& wanted);
+void producer_consumer(allocator& memory, const options& wanted);
+void growth(allocator& memory, const options& wanted);
+void captures(allocator& memory, const options& wanted);
+void pinned(allocator& memory, const options& wanted);
+void multi_stream(allocator& memory, const options& wanted);
+void concurrency(allocator& memory, const options& wanted);
+
+}  // namespace bench
