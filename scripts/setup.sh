@@ -20,6 +20,7 @@ needs=(
   "libgtest-dev|unit tests|test -e /usr/include/gtest/gtest.h"
   "libbenchmark-dev|micro benchmarks|test -e /usr/include/benchmark/benchmark.h"
   "strace|shows that a process without CUDA opens nothing|command -v strace"
+  "valgrind|counts instructions of a call for tests/golden/bench|command -v valgrind"
 )
 
 missing=()

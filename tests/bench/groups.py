@@ -70,5 +70,6 @@ GROUPS = [
     Group("concurrency", "concurrency", (MALLOC, ASYNC, *DEFAULTS, *PEERS), kernels=True),
     Group("growth", "growth", (MALLOC, ASYNC, *DEFAULTS), repeats=3),
     Group("captures", "captures", (MALLOC, ASYNC, *DEFAULTS)),
+    Group("lookups", "lookups", (MALLOC, ASYNC, *DEFAULTS)),
     Group("pinned", "pinned", (MALLOC, ours("malloc"), ours("malloc", "pinned"))),
 ]

@@ -20,6 +20,7 @@ constexpr entry list[] = {
     {"growth", bench::growth},
     {"captures", bench::captures},
     {"pinned", bench::pinned},
+    {"lookups", bench::lookups},
 #ifdef BENCH_KERNELS
     {"multi_stream", bench::multi_stream},
     {"concurrency", bench::concurrency},

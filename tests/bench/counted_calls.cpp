@@ -1,0 +1,138 @@
+// The loops whose instructions and atomic operations are counted: each function counted_* is `rounds` pairs
+// of calls after a warm-up that is not counted. instruction_counts.py runs it under callgrind, which sees the
+// functions by their names. One thread, simulated CUDA, nothing that depends on time. Argument: rounds;
+// prints them and the names.
+#include <cuda.h>
+#include <dlfcn.h>
+
+#include <array>
+
+#include "tests/programs/support.hpp"
+
+#define COUNTED extern "C" __attribute__((noinline, visibility("default"))) void
+
+namespace {
+
+int rounds = 1000;
+cudaStream_t first, second;
+
+struct held {
+  void* block = nullptr;
+  std::size_t bytes = 0;
+};
+std::array<held, 64> window;
+
+std::size_t carved_size(programs::sequence& random) {
+  return 512 * (1 + random.next(128));
+}
+
+template <typename allocate, typename release>
+void exchange(programs::sequence& random, std::size_t i, allocate get, release give) {
+  held& oldest = window[i % window.size()];
+  if (oldest.block != nullptr) give(oldest.block);
+  oldest.bytes = carved_size(random);
+  oldest.block = get(oldest.bytes);
+}
+
+template <typename release>
+void empty_window(release give) {
+  for (held& each : window) {
+    if (each.block != nullptr) give(each.block);
+    each = {};
+  }
+}
+
+void* malloc_block(std::size_t bytes) {
+  void* block = nullptr;
+  REQUIRE(cudaMalloc(&block, bytes));
+  return block;
+}
+void* async_block(std::size_t bytes) {
+  void* block = nullptr;
+  REQUIRE(cudaMallocAsync(&block, bytes, first));
+  return block;
+}
+void free_block(void* block) {
+  REQUIRE(cudaFree(block));
+}
+void free_on_first(void* block) {
+  REQUIRE(cudaFreeAsync(block, first));
+}
+
+programs::sequence carving(5);
+
+CUdeviceptr looked_up;
+CUresult (*address_range)(CUdeviceptr*, size_t*, CUdeviceptr);
+
+}  // namespace
+
+COUNTED counted_malloc_4KiB() {
+  for (int i = 0; i < rounds; ++i) free_block(malloc_block(4096));
+}
+COUNTED counted_malloc_32MiB() {
+  for (int i = 0; i < rounds; ++i) free_block(malloc_block(32 << 20));
+}
+COUNTED counted_async_4KiB() {
+  for (int i = 0; i < rounds; ++i) free_on_first(async_block(4096));
+}
+COUNTED counted_async_32MiB() {
+  for (int i = 0; i < rounds; ++i) free_on_first(async_block(32 << 20));
+}
+COUNTED counted_async_freed_on_another_stream() {
+  for (int i = 0; i < rounds; ++i) REQUIRE(cudaFreeAsync(async_block(4096), second));
+}
+COUNTED counted_malloc_any_size() {
+  for (int i = 0; i < rounds; ++i) exchange(carving, static_cast<std::size_t>(i), malloc_block, free_block);
+}
+COUNTED counted_async_any_size() {
+  for (int i = 0; i < rounds; ++i) exchange(carving, static_cast<std::size_t>(i), async_block, free_on_first);
+}
+COUNTED counted_malloc_4KiB_among_10000_live() {
+  for (int i = 0; i < rounds; ++i) free_block(malloc_block(4096));
+}
+COUNTED counted_address_range() {
+  CUdeviceptr base = 0;
+  std::size_t bytes = 0;
+  for (int i = 0; i < rounds; ++i) REQUIRE(address_range(&base, &bytes, looked_up));
+}
+COUNTED counted_host_4KiB() {
+  for (int i = 0; i < rounds; ++i) {
+    void* block = nullptr;
+    REQUIRE(cudaMallocHost(&block, 4096));
+    REQUIRE(cudaFreeHost(block));
+  }
+}
+
+int main(int argc, char** argv) {
+  if (argc > 1) rounds = std::atoi(argv[1]);
+  REQUIRE(cudaFree(nullptr));
+  REQUIRE(cudaStreamCreateWithFlags(&first, cudaStreamNonBlocking));
+  REQUIRE(cudaStreamCreateWithFlags(&second, cudaStreamNonBlocking));
+  const int counted = rounds;
+  const auto twice = [counted](void (*run)()) {
+    rounds = counted / 4;  // warm: the same loop, under the same name, whose figures the reader leaves out
+    run();
+    rounds = counted;
+    run();
+  };
+  twice(counted_malloc_4KiB);
+  twice(counted_malloc_32MiB);
+  twice(counted_async_4KiB);
+  twice(counted_async_32MiB);
+  twice(counted_async_freed_on_another_stream);
+  twice(counted_malloc_any_size);
+  empty_window(free_block);
+  twice(counted_async_any_size);
+  empty_window(free_on_first);
+  twice(counted_host_4KiB);
+
+  std::vector<void*> live(10000);
+  for (void*& each : live) each = malloc_block(1024);
+  looked_up = reinterpret_cast<CUdeviceptr>(live[live.size() / 2]) + 100;
+  void* const driver = dlopen("libcuda.so.1", RTLD_NOW);
+  address_range = reinterpret_cast<decltype(address_range)>(dlsym(driver, "cuMemGetAddressRange_v2"));
+  twice(counted_malloc_4KiB_among_10000_live);
+  twice(counted_address_range);
+  for (void* each : live) free_block(each);
+  std::printf("%d rounds\n", counted);
+}

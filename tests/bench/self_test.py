@@ -1,0 +1,79 @@
+"""Does the benchmark house itself hold? Ratios point the right way, a count that grew is a fault, a dump is read right.
+
+self_test.py; no build is needed. Each check is made to fail once by a wrong input, so that a check that cannot fail shows.
+"""
+import pathlib
+import sys
+import tempfile
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+import callgrind_file
+import instruction_counts
+import tables
+
+DUMP = """# callgrind format
+desc: Trigger: --dump-after=counted_x
+positions: line
+events: Ir Ge
+
+ob=(1) /b/libgpumem.so
+fl=(1) a.cpp
+fn=(1) hook
+10 5000 1000
+cob=(2) /lib/libc.so.6
+cfi=(2) m.c
+cfn=(2) lock
+calls=1000 3
+10 3000 2000
+cob=(3) /b/libcuda.so.1
+cfn=(3) cuCtxGetCurrent
+calls=2000 4
++1 9000 9000
+
+ob=(2)
+fl=(2)
+fn=(2)
+3 3000 2000
+"""
+
+
+def record(variant, role, value, higher=False, pair="malloc"):
+    return {"variant": variant, "role": role, "pair": pair, "case": "c", "metric": "m", "value": value,
+            "higher_is_better": higher}
+
+
+def test_ratios():
+    times = [record("native", "native", 50), record("other native", "native", 1, pair="async"), record("ours", "ours", 5),
+             record("slow peer", "peer", 40), record("good peer", "peer", 4)]
+    assert tables.ratios(times) == [("ours", "c m", 10.0, 0.8, "good peer")]
+    rates = [record("native", "native", 2, True), record("ours", "ours", 8, True), record("peer", "peer", 10, True)]
+    (_, _, native, peer, name), = tables.ratios(rates)
+    assert (native, round(peer, 9), name) == (4.0, 0.8, "peer")
+    assert tables.ratios([record("ours", "ours", 5)]) == [("ours", "c m", None, None, "")]
+
+
+def test_counts():
+    with tempfile.NamedTemporaryFile("w", suffix=".out") as file:
+        file.write(DUMP)
+        file.flush()
+        case = instruction_counts.Case("x", callgrind_file.Dump(file.name))
+    assert case.dump.trigger == "counted_x"
+    assert case.counts == (8.0, 3.0, 2.0), case.counts        # the driver's 9000 are not ours
+    golden = instruction_counts.text("any", [case])
+    assert instruction_counts.faults(golden, [case]) == []
+    for before, after in (("8.00", "7.70"), ("3.00", "2.80"), ("2.00", "1.00")):
+        found = instruction_counts.faults(golden.replace(before, after), [case])
+        assert len(found) == 1, (before, found)
+    assert instruction_counts.faults(golden.replace("8.00", "7.90"), [case]) == []
+    assert len(instruction_counts.faults(golden.replace("\nx ", "\ny "), [case])) == 2
+
+
+def test_result_lines():
+    import bench
+    assert bench.result_lines('noise\n{"value": 1}\n{"val') == [{"value": 1}]
+
+
+for name, check in list(globals().items()):
+    if name.startswith("test_"):
+        check()
+        print(f"ok {name}")
