@@ -18,9 +18,13 @@ HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
 sys.path.insert(0, str(ROOT / "tests" / "integration"))
 import harness
+import real_programs
 import tables
 import versions
 from groups import GROUPS
+
+
+NAMES = [*(group.name for group in GROUPS), "real_programs"]
 
 
 class Results:
@@ -103,15 +107,15 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--build", default=str(ROOT / "build"))
     parser.add_argument("--out", default=str(ROOT / "docs" / "bench-results"), help="folder for the JSON and Markdown files")
-    parser.add_argument("--group", default="", help="names, separated by commas; all: " + " ".join(g.name for g in GROUPS))
+    parser.add_argument("--group", default="", help="names, separated by commas; all: " + " ".join(NAMES))
     parser.add_argument("--seconds", type=int, default=500, help="no process is started after this")
     parser.add_argument("--extra", default="", help="arguments for every workload, such as largest=1000")
     parser.add_argument("--simulated", action="store_true", help="on the simulated CUDA: checks the house, measures nothing")
     options = parser.parse_args()
     names = [name for name in options.group.split(",") if name]
-    unknown = set(names) - {group.name for group in GROUPS}
+    unknown = set(names) - set(NAMES)
     if unknown:
-        parser.error(f"no group {', '.join(sorted(unknown))}; there are: {' '.join(g.name for g in GROUPS)}")
+        parser.error(f"no group {', '.join(sorted(unknown))}; there are: {' '.join(NAMES)}")
     reason = "" if options.simulated else versions.no_device()
     if reason:
         print(f"skipped: no CUDA device here ({reason}); --simulated tries everything out")
@@ -126,6 +130,11 @@ def main():
             results.note(group.name, "all", "has kernels, which the simulated CUDA does not run")
         else:
             run_group(build, group, results, options.extra.split(), deadline)
+    if options.simulated:
+        results.note("real_programs", "all", "they need a GPU")
+    elif not names or "real_programs" in names:
+        print("## real_programs", flush=True)
+        real_programs.run_group(build, results, lambda: deadline - time.monotonic())
     about = {"schema": 1, "date": datetime.date.today().isoformat(), **versions.collect(build, options.simulated)}
     document = {**about, "results": results.records, "notes": results.notes}
     out = pathlib.Path(options.out)

@@ -1,0 +1,80 @@
+"""The group real_programs: time, peak device memory and fragmentation of programs as people run them. Called by bench.py.
+
+Each program runs with its own allocator, with the driver's, bare, and bare under gpumem. "native" in the ratios is what the
+program does by itself; the others without gpumem are its peers.
+"""
+import re
+import sys
+import pathlib
+from types import SimpleNamespace
+
+import device_memory
+import harness
+
+HERE = pathlib.Path(__file__).resolve().parent
+GPU = HERE.parent / "gpu"
+TIME = re.compile(r"^time: (.*?) ([\d.]+) (ns|us|ms)$", re.MULTILINE)
+BARE = {"PYTORCH_NO_CUDA_MEMORY_CACHING": "1"}
+TORCH = (("PyTorch's own", "native", False, {}),
+         ("bare", "peer", False, BARE),
+         ("backend:cudaMallocAsync", "peer", False, {"PYTORCH_ALLOC_CONF": "backend:cudaMallocAsync",
+                                                     "PYTORCH_CUDA_ALLOC_CONF": "backend:cudaMallocAsync"}),
+         ("gpumem under bare", "ours", True, BARE))
+PLATFORM = {"XLA_PYTHON_CLIENT_ALLOCATOR": "platform", "XLA_PYTHON_CLIENT_PREALLOCATE": "false"}
+
+# name, file, repeats, variants (name, role, gpumem, environment[, another file])
+PROGRAMS = (
+    ("thrust sort", "thrust_sort.static", 3, (("cudaMalloc", "native", False, {}), ("gpumem", "ours", True, {}))),
+    ("PyTorch training", GPU / "torch_train.py", 1, TORCH),
+    ("transformer inference", HERE / "programs" / "transformer.py", 1, TORCH),
+    ("CuPy loop", GPU / "cupy_loop.py", 1,
+     (("CuPy's own pool", "native", False, {}, HERE / "programs" / "cupy_own_pool.py"), ("bare", "peer", False, {}),
+      ("gpumem under bare", "ours", True, {}))),
+    ("JAX training", HERE / "programs" / "jax_train.py", 1,
+     (("JAX's own, no preallocation", "native", False, {"XLA_PYTHON_CLIENT_PREALLOCATE": "false"}),
+      ("platform", "peer", False, PLATFORM), ("gpumem under platform", "ours", True, PLATFORM))),
+)
+
+
+def figures(outcome, peak):
+    """(metric, unit, value) of one run; what gpumem reports of itself is only there for its own runs."""
+    found = [(f"time, {what}", unit, float(value)) for what, value, unit in TIME.findall(outcome.stdout)]
+    if peak is not None:
+        found.append(("peak device memory", "MiB", peak))
+    for report in outcome.reports:
+        for device in report.get("devices", []):
+            reserved, requested = device["at_peak"]["reserved"], device["at_peak"]["requested"]
+            if reserved and requested:
+                found.append(("gpumem's report: reserved at its peak", "MiB", reserved / 2**20))
+                found.append(("gpumem's report: reserved / requested then", "times", reserved / requested))
+    return found
+
+
+def run_program(build, name, path, repeats, variants, results, timeout):
+    for label, role, preload, env, *other in variants:
+        path_of = other[0] if other else path
+        command = [sys.executable, str(path_of)] if isinstance(path_of, pathlib.Path) else [build.program(path_of)]
+        lines = []
+        for _ in range(repeats):
+            with device_memory.Watch() as watch:
+                outcome = build.run(command, preload=preload, env=env, timeout=timeout)
+            if outcome.code != 0:
+                reason = (outcome.stdout + outcome.stderr).strip().splitlines()[-1:] or [""]
+                results.note("real_programs", f"{name}: {label}", f"exit code {outcome.code}: {reason[0][:160]}")
+                results.failed |= outcome.code != harness.SKIP
+                break
+            lines += [{"case": name, "metric": metric, "unit": unit, "value": value}
+                      for metric, unit, value in figures(outcome, watch.peak)]
+        results.add(SimpleNamespace(name=f"real_programs: {name}", higher_is_better=False),
+                    SimpleNamespace(name=label, role=role, pair="program"), lines)
+        print(f"  {name}, {label}: " + ", ".join(f"{x['metric']} {x['value']:.4g} {x['unit']}" for x in lines), flush=True)
+        if outcome.code == harness.SKIP:
+            return                               # the program cannot run here at all
+
+
+def run_group(build, results, time_left):
+    for program in PROGRAMS:
+        if time_left() <= 0:
+            results.note("real_programs", program[0], "not started: the time was up")
+        else:
+            run_program(build, *program, results, timeout=max(5, min(60, time_left())))
