@@ -1,21 +1,24 @@
 #!/usr/bin/env bash
 # Measures everything that this machine allows and prints one table of ratios. bench.sh [--build FOLDER] [--rmm FOLDER]
-# [--group NAME,...] [--seconds N] [--simulated] [--out FOLDER]. --rmm: a folder with RMM's wheels (pip download --no-deps
-# librmm-cu13 rapids-logger), as files or unpacked; needed only to build. Where the programs were carried here nothing is
-# compiled. Results go to $OUT when it is set, otherwise to docs/bench-results. Exits 77 where there is no GPU.
+# [--group NAME,...] [--seconds N] [--simulated] [--out FOLDER]; or bench.sh --record FOLDER: traces of the real programs.
+# --rmm: a folder with RMM's wheels (pip download --no-deps librmm-cu13 rapids-logger), as files or unpacked; needed only to
+# build. Where the programs were carried here nothing is compiled. Results go to $OUT when it is set, otherwise to
+# docs/bench-results, and docs/performance.md follows. Exits 77 where there is no GPU.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 build="build"
 rmm=""
 simulated=0
+record=""
 pass=()
 while [ "$#" -gt 0 ]; do
   case "$1" in
     --build) build="$2"; shift 2 ;;
     --rmm) rmm="$(realpath "$2")"; shift 2 ;;
+    --record) record="$2"; shift 2 ;;
     --simulated) simulated=1; pass+=("$1"); shift ;;
-    -h|--help) sed -n '2,5s/^# //p' "$0"; exit 0 ;;
+    -h|--help) sed -n '2,6s/^# //p' "$0"; exit 0 ;;
     *) pass+=("$1"); shift ;;
   esac
 done
@@ -33,4 +36,5 @@ elif [ -n "$rmm" ] || [ ! -e "$build/libgpumem.so" ] || [ ! -e "$build/gpu/bench
   if [ -n "$rmm" ]; then cmake -S . -B "$build" -DGPUMEM_RMM="$rmm" >/dev/null; fi
   scripts/build.sh release gpumem_preload bench_programs
 fi
+if [ -n "$record" ]; then exec python3 tests/bench/record_traces.py "$build" "$record"; fi
 PYTHONUNBUFFERED=1 exec python3 tests/bench/bench.py --build "$build" "${pass[@]}"

@@ -18,6 +18,7 @@ HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
 sys.path.insert(0, str(ROOT / "tests" / "integration"))
 import harness
+import performance
 import real_programs
 import tables
 import versions
@@ -106,7 +107,7 @@ def run_group(build, group, results, extra, deadline):
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--build", default=str(ROOT / "build"))
-    parser.add_argument("--out", default=str(ROOT / "docs" / "bench-results"), help="folder for the JSON and Markdown files")
+    parser.add_argument("--out", default=str(performance.RESULTS), help="folder for the JSON and Markdown files")
     parser.add_argument("--group", default="", help="names, separated by commas; all: " + " ".join(NAMES))
     parser.add_argument("--seconds", type=int, default=500, help="no process is started after this")
     parser.add_argument("--extra", default="", help="arguments for every workload, such as largest=1000")
@@ -143,6 +144,8 @@ def main():
     (out / f"{slug}.json").write_text(json.dumps(document, indent=1) + "\n")
     text = tables.markdown(document)
     (out / f"{slug}.md").write_text(text)
+    if out.resolve() == performance.RESULTS:
+        performance.refresh()
     print(text, flush=True)
     print(f"bench: {len(results.records)} figures in {out}/{slug}.json and .md")
     sys.exit(1 if results.failed else 0)

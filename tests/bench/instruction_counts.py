@@ -18,6 +18,7 @@ import tempfile
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "integration"))
 import callgrind_file
 import harness
+import performance
 
 ROUNDS = 1000
 TOLERANCE = 0.03
@@ -130,6 +131,7 @@ def main():
             case.profile()
     if path and update:
         path.write_text(text(title, cases))
+        performance.refresh()
     elif path:
         found = faults(path.read_text(), cases)
         for fault in found:
