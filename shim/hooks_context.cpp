@@ -1,4 +1,5 @@
-// The hooks of what ends a context, and with it all its memory, and of memory pools chosen by the program.
+// The hooks of what ends a context, and with it all its memory, of memory pools chosen by the program, and of
+// access between devices.
 // Called by the program on any thread. A context's blocks are forgotten after the driver has ended it, never
 // before: until then another thread may still be served, and it would be served from memory that is about to
 // die. Nothing is freed here.
@@ -126,5 +127,29 @@ CUresult cuMemSetMemPool(CUmemLocation* location, CUmemAllocationType type, CUme
       [&] {
         if (location->type == CU_MEM_LOCATION_TYPE_DEVICE) route::pool_chosen(location->id);
       });
+}
+
+CUresult cuMemPoolSetAccess(CUmemoryPool pool, CUmemAccessDesc const* access, size_t count) {
+  return observe(
+      hook::cuMemPoolSetAccess, 0, [&] { return GPUMEM_REAL(cuMemPoolSetAccess)(pool, access, count); },
+      [&] {
+        for (size_t i = 0; i < count; ++i) {
+          bool const given = access[i].flags != CU_MEM_ACCESS_FLAGS_PROT_NONE;
+          if (given && access[i].location.type == CU_MEM_LOCATION_TYPE_DEVICE)
+            route::pool_shared(pool, access[i].location.id);
+        }
+      });
+}
+
+CUresult cuCtxEnablePeerAccess(CUcontext peer, unsigned int flags) {
+  return observe(
+      hook::cuCtxEnablePeerAccess, 0, [&] { return GPUMEM_REAL(cuCtxEnablePeerAccess)(peer, flags); },
+      [&] { route::peer_access_enabled(current_context(), peer); });
+}
+
+CUresult cuCtxDisablePeerAccess(CUcontext peer) {
+  return observe(
+      hook::cuCtxDisablePeerAccess, 0, [&] { return GPUMEM_REAL(cuCtxDisablePeerAccess)(peer); },
+      [&] { route::peer_access_disabled(current_context(), peer); });
 }
 }

@@ -43,6 +43,9 @@ class chain {
   void stream_gone(stream_order::slot s) noexcept {
     for (auto const& part : resources_) part->stream_gone(s);
   }
+  void peers_changed() noexcept {
+    for (auto const& part : sources_) part->peers_changed();
+  }
   void forget() noexcept {
     for (auto part = resources_.rbegin(); part != resources_.rend(); ++part) (*part)->forget();
     for (auto const& part : sources_) part->forget();

@@ -4,6 +4,7 @@
 // context lives, and forgets all when it goes.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 
 #include "core/driver/request.hpp"
@@ -25,6 +26,8 @@ struct habitat {
   driver::memory_kind kind;
   // Gives back empty segments of every chain of this context; null: only of the resource that asks.
   std::uint64_t (*relieve)(CUcontext context) = nullptr;
+  // Bit d: device d may touch this device's memory, as the program enabled it; null: none ever.
+  std::atomic<std::uint64_t> const* peers = nullptr;
 };
 
 // Bytes a resource holds that the program does not.

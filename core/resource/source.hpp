@@ -30,6 +30,8 @@ class source {
   virtual void lost(extent const&) noexcept {}
   // After the last lost(): drops what the source itself holds in the driver.
   virtual void forget() noexcept {}
+  // The program enabled or disabled access by other devices; habitat::peers says which have it now.
+  virtual void peers_changed() noexcept {}
   // Gives back what the source itself holds for nobody; bytes given back.
   virtual std::uint64_t trim() noexcept { return 0; }
 };

@@ -40,11 +40,13 @@ void log_passthrough(int device, char const* why) noexcept {
 
 }  // namespace
 
-context_entry::context_entry(space::atlas& where, CUcontext context, int device_number) noexcept
+context_entry::context_entry(space::atlas& where, peers const& access, CUcontext context,
+                             int device_number) noexcept
     : handle(context),
       device(device_number),
       order(context, device_number),
-      homes_{{{where, order, context, device_number, driver::memory_kind::device, give_back},
+      homes_{{{where, order, context, device_number, driver::memory_kind::device, give_back,
+               access.mask_of(device_number)},
               {where, order, context, device_number, driver::memory_kind::managed, give_back},
               {where, order, context, device_number, driver::memory_kind::host, give_back}}} {}
 
@@ -81,7 +83,7 @@ context_entry* contexts::find_or_make(CUcontext context) noexcept {
     stream_order::current_context here(context);
     if (driver::real.cuCtxGetDevice(&device) != CUDA_SUCCESS) return nullptr;
   }
-  auto* made = new (std::nothrow) context_entry(where_, context, device);
+  auto* made = new (std::nothrow) context_entry(where_, access_, context, device);
   if (made == nullptr) return nullptr;
   register_device(device);
   made->next = first_.load(std::memory_order_relaxed);

@@ -9,6 +9,7 @@
 #include <mutex>
 
 #include "core/resource/chain.hpp"
+#include "core/route/peers.hpp"
 #include "core/route/router.hpp"
 #include "core/stream_order/epochs.hpp"
 #include "core/stream_order/streams.hpp"
@@ -16,7 +17,7 @@
 namespace gpumem::route {
 
 struct context_entry {
-  context_entry(space::atlas& where, CUcontext context, int device_number) noexcept;
+  context_entry(space::atlas& where, peers const& access, CUcontext context, int device_number) noexcept;
 
   // The chain of a kind; made on first use. Null: passthrough.
   resource::chain* chain_of(driver::memory_kind kind, chain_factory factory) noexcept;
@@ -54,7 +55,7 @@ struct context_entry {
 
 class contexts {
  public:
-  explicit contexts(space::atlas& where) noexcept : where_(where) {}
+  contexts(space::atlas& where, peers const& access) noexcept : where_(where), access_(access) {}
 
   context_entry* find(CUcontext context) const noexcept {
     for (auto* e = first_.load(std::memory_order_acquire); e != nullptr; e = e->next) {
@@ -74,6 +75,7 @@ class contexts {
 
  private:
   space::atlas& where_;
+  peers const& access_;
   std::atomic<context_entry*> first_{nullptr};
   std::mutex mutex_;
 };

@@ -12,6 +12,18 @@ context_entry* entry_of(CUcontext context) noexcept {
   return present != nullptr ? present->known.find(context) : nullptr;
 }
 
+// The device of a context that need not be known here; -1 where the driver does not say.
+int device_of(CUcontext context) noexcept {
+  stream_order::current_context here(context);
+  CUdevice device = -1;
+  return driver::real.cuCtxGetDevice(&device) == CUDA_SUCCESS ? device : -1;
+}
+
+void tell_chains_of_peers() noexcept {
+  present->known.each(
+      [](context_entry& entry) { entry.each_chain([](resource::chain& c) { c.peers_changed(); }); });
+}
+
 }  // namespace
 
 void start(chain_factory factory, bool synchronize_on_free) noexcept {
@@ -67,6 +79,7 @@ void stream_destroyed(CUcontext context, CUstream stream) noexcept {
 }
 
 void context_gone(CUcontext context) noexcept {
+  if (present != nullptr && present->access.forget(context)) tell_chains_of_peers();
   context_entry* const entry = entry_of(context);
   if (entry == nullptr) return;
   entry->forget();
@@ -76,6 +89,24 @@ void context_gone(CUcontext context) noexcept {
 void pool_chosen(int device) noexcept {
   if (present != nullptr && static_cast<std::size_t>(device) < present->own_pool.size()) {
     present->own_pool[static_cast<std::size_t>(device)].store(true, std::memory_order_relaxed);
+  }
+}
+
+void peer_access_enabled(CUcontext user, CUcontext owner) noexcept {
+  if (present == nullptr) return;
+  if (present->access.enable({user, owner, device_of(user), device_of(owner)})) tell_chains_of_peers();
+}
+
+void peer_access_disabled(CUcontext user, CUcontext owner) noexcept {
+  if (present != nullptr && present->access.disable(user, owner)) tell_chains_of_peers();
+}
+
+void pool_shared(CUmemoryPool pool, int device) noexcept {
+  auto const ask = driver::real.cuDeviceGetDefaultMemPool;
+  CUmemoryPool of_device = nullptr;
+  for (int owner = 0; owner < static_cast<int>(peers::max_devices) && ask != nullptr; ++owner) {
+    if (ask(&of_device, owner) != CUDA_SUCCESS) return;
+    if (of_device == pool && owner != device) pool_chosen(owner);
   }
 }
 

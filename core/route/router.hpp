@@ -72,6 +72,13 @@ void exported(CUdeviceptr address) noexcept;  // an IPC handle names this block:
 void pool_chosen(
     int device) noexcept;  // the program set a memory pool of its own: async calls go to the driver
 
+// After success: `user` may touch the memory of `owner`, or may no longer.
+void peer_access_enabled(CUcontext user, CUcontext owner) noexcept;
+void peer_access_disabled(CUcontext user, CUcontext owner) noexcept;
+// After success: the program gave `device` access to a pool. If that is a device's default pool, its
+// stream-ordered calls go to the driver from now on, which alone can grant what was asked for.
+void pool_shared(CUmemoryPool pool, int device) noexcept;
+
 // Writes the pending bytes of every device to the gauges: before a report. No driver call.
 void measure() noexcept;
 

@@ -6,13 +6,15 @@
 #include <atomic>
 
 #include "core/route/contexts.hpp"
+#include "core/route/peers.hpp"
 #include "core/space/atlas.hpp"
 
 namespace gpumem::route {
 
 struct state {
   space::atlas where;
-  contexts known{where};
+  peers access;
+  contexts known{where, access};
   chain_factory factory = nullptr;
   bool synchronize_on_free = false;
   std::array<std::atomic<bool>, 64> own_pool{};  // by device: the program set a pool of its own

@@ -46,11 +46,35 @@ void cuda_async::open() {
   code = real.cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING);
   if (code != CUDA_SUCCESS) throw driver::allocation_failed(code, "cuda_async", "no stream");
   stream_ = stream;
+  grant_access();
   if (options_.initial_pool_size == 0) return;
   CUdeviceptr address = 0;  // the driver's pool has no initial size: take and give back once
   if (real.cuMemAllocFromPoolAsync(&address, options_.initial_pool_size, pool_, stream_) == CUDA_SUCCESS) {
     real.cuMemFreeAsync(address, stream_);
   }
+}
+
+// Enabling peer access covers what cuMemAlloc made, but no pool; a program that asked for cudaMalloc relies
+// on it all the same. What the default pool has been given may be the program's own doing: it is not taken
+// back.
+void cuda_async::grant_access() noexcept {
+  std::uint64_t const wanted = home_.peers != nullptr ? home_.peers->load(std::memory_order_acquire) : 0;
+  if (driver::real.cuMemPoolSetAccess == nullptr) return;
+  for (int device = 0; device < 64; ++device) {
+    std::uint64_t const bit = std::uint64_t{1} << device;
+    bool const give = (wanted & ~granted_ & bit) != 0;
+    bool const take = options_.own_pool && (granted_ & ~wanted & bit) != 0;
+    if (!give && !take) continue;
+    CUmemAccessDesc access{};
+    access.location = {CU_MEM_LOCATION_TYPE_DEVICE, {device}};
+    access.flags = give ? CU_MEM_ACCESS_FLAGS_PROT_READWRITE : CU_MEM_ACCESS_FLAGS_PROT_NONE;
+    if (driver::real.cuMemPoolSetAccess(pool_, &access, 1) == CUDA_SUCCESS) granted_ ^= bit;
+  }
+}
+
+void cuda_async::peers_changed() noexcept {
+  std::lock_guard lock(mutex_);
+  if (stream_ != nullptr && pool_ != nullptr) grant_access();  // otherwise open() does
 }
 
 void cuda_async::allocate(CUdeviceptr* address, std::uint64_t bytes, CUstream stream) {
@@ -154,6 +178,7 @@ void cuda_async::forget() noexcept {
   waiting_.clear();
   if (options_.own_pool && pool_ != nullptr) driver::real.cuMemPoolDestroy(pool_);
   pool_ = nullptr;
+  granted_ = 0;
 }
 
 std::uint64_t cuda_async::trim() noexcept {

@@ -1,7 +1,7 @@
 // The upstream `cuda_async`: the driver's stream-ordered pool. Directly under the program it passes the
 // program's own stream on; below a pool, memory is made and given back on a stream of its own, whose work is
 // nothing else, so that waiting for it costs little. Called on slow paths from any thread. Not capable of
-// legacy IPC, and peers need cuMemPoolSetAccess: `gpumem check` says so.
+// legacy IPC: `gpumem check` says so. Its pool is open to the devices that the program gave peer access.
 #pragma once
 
 #include <mutex>
@@ -26,9 +26,11 @@ class cuda_async final : public resource::source {
   void release(resource::extent const& memory, CUstream order) noexcept override;
   void lost(resource::extent const& memory) noexcept override;
   void forget() noexcept override;
+  void peers_changed() noexcept override;
   std::uint64_t trim() noexcept override;
 
  private:
+  void grant_access() noexcept;  // under the lock, with a pool
   void leave_behind(resource::extent const& memory) noexcept;
   void free_left_behind() noexcept;
   void open();                      // pool and stream, at first use
@@ -43,6 +45,7 @@ class cuda_async final : public resource::source {
   std::mutex mutex_;
   std::vector<CUdeviceptr> waiting_;  // frees that a capture kept from being ordered
   CUmemoryPool pool_ = nullptr;
+  std::uint64_t granted_ = 0;  // of habitat::peers, to this pool
   CUstream stream_ = nullptr;
 };
 

@@ -108,6 +108,7 @@ SANITIZED = [
 # Runs only where it is asked for, with two devices.
 TWO_GPUS = [
     Case("peer_pair", configs=TWO_CHAINS),
+    Case("peers", configs=TWO_CHAINS),
     *[python("nccl_allreduce.py", label=f"cumem {cumem}", configs=(), timeout=150,
              env={"NCCL_CUMEM_ENABLE": cumem, "NCCL_NVLS_ENABLE": "0", **QUIET_TORCH}) for cumem in ("0", "1")],
 ]

@@ -219,7 +219,20 @@ SIMULATED_API cuMemPoolSetAccess(CUmemoryPool which, CUmemAccessDesc const* acce
   SIMULATED_CALL(after_init);
   pool* found = nullptr;
   SIMULATED_TRY(find_pool(m, which, found));
-  return access != nullptr || count == 0 ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+  if (access == nullptr && count != 0) return CUDA_ERROR_INVALID_VALUE;
+  for (size_t i = 0; i < count; ++i) {
+    int const device = access[i].location.id;
+    if (access[i].location.type != CU_MEM_LOCATION_TYPE_DEVICE || device < 0 || device >= m.device_count())
+      return CUDA_ERROR_INVALID_VALUE;
+    if (device == found->device && access[i].flags != CU_MEM_ACCESS_FLAGS_PROT_READWRITE)
+      return CUDA_ERROR_INVALID_DEVICE;
+    if (access[i].flags == CU_MEM_ACCESS_FLAGS_PROT_NONE) {
+      found->peers.erase(device);
+    } else {
+      found->peers.insert(device);
+    }
+  }
+  return CUDA_SUCCESS;
 }
 
 SIMULATED_API cuMemPoolGetAccess(CUmemAccess_flags* flags, CUmemoryPool which, CUmemLocation* location) {
@@ -227,7 +240,8 @@ SIMULATED_API cuMemPoolGetAccess(CUmemAccess_flags* flags, CUmemoryPool which, C
   pool* found = nullptr;
   SIMULATED_TRY(find_pool(m, which, found));
   if (flags == nullptr || location == nullptr) return CUDA_ERROR_INVALID_VALUE;
-  *flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
+  bool const open = location->id == found->device || found->peers.contains(location->id);
+  *flags = open ? CU_MEM_ACCESS_FLAGS_PROT_READWRITE : CU_MEM_ACCESS_FLAGS_PROT_NONE;
   return CUDA_SUCCESS;
 }
 

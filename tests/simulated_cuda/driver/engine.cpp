@@ -2,6 +2,7 @@
 // machine.hpp. Called under the machine's lock; a host function runs without it, and then no other thread
 // moves the clock. Host threads share one clock of what has happened: a completion that any thread has seen
 // is physically over for all.
+#include <algorithm>
 #include <cstdio>
 
 #include "machine.hpp"
@@ -18,6 +19,19 @@ void machine::legacy_order(stream& on) {
     on.tail.join(on.owner->legacy->tail);
   }
 }
+
+namespace {
+
+// Enabled access covers what cuMemAlloc made; a pool has to be opened itself.
+bool reaches(context const& from, block const& what) {
+  if (what.device == from.device) return true;
+  if (what.kind == block_kind::pooled) return what.from->peers.contains(from.device);
+  if (what.kind != block_kind::device) return true;
+  return std::any_of(from.peers.begin(), from.peers.end(),
+                     [&](context const* peer) { return peer->device == what.device; });
+}
+
+}  // namespace
 
 void machine::check(stream& on, operation const& work) {
   std::uint64_t const tick = ticks_[on.slot];
@@ -38,6 +52,12 @@ void machine::check(stream& on, operation const& work) {
         checker_.report(text);
         continue;
       }
+    }
+    if (work.by_program && !reaches(*on.owner, *found)) {
+      checker_.report(std::string("no peer access: ") + work.name + " on device " +
+                      std::to_string(on.owner->device) + " touches memory of device " +
+                      std::to_string(found->device));
+      continue;
     }
     if (found->kind == block_kind::host || found->kind == block_kind::registered) continue;
     bool const ordinary = found->kind == block_kind::device || found->kind == block_kind::pooled;

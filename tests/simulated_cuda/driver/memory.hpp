@@ -60,6 +60,7 @@ struct pool {
   std::map<std::uint64_t, chunk> chunks;
   std::set<std::pair<std::uint64_t, std::uint64_t>> by_size;  // free ones: bytes, address
   std::map<std::uint64_t, std::uint64_t> segments;
+  std::set<int> peers;  // devices that cuMemPoolSetAccess gave access
   int reuse_follow = 1, reuse_opportunistic = 1, reuse_internal = 1;
 };
 

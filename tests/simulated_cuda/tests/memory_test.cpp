@@ -118,3 +118,46 @@ TEST_F(memory_kinds, pool_waits_on_the_device_rather_than_fail) {
   cuMemFreeAsync(q, t);
   cuStreamSynchronize(t);
 }
+
+TEST_F(memory_kinds, a_peers_kernel_needs_access) {
+  CUcontext other = nullptr;
+  CUstream there = nullptr;
+  CUdeviceptr plain = 0, pooled = 0;
+  ASSERT_EQ(cuMemAlloc(&plain, 4096), CUDA_SUCCESS);
+  ASSERT_EQ(cuMemAllocAsync(&pooled, 4096, s), CUDA_SUCCESS);
+  simulatedNoteAllocate(plain, 4096, nullptr);
+  simulatedNoteAllocate(pooled, 4096, s);
+  cuStreamSynchronize(s);
+  ASSERT_EQ(cuCtxCreate(&other, nullptr, 0, 1), CUDA_SUCCESS);
+  ASSERT_EQ(cuStreamCreate(&there, CU_STREAM_NON_BLOCKING), CUDA_SUCCESS);
+  kernel(there, plain, 4096);
+  kernel(there, pooled, 4096);
+  EXPECT_EQ(simulatedHazardCount(), 2u);
+  simulatedHazardClear();
+  ASSERT_EQ(cuCtxEnablePeerAccess(context, 0), CUDA_SUCCESS);
+  kernel(there, plain, 4096);
+  EXPECT_EQ(simulatedHazardCount(), 0u);
+  kernel(there, pooled, 4096);
+  EXPECT_EQ(simulatedHazardCount(), 1u) << "a pool is opened by itself";
+  simulatedHazardClear();
+  CUmemoryPool pool = nullptr;
+  CUmemLocation location = {CU_MEM_LOCATION_TYPE_DEVICE, {1}};
+  CUmemAccess_flags flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
+  cuDeviceGetDefaultMemPool(&pool, 0);
+  EXPECT_EQ(cuMemPoolGetAccess(&flags, pool, &location), CUDA_SUCCESS);
+  EXPECT_EQ(flags, CU_MEM_ACCESS_FLAGS_PROT_NONE);
+  CUmemAccessDesc access = {location, CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
+  EXPECT_EQ(cuMemPoolSetAccess(pool, &access, 1), CUDA_SUCCESS);
+  kernel(there, pooled, 4096);
+  EXPECT_EQ(simulatedHazardCount(), 0u);
+  access.flags = CU_MEM_ACCESS_FLAGS_PROT_NONE;
+  EXPECT_EQ(cuMemPoolSetAccess(pool, &access, 1), CUDA_SUCCESS);
+  kernel(there, pooled, 4096);
+  EXPECT_EQ(simulatedHazardCount(), 1u);
+  cuCtxDestroy(other);
+  cuCtxSetCurrent(context);
+  simulatedNoteFree(plain, nullptr);
+  simulatedNoteFree(pooled, s);
+  cuMemFree(plain);
+  cuMemFreeAsync(pooled, s);
+}

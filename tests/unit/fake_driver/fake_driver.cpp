@@ -82,9 +82,23 @@ CUresult pool_create(CUmemoryPool* pool, CUmemPoolProps const*) {
 CUresult pool_destroy(CUmemoryPool) {
   return fake().enter("cuMemPoolDestroy");
 }
-CUresult default_pool(CUmemoryPool* pool, CUdevice) {
-  *pool = reinterpret_cast<CUmemoryPool>(0x78);
-  return fake().enter("cuDeviceGetDefaultMemPool");
+CUresult default_pool(CUmemoryPool* pool, CUdevice device) {
+  if (CUresult const code = fake().enter("cuDeviceGetDefaultMemPool"); code != CUDA_SUCCESS) return code;
+  if (device > 1) return CUDA_ERROR_INVALID_DEVICE;
+  *pool = reinterpret_cast<CUmemoryPool>(0x78 + static_cast<std::uintptr_t>(device));
+  return CUDA_SUCCESS;
+}
+CUresult pool_access(CUmemoryPool, CUmemAccessDesc const* access, size_t count) {
+  CUresult const code = fake().enter("cuMemPoolSetAccess");
+  std::lock_guard lock(fake().mutex);
+  for (size_t i = 0; code == CUDA_SUCCESS && i < count; ++i) {
+    if (access[i].flags == CU_MEM_ACCESS_FLAGS_PROT_READWRITE) {
+      fake().granted.insert(access[i].location.id);
+    } else {
+      fake().granted.erase(access[i].location.id);
+    }
+  }
+  return code;
 }
 CUresult pool_attribute(CUmemoryPool, CUmemPool_attribute, void*) {
   return fake().enter("cuMemPoolSetAttribute");
@@ -181,6 +195,7 @@ void fake_driver::reset() {
   stream_ids.clear();
   capturing.clear();
   waits.clear();
+  granted.clear();
   events.clear();
   recorded_.clear();
   calls_.clear();
@@ -207,6 +222,7 @@ void fake_driver::reset() {
   real.cuDeviceGetDefaultMemPool = default_pool;
   real.cuMemPoolSetAttribute = pool_attribute;
   real.cuMemPoolTrimTo = pool_trim;
+  real.cuMemPoolSetAccess = pool_access;
   real.cuMemAllocFromPoolAsync = alloc_from_pool;
   real.cuMemFreeAsync = free_async;
   real.cuEventCreate = event_create;
@@ -307,6 +323,11 @@ std::size_t fake_driver::allocations() {
 std::vector<std::pair<CUstream, CUevent>> fake_driver::stream_waits() {
   std::lock_guard lock(mutex);
   return waits;
+}
+
+std::set<int> fake_driver::pool_users() {
+  std::lock_guard lock(mutex);
+  return granted;
 }
 
 CUresult fake_driver::enter(char const* name) {

@@ -47,6 +47,7 @@ class fake_driver {
   std::uint64_t used();
   std::size_t allocations();
   std::vector<std::pair<CUstream, CUevent>> stream_waits();
+  std::set<int> pool_users();  // devices that cuMemPoolSetAccess gave access, to any pool
 
   // --- the functions ---
   CUresult enter(char const* name);   // counts, and says the scripted failure
@@ -63,6 +64,7 @@ class fake_driver {
   std::set<CUstream> capturing;
   std::vector<std::pair<CUstream, CUevent>> waits;
   std::map<CUevent, bool> events;  // done?
+  std::set<int> granted;
   std::uint64_t next_handle = 0x100;
   std::uint64_t capacity = 0;
   std::uint64_t in_use = 0;

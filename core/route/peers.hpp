@@ -1,0 +1,48 @@
+// Which devices were given access to the memory of which, as the program enabled it between its contexts.
+// Driver pools need to be told (cuMemPoolSetAccess): cuCtxEnablePeerAccess covers cuMemAlloc's memory only.
+// Written when the program enables or disables access and when a context goes, under a lock of its own; the
+// masks are read by upstreams without it. Makes no driver call.
+#pragma once
+
+#include <cuda.h>
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <mutex>
+#include <vector>
+
+namespace gpumem::route {
+
+class peers {
+ public:
+  static constexpr std::size_t max_devices = 64;
+
+  struct link {  // `user` may touch the memory of `owner`
+    CUcontext user, owner;
+    int user_device, owner_device;
+  };
+
+  // True if the mask of the owner's device changed by it.
+  bool enable(link const& made) noexcept;
+  bool disable(CUcontext user, CUcontext owner) noexcept;
+  // A context is gone, and with it all access from and to it.
+  bool forget(CUcontext gone) noexcept;
+
+  // Bit d: device d may touch the memory of `device`. Null for a device without a number here.
+  std::atomic<std::uint64_t> const* mask_of(int device) const noexcept {
+    return known(device) ? &masks_[static_cast<std::size_t>(device)] : nullptr;
+  }
+
+ private:
+  static bool known(int device) noexcept {
+    return device >= 0 && static_cast<std::size_t>(device) < max_devices;
+  }
+  bool update() noexcept;
+
+  std::mutex mutex_;
+  std::vector<link> links_;
+  std::array<std::atomic<std::uint64_t>, max_devices> masks_{};
+};
+
+}  // namespace gpumem::route
