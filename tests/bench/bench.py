@@ -60,15 +60,16 @@ def result_lines(stdout):
     return found
 
 
-def environment(variant):
+def environment(build, variant):
     env = {"GPUMEM_REPORT": "none", "GPUMEM_JSON": "none"} if variant.preload else {}
-    env["GPUMEM_SIMULATED_MEMORY"] = str(64 << 30)
+    if build.simulated:
+        env["GPUMEM_SIMULATED_MEMORY"] = str(64 << 30)
     if variant.config:
         env["GPUMEM_CONFIG"] = str(HERE / "configs" / f"{variant.config}.toml")
     return env
 
 
-def run_variant(build, group, variant, results, extra):
+def run_variant(build, group, variant, results, extra, left):
     try:
         program = build.program(f"bench.{variant.link}")
     except AssertionError:
@@ -76,12 +77,12 @@ def run_variant(build, group, variant, results, extra):
         results.note(group.name, variant.name, what)
         return
     command = [program, group.workload, variant.allocator, *group.fewer.get(variant.name, group.arguments), *extra]
-    lines = []
+    lines, limit = [], min(group.limit, max(left, 2))
     for _ in range(group.repeats):
-        outcome = build.run(command, preload=variant.preload, env=environment(variant), timeout=group.limit)
+        outcome = build.run(command, preload=variant.preload, env=environment(build, variant), timeout=limit)
         lines += result_lines(outcome.stdout)
         if isinstance(outcome.code, str):
-            results.note(group.name, variant.name, f"stopped after {group.limit} s, {len(lines)} figures until then")
+            results.note(group.name, variant.name, f"stopped after {limit:.0f} s, {len(lines)} figures until then")
             break
         if outcome.code != 0:
             refused = re.search(r"error\[\w+\]: .*", outcome.stderr)
@@ -100,8 +101,27 @@ def run_group(build, group, results, extra, deadline):
             results.note(group.name, variant.name, "not started: the group's time was up")
             continue
         begin = time.monotonic()
-        run_variant(build, group, variant, results, extra)
+        run_variant(build, group, variant, results, extra, end + 5 - begin)
         print(f"  {variant.name}: {time.monotonic() - begin:.1f} s", flush=True)
+
+
+def write_files(out, about, results, merge):
+    """With `merge` the file's other groups stay: a group is always of one run, and each record says of which."""
+    for record in results.records:
+        record["run"] = tables.heading(about)
+    document = {**about, "results": list(results.records), "notes": list(results.notes)}
+    path = out / re.sub(r"[^a-z0-9]+", "-", about["device"].lower()).strip("-")
+    if merge and path.with_suffix(".json").exists():
+        before = json.loads(path.with_suffix(".json").read_text())
+        ran = {item["group"] for item in [*results.records, *results.notes]}
+        for part in ("results", "notes"):
+            document[part] = [item for item in before[part] if item["group"] not in ran] + document[part]
+    out.mkdir(parents=True, exist_ok=True)
+    path.with_suffix(".json").write_text(json.dumps(document, indent=1) + "\n")
+    path.with_suffix(".md").write_text(tables.markdown(document))
+    if out.resolve() == performance.RESULTS:
+        performance.refresh()
+    return document, path
 
 
 def main():
@@ -109,7 +129,7 @@ def main():
     parser.add_argument("--build", default=str(ROOT / "build"))
     parser.add_argument("--out", default=str(performance.RESULTS), help="folder for the JSON and Markdown files")
     parser.add_argument("--group", default="", help="names, separated by commas; all: " + " ".join(NAMES))
-    parser.add_argument("--seconds", type=int, default=500, help="no process is started after this")
+    parser.add_argument("--seconds", type=int, default=480, help="no process is started after this")
     parser.add_argument("--extra", default="", help="arguments for every workload, such as largest=1000")
     parser.add_argument("--simulated", action="store_true", help="on the simulated CUDA: checks the house, measures nothing")
     options = parser.parse_args()
@@ -124,30 +144,27 @@ def main():
 
     build = harness.Build(options.build, simulated=options.simulated)
     results, deadline = Results(), time.monotonic() + options.seconds
+    about = {"schema": 1, "date": datetime.date.today().isoformat(), **versions.collect(build, options.simulated)}
+    save = lambda: write_files(pathlib.Path(options.out), about, results, bool(names))
+    programs_too = not options.simulated and (not names or "real_programs" in names)
+    workloads_end = deadline - (120 if programs_too else 0)
     for group in GROUPS:
         if names and group.name not in names:
             continue
         if options.simulated and group.kernels:
             results.note(group.name, "all", "has kernels, which the simulated CUDA does not run")
-        else:
-            run_group(build, group, results, options.extra.split(), deadline)
-    if options.simulated:
-        results.note("real_programs", "all", "they need a GPU")
-    elif not names or "real_programs" in names:
+            continue
+        run_group(build, group, results, options.extra.split(), workloads_end)
+        print(tables.group_table([r for r in results.records if r["group"] == group.name]), flush=True)
+        save()                                # what is measured survives a stop
+    if programs_too:
         print("## real_programs", flush=True)
         real_programs.run_group(build, results, lambda: deadline - time.monotonic())
-    about = {"schema": 1, "date": datetime.date.today().isoformat(), **versions.collect(build, options.simulated)}
-    document = {**about, "results": results.records, "notes": results.notes}
-    out = pathlib.Path(options.out)
-    out.mkdir(parents=True, exist_ok=True)
-    slug = re.sub(r"[^a-z0-9]+", "-", about["device"].lower()).strip("-")
-    (out / f"{slug}.json").write_text(json.dumps(document, indent=1) + "\n")
-    text = tables.markdown(document)
-    (out / f"{slug}.md").write_text(text)
-    if out.resolve() == performance.RESULTS:
-        performance.refresh()
-    print(text, flush=True)
-    print(f"bench: {len(results.records)} figures in {out}/{slug}.json and .md")
+    elif options.simulated:
+        results.note("real_programs", "all", "they need a GPU")
+    document, path = save()
+    print(tables.ending(document), flush=True)
+    print(f"bench: {len(results.records)} figures of this run in {path}.json and .md")
     sys.exit(1 if results.failed else 0)
 
 

@@ -44,7 +44,7 @@ def of_group(name, found):
         groups = tables.by_group(document)
         for group, records in groups.items():
             if group == name or group.startswith(name + ":"):
-                parts += [f"{group}, {tables.heading(document)}", "", tables.group_table(records), ""]
+                parts += [f"{group}: {records[0]['run']}", "", tables.group_table(records), ""]
         if name == "ratios":
             parts += [tables.heading(document), "", tables.ratio_table(groups), ""]
     return "\n".join(parts) or "Not measured yet on any device of docs/bench-results.\n"

@@ -84,18 +84,28 @@ def heading(document):
     return f"{document['device']}, {driver}{document['cpu']}, {document['date']}; {versions}"
 
 
-def markdown(document):
-    groups, parts = by_group(document), [f"# {heading(document)}", ""]
-    for group, records in groups.items():
-        parts += [f"## {group}", "", group_table(records), ""]
-    if document["notes"]:
-        parts += ["## Not measured", ""]
-        for reason in unique(note["reason"] for note in document["notes"]):
-            what = [note for note in document["notes"] if note["reason"] == reason]
-            parts.append(f"- {reason}: " + "; ".join(
-                f"{group}, " + ", ".join(note["variant"] for note in what if note["group"] == group)
-                for group in unique(note["group"] for note in what)))
-        parts.append("")
-    parts += ["## Ratios", "", "Times gpumem is ahead (above 1) or behind (below 1), over all cases of a group.", "",
-              ratio_table(groups), ""]
+def not_measured(document):
+    """Each reason once, with what it kept from being measured."""
+    parts = []
+    for reason in unique(note["reason"] for note in document["notes"]):
+        what = [note for note in document["notes"] if note["reason"] == reason]
+        parts.append(f"- {reason}: " + "; ".join(
+            f"{group}, " + ", ".join(note["variant"] for note in what if note["group"] == group)
+            for group in unique(note["group"] for note in what)))
+    return parts
+
+
+def ending(document):
+    """What comes last on the screen: what could not be measured, and the one table of ratios."""
+    missing = not_measured(document)
+    parts = ["## Not measured", "", *missing, ""] if missing else []
+    parts += ["## Ratios", "", heading(document), "", "Times gpumem is ahead (above 1) or behind (below 1), over all cases of a group.",
+              "", ratio_table(by_group(document)), ""]
     return "\n".join(parts)
+
+
+def markdown(document):
+    parts = [f"# {document['device']}", ""]
+    for group, records in by_group(document).items():
+        parts += [f"## {group}", "", records[0]["run"], "", group_table(records), ""]
+    return "\n".join([*parts, ending(document)])

@@ -1,5 +1,6 @@
 """What a result file says about the machine it was made on: device, driver, versions of everything that was compared."""
 import ctypes
+import hashlib
 import importlib.metadata
 import pathlib
 import platform
@@ -53,12 +54,28 @@ def cpu():
     return found.group(1) if found else platform.machine()
 
 
+def cuda():
+    """The CUDA version that the driver supports."""
+    try:
+        version = ctypes.c_int(0)
+        ctypes.CDLL("libcuda.so.1").cuDriverGetVersion(ctypes.byref(version))
+        return f"{version.value // 1000}.{version.value % 1000 // 10}"
+    except OSError:
+        return ""
+
+
+def library(build):
+    """Tells two builds apart also where there is no git."""
+    commit = first_line(["git", "describe", "--always", "--dirty"])
+    return f"{commit} sha256:{hashlib.sha256(build.library.read_bytes()).hexdigest()[:12]}".strip()
+
+
 def collect(build, simulated):
     query = ["nvidia-smi", "--query-gpu=name,driver_version,memory.total", "--format=csv,noheader"]
     device, driver, memory = ([part.strip() for part in first_line(query).split(",")] + ["", "", ""])[:3]
     if simulated:
         device, driver, memory = "simulated CUDA", "", ""
-    found = {"gpumem": first_line(["git", "describe", "--always", "--dirty"]), "RMM": rmm(build),
+    found = {"gpumem": library(build), "CUDA": cuda(), "RMM": rmm(build),
              "PyTorch": package("torch"), "CuPy": package("cupy-cuda13x") or package("cupy-cuda12x"),
              "JAX": package("jax"), "Python": platform.python_version()}
     return {"device": device or "unknown device", "driver": driver, "memory": memory, "cpu": cpu(),
