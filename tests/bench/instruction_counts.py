@@ -47,15 +47,19 @@ class Case:
         return (itself + called) / ROUNDS
 
     def profile(self):
-        by_function, by_file = collections.Counter(), collections.Counter()
+        by_function, by_file, atomics = collections.Counter(), collections.Counter(), collections.Counter()
         for (path, function, source), cost in self.dump.cost.items():
             by_function[f"{os.path.basename(path)}: {function}"] += cost
             if path.endswith("/libgpumem.so"):
                 by_file["/".join(source.split("/")[-2:])] += cost
-        for title, counter in (("by function", by_function), ("libgpumem.so by source file, inlined code where it was written", by_file)):
-            print(f"{self.name}, {title}, instructions a pair")
-            for name, cost in counter.most_common(28):
-                print(f"  {cost / ROUNDS:8.1f}  {name}")
+        for (path, function, source), count in self.dump.atomics.items():
+            if path.endswith("/libgpumem.so"):
+                atomics[f"{function}, in {'/'.join(source.split('/')[-2:])}"] += count
+        for title, counter in (("instructions by function", by_function), ("libgpumem.so: atomics", atomics),
+                               ("libgpumem.so: instructions by source file, inlined code where it was written", by_file)):
+            print(f"{self.name}, {title}, a pair")
+            for name, cost in (+counter).most_common(28):
+                print(f"  {cost / ROUNDS:8.2f}  {name}")
 
 
 def measure(build):
