@@ -36,14 +36,9 @@ def package(name):
 
 
 def rmm(build):
-    """The version that the librmm.so beside the programs was built as."""
-    library = build.folder / "gpu" / "librmm.so"
-    if not library.exists():
-        return ""
-    cache = build.folder / "CMakeCache.txt"
-    folder = re.search(r"^GPUMEM_RMM:PATH=(.+)$", cache.read_text(), re.MULTILINE) if cache.exists() else None
-    version = pathlib.Path(folder.group(1)) / "librmm" / "VERSION" if folder else None
-    return version.read_text().strip() if version and version.exists() else "of a wheel, version unknown here"
+    """The version of the wheel that bench.rmm was built with; the build puts it beside the program."""
+    version = build.folder / "gpu" / "librmm.version"
+    return version.read_text().strip() if version.exists() else ""
 
 
 def cpu():
