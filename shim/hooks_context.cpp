@@ -31,8 +31,8 @@ void forget(CUcontext context) noexcept {
   observed_memory::instance().forget(context);
 }
 
-void forget_primary(CUdevice device) noexcept {
-  if (has_slot(device)) forget(primary_context(device).load(std::memory_order_acquire));
+CUcontext known_primary(CUdevice device) noexcept {
+  return has_slot(device) ? primary_context(device).load(std::memory_order_acquire) : nullptr;
 }
 
 bool primary_is_active(CUdevice device) noexcept {
@@ -48,22 +48,35 @@ bool is_alive(CUcontext context) noexcept {
   return ask != nullptr && ask(context, &version) == CUDA_SUCCESS;
 }
 
+// A call after which `context` may be gone; `ended` says whether it is.
+template <typename Real, typename Ended>
+CUresult end(hook which, CUcontext context, Real&& real, Ended&& ended) noexcept {
+  hook_scope const scope;
+  if (!scope) return real();
+  route::context_end_begins(context);
+  CUresult const code = real();
+  if (code == CUDA_SUCCESS && ended()) {
+    forget(context);
+  } else {
+    route::context_end_failed(context);
+  }
+  return counted(which, 0, code);
+}
+
 // Somebody else may still hold the primary context; then everything in it lives on.
 template <typename Real>
 CUresult release_primary(hook which, CUdevice device, Real&& real) noexcept {
-  return observe(which, 0, real, [device] {
-    if (!primary_is_active(device)) forget_primary(device);
-  });
+  return end(which, known_primary(device), real, [device] { return !primary_is_active(device); });
 }
 
 template <typename Real>
 CUresult reset_primary(hook which, CUdevice device, Real&& real) noexcept {
-  return observe(which, 0, real, [device] { forget_primary(device); });
+  return end(which, known_primary(device), real, [] { return true; });
 }
 
 template <typename Real>
 CUresult destroy_context(hook which, CUcontext context, Real&& real) noexcept {
-  return observe(which, 0, real, [context] { forget(context); });
+  return end(which, context, real, [] { return true; });
 }
 
 }  // namespace
@@ -108,11 +121,9 @@ CUresult cuCtxDestroy_v2(CUcontext context) {
 }
 
 CUresult cuCtxDetach(CUcontext context) {
-  return observe(
-      hook::cuCtxDetach, 0, [&] { return GPUMEM_REAL(cuCtxDetach)(context); },
-      [&] {
-        if (!is_alive(context)) forget(context);
-      });
+  return end(
+      hook::cuCtxDetach, context, [&] { return GPUMEM_REAL(cuCtxDetach)(context); },
+      [&] { return !is_alive(context); });
 }
 
 CUresult cuDeviceSetMemPool(CUdevice device, CUmemoryPool pool) {

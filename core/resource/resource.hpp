@@ -105,6 +105,10 @@ inline void take_back(space::atlas& where, space::handle h, order when,
 // counting.
 inline thread_local bool reserved_changed = false;
 
+// New memory where a segment of another context lies: the driver has ended that context and is about to say
+// so. Returns once its blocks are forgotten, or after a second.
+void outlive_ended_contexts(habitat const& home, std::uint64_t base, std::uint64_t bytes) noexcept;
+
 // Counts `bytes` as reserved from, or given back to, the driver.
 void note_reserved(habitat const& home, std::uint64_t bytes) noexcept;
 void note_released(habitat const& home, std::uint64_t bytes) noexcept;

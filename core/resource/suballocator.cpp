@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <new>
 
+#include "core/base/mutant.hpp"
 #include "core/resource/thread_slots.hpp"
 
 namespace gpumem::resource {
@@ -115,6 +116,7 @@ void suballocator::put_list(space::handle first, space::domain to) noexcept {
 
 magazine* suballocator::magazine_of(stream_order::slot s) noexcept {
   if (s != stream_order::no_slot) {
+    if (GPUMEM_MUTANT(shared_magazine)) s = static_cast<stream_order::slot>(1 + s % 2);
     magazine* const m = by_stream_[s].load(std::memory_order_acquire);
     return m != nullptr ? m : new_stream_magazine(s);
   }
@@ -187,7 +189,9 @@ levels suballocator::measure() noexcept {
 void suballocator::stream_gone(stream_order::slot s) noexcept {
   lock held(mutex_);
   if (magazine* const m = by_stream_[s].load(std::memory_order_acquire); m != nullptr) {
-    m->flush(blocks(), [&](space::handle h) { region_.put(h, space::pending); });
+    m->flush(blocks(), [&](space::handle h) {
+      region_.put(h, GPUMEM_MUTANT(done_with_stream) ? space::done : space::pending);
+    });
   }
   region_.orphan(domain_of(s));
 }

@@ -67,9 +67,20 @@ stream_place place_of(state& s, CUstream stream, CUcontext current) noexcept {
   return place;
 }
 
+// While the context of a block is being ended its address may already be that of somebody else's memory.
+bool still_of(resource::habitat const& home, CUdeviceptr address) noexcept {
+  if (!home.when.ending() || driver::real.cuPointerGetAttribute == nullptr) return true;
+  stream_order::current_context here(home.context);
+  CUcontext now = nullptr;
+  return driver::real.cuPointerGetAttribute(&now, CU_POINTER_ATTRIBUTE_CONTEXT, address) == CUDA_SUCCESS &&
+         now == home.context;
+}
+
 outcome unknown_free(state& s, CUdeviceptr address) noexcept {
   space::segment* const inside = s.where.segments.containing(address);
-  return inside != nullptr ? outcome{true, CUDA_ERROR_INVALID_VALUE} : pass;
+  if (inside == nullptr) return pass;
+  bool const ours = inside->owner == nullptr || still_of(resource::owner_of(*inside).home(), address);
+  return ours ? outcome{true, CUDA_ERROR_INVALID_VALUE} : pass;
 }
 
 bool owns(CUdeviceptr address) noexcept {
@@ -89,6 +100,7 @@ bool find(CUdeviceptr address, range& result) noexcept {
     h = resource::owner_of(*inside).block_at(*inside, address);
   }
   if (h == space::none || blocks[h].now.load(std::memory_order_acquire) != space::state::live) return false;
+  if (!still_of(resource::owner_of(present->where, h).home(), address)) return false;
   result = {blocks[h].begin(), blocks[h].bytes() - blocks[h].slack};
   return address - result.base < result.bytes || address == result.base;
 }

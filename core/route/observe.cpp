@@ -1,5 +1,6 @@
 // What the shim sees and core must know: captures, synchronisations, streams and contexts that come and go.
 // See router.hpp.
+#include "core/base/mutant.hpp"
 #include "core/resource/thread_slots.hpp"
 #include "core/route/state.hpp"
 #include "core/stream_order/relaxed_mode.hpp"
@@ -41,7 +42,19 @@ void start(chain_factory factory, bool synchronize_on_free) noexcept {
 // A capture may begin before any allocation in its context, so this makes the entry.
 void capture_begins(CUcontext context, CUstream stream) noexcept {
   context_entry* const entry = present != nullptr ? present->known.find_or_make(context) : nullptr;
-  if (entry != nullptr) entry->order.capture_begins(stream);
+  if (entry == nullptr) return;
+  entry->order.capture_begins(stream);
+  present->known.each([entry](context_entry& e) {
+    if (&e != entry) e.order.capture_began_elsewhere();
+  });
+}
+
+void context_end_begins(CUcontext context) noexcept {
+  if (context_entry* const entry = entry_of(context); entry != nullptr) entry->order.end_begins();
+}
+
+void context_end_failed(CUcontext context) noexcept {
+  if (context_entry* const entry = entry_of(context); entry != nullptr) entry->order.end_failed();
 }
 
 void capture_ended(CUcontext context, CUstream stream) noexcept {
@@ -81,7 +94,7 @@ void stream_destroyed(CUcontext context, CUstream stream) noexcept {
 void context_gone(CUcontext context) noexcept {
   if (present != nullptr && present->access.forget(context)) tell_chains_of_peers();
   context_entry* const entry = entry_of(context);
-  if (entry == nullptr) return;
+  if (entry == nullptr || GPUMEM_MUTANT(stale_context)) return;
   entry->forget();
   present->streams_changed.fetch_add(1, std::memory_order_acq_rel);
 }

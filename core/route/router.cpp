@@ -2,6 +2,7 @@
 // in ask.cpp.
 #include "core/route/router.hpp"
 
+#include "core/base/mutant.hpp"
 #include "core/route/state.hpp"
 #include "core/stats/state_page.hpp"
 #include "core/stream_order/relaxed_mode.hpp"
@@ -49,7 +50,7 @@ outcome allocate(driver::request const& request, CUdeviceptr* result) noexcept {
   if (request.stream_ordered) {
     if (s->has_own_pool(entry->device) || place.capturing) return pass;
     wish.stream = request.stream;
-    wish.slot = place.slot;
+    wish.slot = GPUMEM_MUTANT(wrong_slot) ? stream_order::slot{1} : place.slot;
   }
   space::handle h = space::none;
   try {
@@ -87,6 +88,7 @@ outcome release(driver::release const& release) noexcept {
   resource::resource& owner = resource::owner_of(s->where, h);
   resource::habitat const& home = owner.home();
   if (home.when.broken()) return pass;  // the driver tells the program that its context is lost
+  if (!still_of(home, release.address)) return pass;
   if ((home.kind == driver::memory_kind::host) != (release.kind == driver::memory_kind::host)) {
     return {true, CUDA_ERROR_INVALID_VALUE};
   }
@@ -122,7 +124,7 @@ outcome release(driver::release const& release) noexcept {
     if (release.stream_ordered && b.where != when.slot) stats::add(counters.cross_stream_frees, 1);
   }
   // A block that another process may have open serves nobody again; it stays as it is until its context ends.
-  if (b.exported == 1) {
+  if (b.exported == 1 && !GPUMEM_MUTANT(exported_served)) {
     resource::tell_above(s->where, h, when);
     return {true, CUDA_SUCCESS};
   }

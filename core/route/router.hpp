@@ -66,6 +66,10 @@ void synchronize_done(CUcontext context, std::uint64_t mark) noexcept;
 
 void stream_created(CUcontext context, CUstream stream) noexcept;    // after success
 void stream_destroyed(CUcontext context, CUstream stream) noexcept;  // before the real call
+// Before a call that may end a context, and after one that did not: the driver may hand the context's
+// addresses to others before it returns.
+void context_end_begins(CUcontext context) noexcept;
+void context_end_failed(CUcontext context) noexcept;
 void context_gone(
     CUcontext context) noexcept;              // after destroy, reset or the last release: its blocks are dead
 void exported(CUdeviceptr address) noexcept;  // an IPC handle names this block: its memory serves nobody else

@@ -39,6 +39,9 @@ struct stream_place {
 };
 stream_place place_of(state& s, CUstream stream, CUcontext current) noexcept;
 
+// False where the address is no longer of this context, which is being ended.
+bool still_of(resource::habitat const& home, CUdeviceptr address) noexcept;
+
 // The answer for a free of what is no live block: pass, or the driver's code where the address lies in a
 // segment, whose base the driver would take for an allocation of the program's.
 outcome unknown_free(state& s, CUdeviceptr address) noexcept;

@@ -45,6 +45,20 @@ class segment_table {
   // The segment that contains `address`, or null. A pool below another pool has segments inside segments: the
   // innermost, added last, is the one that is found.
   segment* containing(std::uint64_t address) noexcept;
+  // True if `test` holds for the owner of a segment that shares bytes with these; null owners are left out.
+  template <typename Test>
+  bool any_owner(std::uint64_t base, std::uint64_t bytes, Test test) noexcept {
+    std::shared_lock lock(mutex_);
+    for (auto const& level : by_depth_) {
+      auto at = level.lower_bound(base + bytes);
+      while (at != level.begin()) {
+        segment const& s = *(--at)->second;
+        if (s.base + s.bytes <= base) break;
+        if (s.owner != nullptr && test(*s.owner)) return true;
+      }
+    }
+    return false;
+  }
 
  private:
   static constexpr std::uint32_t chunk_size = 1024;

@@ -11,6 +11,16 @@
 
 namespace gpumem::stream_order {
 
+namespace {
+
+// The driver does not answer here and now (in a host function, beside a capture); the context is well.
+bool is_refusal(CUresult code) noexcept {
+  return code == CUDA_ERROR_NOT_PERMITTED ||
+         (code >= CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED && code <= CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD);
+}
+
+}  // namespace
+
 bool epochs::collect(stamp wanted) noexcept {
   // Another thread may be at it for this very epoch, for less time than going to sleep and waking takes.
   std::unique_lock lock(mutex_, std::try_to_lock);
@@ -41,23 +51,25 @@ bool epochs::poll_now() noexcept {
 
 // Oldest first: events of one context complete in the order of their records, near enough; the first that is
 // not done ends the look, so that a collection costs one query in the usual case.
-void epochs::poll() noexcept {
+bool epochs::poll() noexcept {
   while (!closed_.empty()) {
     CUresult const code = driver::real.cuEventQuery(closed_.front().event);
-    if (code == CUDA_ERROR_NOT_READY) return;
+    if (code == CUDA_ERROR_NOT_READY) return true;
+    if (is_refusal(code)) return false;
     if (code != CUDA_SUCCESS) {
       broken_.store(true, std::memory_order_release);
-      return;
+      return true;
     }
     complete(closed_.front().last);
     spare_.push_back(closed_.front().event);
     closed_.pop_front();
   }
+  return true;
 }
 
 void epochs::close() noexcept {
-  if (capturing() || broken() || driver::real.cuCtxRecordEvent == nullptr || closed_.size() >= most_open)
-    return;
+  if (capturing() && !GPUMEM_MUTANT(capture_ignored)) return;
+  if (broken() || driver::real.cuCtxRecordEvent == nullptr || closed_.size() >= most_open) return;
   CUevent event = nullptr;
   if (!spare_.empty()) {
     event = spare_.back();
@@ -67,8 +79,9 @@ void epochs::close() noexcept {
     if (driver::real.cuEventCreate(&event, CU_EVENT_DISABLE_TIMING) != CUDA_SUCCESS) return;
   }
   // The number moves on before the record: a free that still reads the old one is covered by this event.
-  stamp const last = open_.fetch_add(1, std::memory_order_acq_rel);
-  if (driver::real.cuCtxRecordEvent(context_, event) != CUDA_SUCCESS) {
+  stamp last = open_.fetch_add(1, std::memory_order_acq_rel);
+  if (GPUMEM_MUTANT(event_before_free)) ++last;
+  if (!GPUMEM_MUTANT(no_event) && driver::real.cuCtxRecordEvent(context_, event) != CUDA_SUCCESS) {
     spare_.push_back(event);  // nothing was recorded: these frees are covered by the next event
     return;
   }
@@ -86,9 +99,9 @@ bool epochs::wait(stamp s) noexcept {
     {
       std::lock_guard lock(mutex_);
       relaxed_mode relaxed;
-      poll();
+      bool const answered = poll();
       if (is_done(s)) return true;
-      if (broken()) return false;
+      if (!answered || broken()) return false;  // waiting in a host function would be waiting for itself
       auto const covers = [&](closed_epoch const& e) { return static_cast<std::int32_t>(e.last - s) >= 0; };
       covered = std::any_of(closed_.begin(), closed_.end(), covers);
       if (!covered) {
@@ -110,12 +123,12 @@ bool epochs::wait(stamp s) noexcept {
 
 // During a capture it would fail and invalidate the capture, so it is refused before it is asked.
 CUresult epochs::synchronize() noexcept {
-  std::lock_guard alone(synchronizing_);
+  std::shared_lock beside(synchronizing_);
   if (capturing()) return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
   stamp const mark = synchronize_begins();
   CUresult code;
   {
-    relaxed_mode relaxed;
+    relaxed_mode relaxed(true);
     current_context here(context_);
     code = driver::real.cuCtxSynchronize();
   }
@@ -127,6 +140,7 @@ bool epochs::wait_on_device(CUstream stream, stamp s) noexcept {
   if (is_done(s)) return true;
   std::lock_guard lock(mutex_);
   if (capturing() || broken()) return false;
+  relaxed_mode relaxed;
   auto const covers = [&](closed_epoch const& e) { return static_cast<std::int32_t>(e.last - s) >= 0; };
   auto found = std::find_if(closed_.begin(), closed_.end(), covers);
   if (found == closed_.end()) {
@@ -138,7 +152,7 @@ bool epochs::wait_on_device(CUstream stream, stamp s) noexcept {
 }
 
 stamp epochs::synchronize_begins() noexcept {
-  return open_.fetch_add(1, std::memory_order_acq_rel);
+  return open_.fetch_add(1, std::memory_order_acq_rel) + (GPUMEM_MUTANT(synchronised_too_much) ? 1 : 0);
 }
 
 void epochs::synchronize_done(stamp mark) noexcept {

@@ -11,8 +11,10 @@
 #include <cstdint>
 #include <deque>
 #include <mutex>
+#include <shared_mutex>
 #include <vector>
 
+#include "core/base/mutant.hpp"
 #include "core/driver/table.hpp"
 
 namespace gpumem::stream_order {
@@ -28,12 +30,9 @@ class epochs {
   // calls that it follows took the driver's locks before the event's record takes them.
   stamp open() const noexcept { return open_.load(std::memory_order_acquire); }
   stamp last_done() const noexcept { return done_.load(std::memory_order_acquire); }
-  bool is_done([[maybe_unused]] stamp s) const noexcept {
-#ifdef GPUMEM_TEST_UNSAFE_REUSE
-    return true;  // only in libgpumem_unsafe.so, which the random programs must catch
-#else
+  bool is_done(stamp s) const noexcept {
+    if (GPUMEM_MUTANT(always_done)) return true;
     return static_cast<std::int32_t>(done_.load(std::memory_order_acquire) - s) >= 0;
-#endif
   }
 
   // Asks the driver which epochs are done; if `wanted` is in the open one, closes that first. True if
@@ -59,23 +58,23 @@ class epochs {
   void capture_begins(CUstream origin) noexcept;
   // Also for a failed begin, and for a stream that is destroyed while it captures.
   void capture_ended(CUstream origin) noexcept;
-  bool capturing() const noexcept {
-    return captures_.load(std::memory_order_acquire) > 0;
-  }
+  // A capture began in another context: driver calls made here in the belief that nothing captures are over
+  // when this returns.
+  void capture_began_elsewhere() noexcept { std::lock_guard lock(mutex_); }
+  bool capturing() const noexcept { return captures_.load(std::memory_order_acquire) > 0; }
 
   // A sticky error was seen: the context is lost, every call must go to the driver, which tells the program.
-  bool broken() const noexcept {
-    return broken_.load(std::memory_order_acquire);
-  }
-  // The context is about to go: forget its captures.
+  bool broken() const noexcept { return broken_.load(std::memory_order_acquire); }
+  // The context is gone: forget its captures and events.
   void abandon() noexcept;
+  // The driver may be ending the context right now, and hand its addresses out for others' memory before it
+  // says so.
+  bool ending() const noexcept { return ending_.load(std::memory_order_acquire) > 0; }
+  void end_begins() noexcept { ending_.fetch_add(1, std::memory_order_acq_rel); }
+  void end_failed() noexcept { ending_.fetch_sub(1, std::memory_order_acq_rel); }
 
-  CUcontext context() const noexcept {
-    return context_;
-  }
-  int device() const noexcept {
-    return device_;
-  }
+  CUcontext context() const noexcept { return context_; }
+  int device() const noexcept { return device_; }
 
  private:
   struct closed_epoch {
@@ -84,7 +83,7 @@ class epochs {
   };
   static constexpr std::size_t most_open = 64;
 
-  void poll() noexcept;   // under mutex_
+  bool poll() noexcept;   // under mutex_; false: the driver does not answer here, as in a host function
   void close() noexcept;  // under mutex_
   void complete(stamp s) noexcept;
 
@@ -94,8 +93,12 @@ class epochs {
   std::atomic<stamp> done_{0};
   std::atomic<int> captures_{0};
   std::atomic<bool> broken_{false};
+  std::atomic<int> ending_{0};  // calls under way that may end the context
   alignas(64) std::mutex mutex_;
-  std::mutex synchronizing_;  // a capture begins before or after a synchronisation of ours, never during
+  // A capture (exclusive) begins before or after a synchronisation of ours (shared), never during one.
+  // Shared, so that a host function, whose synchronisation is refused, does not wait for one that waits for
+  // it.
+  std::shared_mutex synchronizing_;
   std::deque<closed_epoch> closed_;  // oldest first
   std::vector<CUevent> spare_;
   std::vector<CUstream> origins_;  // streams that began a capture

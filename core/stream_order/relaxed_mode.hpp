@@ -6,6 +6,7 @@
 
 #include <atomic>
 
+#include "core/base/mutant.hpp"
 #include "core/driver/table.hpp"
 
 namespace gpumem::stream_order {
@@ -17,7 +18,7 @@ class relaxed_mode {
  public:
   relaxed_mode() noexcept : relaxed_mode(active_captures.load(std::memory_order_acquire) > 0) {}
   // `always`: for calls that are costly anyway, so that not even a capture which begins meanwhile is met.
-  explicit relaxed_mode(bool always) noexcept : exchanged_(always) {
+  explicit relaxed_mode(bool always) noexcept : exchanged_(always && !GPUMEM_MUTANT(not_relaxed)) {
     if (exchanged_) driver::real.cuThreadExchangeStreamCaptureMode(&mode_);
   }
   ~relaxed_mode() {

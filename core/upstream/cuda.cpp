@@ -9,6 +9,7 @@ namespace gpumem::upstream {
 resource::extent cuda::reserve(resource::demand const& wish) {
   CUdeviceptr address = 0;
   call(home_, node_, wish.bytes, "cuda", [&] { return driver::real.cuMemAlloc_v2(&address, wish.bytes); });
+  resource::outlive_ended_contexts(home_, address, wish.bytes);
   resource::note_reserved(home_, wish.bytes);
   return {address, wish.bytes, 0};
 }
@@ -27,6 +28,7 @@ resource::extent managed::reserve(resource::demand const& wish) {
   unsigned const flags = wish.flags != 0 ? wish.flags : static_cast<unsigned>(CU_MEM_ATTACH_GLOBAL);
   call(home_, node_, wish.bytes, "managed",
        [&] { return driver::real.cuMemAllocManaged(&address, wish.bytes, flags); });
+  resource::outlive_ended_contexts(home_, address, wish.bytes);
   resource::note_reserved(home_, wish.bytes);
   return {address, wish.bytes, 0};
 }
@@ -49,7 +51,9 @@ resource::extent pinned_host::reserve(resource::demand const& wish) {
   if (options_.write_combined) flags |= CU_MEMHOSTALLOC_WRITECOMBINED;
   call(home_, node_, wish.bytes, "pinned_host",
        [&] { return driver::real.cuMemHostAlloc(&address, wish.bytes, flags); });
-  return {reinterpret_cast<std::uint64_t>(address), wish.bytes, 0};
+  auto const base = reinterpret_cast<std::uint64_t>(address);
+  resource::outlive_ended_contexts(home_, base, wish.bytes);
+  return {base, wish.bytes, 0};
 }
 
 void pinned_host::release(resource::extent const& memory, CUstream) noexcept {

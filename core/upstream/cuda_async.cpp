@@ -93,6 +93,7 @@ resource::extent cuda_async::reserve(resource::demand const& wish) {
     stream_order::relaxed_mode relaxed;
     driver::real.cuStreamSynchronize(stream_);
   }
+  resource::outlive_ended_contexts(home_, address, wish.bytes);
   resource::note_reserved(home_, wish.bytes);
   return {address, wish.bytes, 0};
 }
@@ -165,10 +166,14 @@ void cuda_async::leave_behind(resource::extent const& memory) noexcept try {
 void cuda_async::free_left_behind() noexcept {
   leftovers& left = left_behind();
   std::lock_guard lock(left.mutex);
-  std::erase_if(left.segments, [this](space::segment* s) {
-    if (driver::real.cuMemFree_v2(s->base) != CUDA_SUCCESS) return false;
+  std::erase_if(left.segments, [this](space::segment*& s) {
+    // Removed before it is freed: from then on the address may be somebody else's.
+    std::uint64_t const base = s->base;
+    std::uint64_t const bytes = s->bytes;
     home_.where.segments.remove(s);
-    return true;
+    if (driver::real.cuMemFree_v2(base) == CUDA_SUCCESS) return true;
+    s = home_.where.segments.add(base, bytes, nullptr);
+    return s == nullptr;
   });
 }
 

@@ -107,9 +107,9 @@ def compare(build, case, link, table):
 
 def must_fail(build, name, library, table):
     """Over memory that is handed out too early the test has to report corruption, or it proves nothing: a cache that is
-    wrong on purpose, and gpumem itself with its protection switched off (GPUMEM_TEST_UNSAFE_REUSE)."""
+    wrong on purpose, and gpumem itself with its protection switched off (core/base/mutant.hpp)."""
     unsafe = build.run([build.program(name), "100"], timeout=60,
-                       env={"LD_PRELOAD": str(build.folder / library), "GPUMEM_REPORT": "none"})
+                       env={"LD_PRELOAD": str(build.folder / library), "GPUMEM_REPORT": "none", "TEST_MUTANT": "always_done"})
     note = next((line for line in unsafe.stdout.splitlines() if "wrong" in line), f"exit code {unsafe.code}")
     caught = unsafe.code == 1 and " 0 wrong" not in unsafe.stdout
     table.add(f"{name} over {library} must fail", "PASS" if caught else "FAIL", note=note, details=[] if caught else [unsafe.stderr])
@@ -129,7 +129,7 @@ def jobs_of(group, build, table, count):
     """(name, function) of everything in a group."""
     if group == "must_fail":
         wrong = (("reuse_hazard.shared", "gpu/libunsafe_cache.so"), ("reuse.shared", "gpu/libunsafe_cache.so"),
-                 ("reuse_hazard.shared", "libgpumem_unsafe.so"))
+                 ("reuse_hazard.shared", "libgpumem_mutant.so"))
         return [*((f"{name} must fail", lambda name=name, library=library: must_fail(build, name, library, table))
                   for name, library in wrong),
                 ("kill -9 under gpumem run", lambda: killed(build, table))]

@@ -1,29 +1,19 @@
-"""Random programs over threads, streams, captures and frees, plain and under every kind of chain: no access may be
-unordered and no byte wrong. And the opposite: over a library that hands memory out too early, hazards must be reported.
+"""Random programs over threads, streams, contexts, captures, forks and frees, plain and under every kind of chain: no
+access may be unordered and no byte wrong.
 
-random_programs.py BUILD [test...]; see harness.main. GPUMEM_TEST_SEED=n repeats one seed.
+random_programs.py BUILD [test...]; see harness.main. GPUMEM_TEST_SEED=n repeats one seed. What a run is, and the chains,
+are in random_run.py.
 """
 import os
 import pathlib
 import random
 import sys
-import tempfile
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
 import harness
+from random_run import SMALL_DEVICE, run
 
 OPERATIONS = 100_000
-CONFIGS = {
-    "pool": 'version = 1\n[route]\ndevice = ["pool", "cuda"]\n',
-    "small_pool": 'version = 1\n[route]\ndevice = ["pool", "cuda"]\n[resource.pool]\nmaximum_pool_size = "6 GiB"\n'
-                  'release_threshold = "64 MiB"\n',
-    "binning": 'version = 1\n[route]\ndevice = ["binning", "pool", "cuda"]\n[resource.binning]\n'
-               'bins = [ { max = "1 KiB" }, { max = "64 KiB" }, { max = "1 MiB" } ]\n',
-    "pool_over_cuda_async": 'version = 1\n[route]\ndevice = ["pool", "cuda_async"]\n',
-    "cuda": 'version = 1\n[route]\ndevice = ["cuda"]\n',
-    "cuda_async": 'version = 1\n[route]\ndevice = ["cuda_async"]\n',
-    "synchronize": 'version = 1\n[route]\ndevice = ["pool", "cuda"]\n[behavior]\nfree = "synchronize"\n',
-}
 
 
 def seeds():
@@ -34,24 +24,9 @@ def seeds():
     return ["1", fresh]
 
 
-def run(build, seed, library, config, operations=OPERATIONS, env=None):
-    with tempfile.TemporaryDirectory(prefix="gpumem-random.") as folder:
-        path = pathlib.Path(folder) / "chain.toml"
-        extra = {"GPUMEM_SIMULATED_STRICT": None}
-        extra.update(env or {})
-        if library is not None:
-            assert (build.folder / library).exists(), f"{library} is not built"
-            path.write_text(CONFIGS[config])
-            extra.update(LD_PRELOAD=str(build.folder / library), GPUMEM_CONFIG=str(path),
-                         GPUMEM_STATE_DIR=folder, GPUMEM_REPORT=str(pathlib.Path(folder) / "report"))
-        outcome = build.run([build.program("random_program"), seed, str(operations)], env=extra)
-        outcome.report = (pathlib.Path(folder) / "report").exists()
-        return outcome
-
-
 def expect_clean(build, config, env=None):
     for seed in seeds():
-        outcome = run(build, seed, "libgpumem.so", config, env=env)
+        outcome = run(build, seed, OPERATIONS, config, env=env)
         assert outcome.code == 0, f"seed {seed}: code {outcome.code}\n{outcome.stdout}{outcome.stderr}"
         count = int(outcome.stdout.split()[1])
         assert count > OPERATIONS // 3, f"only {count} allocations: nothing was proven"
@@ -60,7 +35,7 @@ def expect_clean(build, config, env=None):
 
 def test_plain(build):
     for seed in seeds():
-        outcome = run(build, seed, None, None)
+        outcome = run(build, seed, OPERATIONS, None)
         assert outcome.code == 0, f"seed {seed}: the program itself is wrong: {outcome.stdout}{outcome.stderr}"
 
 
@@ -73,7 +48,7 @@ def test_small_pool(build):
 
 
 def test_small_device(build):
-    expect_clean(build, "pool", {"GPUMEM_SIMULATED_MEMORY": str(5 << 30)})
+    expect_clean(build, "pool", SMALL_DEVICE)
 
 
 def test_binning(build):
@@ -96,12 +71,12 @@ def test_synchronize(build):
     expect_clean(build, "synchronize")
 
 
-def test_unsafe_reuse_is_caught(build):
-    if not (build.folder / "libgpumem_unsafe.so").exists():
-        raise harness.Skipped("libgpumem_unsafe.so is not built")
-    for config in ("pool", "binning"):
-        outcome = run(build, "1", "libgpumem_unsafe.so", config, operations=2000)
-        assert outcome.code == 1 and "unordered" in outcome.stdout, f"not caught: {outcome.code} {outcome.stdout}"
+def test_one_device(build):
+    expect_clean(build, "pool", {"GPUMEM_SIMULATED_DEVICES": "1"})
+
+
+def test_managed_and_host(build):
+    expect_clean(build, "managed_and_host")
 
 
 if __name__ == "__main__":

@@ -18,6 +18,7 @@ CUresult capture_allocation(machine& m, stream& on, CUdeviceptr* out, std::uint6
   made->address = m.memory_.allocate(on.owner, block_kind::graph, bytes);
   if (made->address == 0) return CUDA_ERROR_OUT_OF_MEMORY;
   made->bytes = bytes;
+  m.memory_.at(made->address)->of_graph = made.get();
   on.capturing->result->nodes.push_back({{}, made, nullptr});
   *out = made->address;
   return CUDA_SUCCESS;
@@ -38,7 +39,7 @@ CUresult allocate(machine& m, pool* from, stream& on, CUdeviceptr* out, std::uin
 
 CUresult find_pool(machine& m, CUmemoryPool which, pool*& result) {
   result = reinterpret_cast<pool*>(which);
-  return m.memory_.pools.count(result) != 0 ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+  return m.memory_.pools.count(result) != 0 && !result->destroyed ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
 CUresult give_pool(machine& m, CUmemoryPool* out, int device, std::vector<pool*> const& of) {
@@ -102,6 +103,8 @@ SIMULATED_API cuMemFreeAsync(CUdeviceptr address, CUstream on) {
       m.memory_.release_after(gone, where->tail);
       return CUDA_SUCCESS;
     case block_kind::graph:
+      if (!gone.of_graph->live) return CUDA_ERROR_INVALID_VALUE;
+      gone.of_graph->live = false;
       return CUDA_SUCCESS;
     default:
       return CUDA_ERROR_INVALID_VALUE;
@@ -128,14 +131,12 @@ SIMULATED_API cuMemPoolDestroy(CUmemoryPool which) {
   pool* gone = nullptr;
   SIMULATED_TRY(find_pool(m, which, gone));
   if (gone->is_default) return CUDA_ERROR_INVALID_VALUE;
-  // Outstanding frees complete first; blocks still out keep the pool alive in the real driver, here they end
-  // with it.
-  for (stream* each : m.streams_) m.host_wait(each->tail);
-  m.memory_.drop(*gone);
-  m.memory_.pools.erase(gone);
   auto const device = static_cast<std::size_t>(gone->device);
   if (m.memory_.current_pool[device] == gone) m.memory_.current_pool[device] = m.memory_.default_pool[device];
-  delete gone;
+  gone->destroyed = true;
+  if (gone->used != 0) return CUDA_SUCCESS;
+  for (stream* each : m.streams_) m.host_wait(each->tail);  // outstanding frees complete first
+  m.memory_.drop(*gone);
   return CUDA_SUCCESS;
 }
 

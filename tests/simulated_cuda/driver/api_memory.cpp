@@ -79,7 +79,9 @@ SIMULATED_API cuMemFree_v2(CUdeviceptr address) {
       m.memory_.release(gone, nullptr, m.all_work(*gone.owner), m.now_);
       return CUDA_SUCCESS;
     case block_kind::graph:
+      if (!gone.of_graph->live) return CUDA_ERROR_INVALID_VALUE;
       m.host_wait(m.all_work(*gone.owner));
+      gone.of_graph->live = false;
       return CUDA_SUCCESS;
     default:
       return CUDA_ERROR_INVALID_VALUE;

@@ -25,7 +25,7 @@ class entry {
     if (!needs.initialised) return;
     code = m.initialised() && !m.forked() ? CUDA_SUCCESS : CUDA_ERROR_NOT_INITIALIZED;
     if (code != CUDA_SUCCESS) return;
-    if (!m.manual_clock_) m.advance(m.now_ + 500);
+    if (!m.manual_clock_) m.tick(m.now_ + 500);
     if (this_thread().in_host_function) code = CUDA_ERROR_NOT_PERMITTED;
     if (code == CUDA_SUCCESS && needs.context) code = m.current(here);
     if (code == CUDA_SUCCESS && needs.unsafe) code = m.unsafe_call();

@@ -59,6 +59,7 @@ class machine {
   void host_wait(point const& until);   // moves the clock, runs what ends, orders the host
   bool host_query(point const& until);  // true, and the host is ordered after it, if it has ended
   void advance(nanoseconds to);
+  void tick(nanoseconds to);  // the same, but stands still while a host function runs: nothing waits for it
   void run_all();
   void trim_pools();  // what a synchronisation does to pools above their threshold
 

@@ -28,6 +28,7 @@ enum class block_kind : std::uint8_t {
 };
 
 struct pool;
+struct graph_memory;
 
 struct block {
   block_kind kind = block_kind::device;
@@ -41,12 +42,14 @@ struct block {
   std::uint64_t segment = 0;  // device: the driver block that holds it
   std::uint64_t segment_bytes = 0;
   pool* from = nullptr;
+  graph_memory* of_graph = nullptr;
 };
 
 // A pool of cuMemAllocAsync. It reuses in stream order, or what is finished, never anything else.
 struct pool {
   int device = 0;
   bool is_default = false;
+  bool destroyed = false;  // by the program; lives on until its last block is freed
   std::uint64_t threshold = 0;
   std::uint64_t maximum = 0;
   std::uint64_t reserved = 0, reserved_high = 0, used = 0, used_high = 0;

@@ -2,6 +2,7 @@
 // Called under the machine's lock.
 // A free chunk serves the stream it was freed on at once, others when its last use has ended on the clock,
 // and, when memory is short, anyone who is made to wait for it on the device. Never anything else.
+#include "machine.hpp"
 #include "memory.hpp"
 
 namespace simulated {
@@ -119,6 +120,10 @@ void memory::release(block const& gone, stream const* on, point when, nanosecond
   it->second.when = std::move(when);
   it->second.stream = on != nullptr ? on->id : 0;
   home.by_size.insert({it->second.bytes, it->first});
+  if (home.destroyed && home.used == 0) {
+    machine::get().host_wait(it->second.when);
+    return drop(home);
+  }
   absorb(home, it, now);
   if (it != home.chunks.begin()) absorb(home, std::prev(it), now);
 }
@@ -143,15 +148,12 @@ void memory::trim(pool& home, std::uint64_t keep, nanoseconds now, vector_clock&
 }
 
 void memory::drop(pool& home) {
-  for (auto it = blocks_.begin(); it != blocks_.end();) {
-    it =
-        it->second.kind == block_kind::pooled && it->second.from == &home ? blocks_.erase(it) : std::next(it);
-  }
   for (auto const& [base, bytes] : home.segments) of(home.device).give(base, bytes);
   home.segments.clear();
   home.chunks.clear();
   home.by_size.clear();
-  home.reserved = home.used = 0;
+  pools.erase(&home);
+  delete &home;
 }
 
 }  // namespace simulated

@@ -1,0 +1,84 @@
+"""Seeded bugs, one at a time (core/base/mutant.hpp): the random programs must catch each, and nothing but the bug.
+
+mutants.py BUILD [test...]; see harness.main. A run catches a bug when it ends with a hazard, wrong data or a refused call.
+"""
+import pathlib
+import sys
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
+import harness
+from random_run import run
+
+OPERATIONS = 20_000
+ATTEMPTS = 12
+
+
+def mutate(build, name, seed, config="pool", threads=4):
+    return run(build, seed, OPERATIONS, config, library="libgpumem_mutant.so", threads=threads,
+               env={"TEST_MUTANT": name})
+
+
+def expect_caught(build, name, sign, config="pool"):
+    """`sign` must be among the words, so that the bug is found and not some other one."""
+    for seed in range(1, ATTEMPTS + 1):
+        outcome = mutate(build, name, seed, config, threads=(4, 8)[seed % 2])
+        if outcome.code == 0:
+            continue
+        text = outcome.stdout + outcome.stderr
+        assert sign in text, f"seed {seed}: caught, but without '{sign}': {outcome.code}\n{text[:2000]}"
+        print(f"{name}: caught with seed {seed}")
+        return
+    raise AssertionError(f"{name}: not caught in {ATTEMPTS} runs of {OPERATIONS} operations")
+
+
+def test_no_bug_is_clean(build):
+    for seed in (1, 2, 3):
+        outcome = mutate(build, "none", seed)
+        assert outcome.code == 0 and outcome.report, f"seed {seed}: {outcome.code}\n{outcome.stdout}{outcome.stderr}"
+
+
+def test_always_done(build):
+    expect_caught(build, "always_done", "unordered reuse")
+
+
+def test_always_done_under_binning(build):
+    expect_caught(build, "always_done", "unordered reuse", "binning")
+
+
+def test_no_event(build):
+    expect_caught(build, "no_event", "unordered reuse")
+
+
+def test_event_before_free(build):
+    expect_caught(build, "event_before_free", "unordered reuse")
+
+
+def test_synchronised_too_much(build):
+    expect_caught(build, "synchronised_too_much", "unordered reuse")
+
+
+def test_capture_ignored(build):
+    expect_caught(build, "capture_ignored", "a capture was invalidated")
+
+
+def test_not_relaxed(build):
+    expect_caught(build, "not_relaxed", "code 90")
+
+
+def test_wrong_slot(build):
+    expect_caught(build, "wrong_slot", "unordered reuse")
+
+
+def test_shared_magazine(build):
+    expect_caught(build, "shared_magazine", "unordered reuse")
+
+
+def test_done_with_stream(build):
+    expect_caught(build, "done_with_stream", "unordered reuse")
+
+
+def test_stale_context(build):
+    expect_caught(build, "stale_context", "code 1, wanted 0")
+
+
+harness.main(globals())

@@ -1,0 +1,41 @@
+"""One run of the random program: its chains, its environment, what it printed. Used by random_programs.py, mutants.py and
+soak.py; runs nothing by itself.
+"""
+import pathlib
+import re
+import tempfile
+
+CONFIGS = {
+    "pool": 'version = 1\n[route]\ndevice = ["pool", "cuda"]\n',
+    "small_pool": 'version = 1\n[route]\ndevice = ["pool", "cuda"]\n[resource.pool]\nmaximum_pool_size = "6 GiB"\n'
+                  'release_threshold = "64 MiB"\n',
+    "binning": 'version = 1\n[route]\ndevice = ["binning", "pool", "cuda"]\n[resource.binning]\n'
+               'bins = [ { max = "1 KiB" }, { max = "64 KiB" }, { max = "1 MiB" } ]\n',
+    "pool_over_cuda_async": 'version = 1\n[route]\ndevice = ["pool", "cuda_async"]\n',
+    "cuda": 'version = 1\n[route]\ndevice = ["cuda"]\n',
+    "cuda_async": 'version = 1\n[route]\ndevice = ["cuda_async"]\n',
+    "synchronize": 'version = 1\n[route]\ndevice = ["pool", "cuda"]\n[behavior]\nfree = "synchronize"\n',
+    "managed_and_host": 'version = 1\n[route]\ndevice = ["pool", "cuda"]\nmanaged = ["managed_pool", "managed"]\n'
+                        'host = ["pinned_host"]\n[resource.managed_pool]\ntype = "pool"\n',
+}
+SMALL_DEVICE = {"GPUMEM_SIMULATED_MEMORY": str(5 << 30)}
+FIGURES = re.compile(r"allocations (\d+) operations (\d+) faults (\d+) hazards (\d+)")
+
+
+def run(build, seed, operations, config, library="libgpumem.so", threads=4, env=None, timeout=120):
+    """`config` names the chain; None: a plain run. The outcome has `figures`, as FIGURES, and `report`, if one was written."""
+    with tempfile.TemporaryDirectory(prefix="gpumem-random.") as folder:
+        path = pathlib.Path(folder) / "chain.toml"
+        extra = {"GPUMEM_SIMULATED_STRICT": None}
+        extra.update(env or {})
+        if config is not None:
+            assert (build.folder / library).exists(), f"{library} is not built"
+            path.write_text(CONFIGS[config])
+            extra.update(LD_PRELOAD=str(build.folder / library), GPUMEM_CONFIG=str(path),
+                         GPUMEM_STATE_DIR=folder, GPUMEM_REPORT=str(pathlib.Path(folder) / "report.%p"))
+        command = [build.program("random_program"), str(seed), str(operations), str(threads)]
+        outcome = build.run(command, env=extra, timeout=timeout)
+        outcome.report = any(pathlib.Path(folder).glob("report.*"))
+        found = FIGURES.search(outcome.stdout)
+        outcome.figures = [int(figure) for figure in found.groups()] if found else [0, 0, 0, 0]
+        return outcome

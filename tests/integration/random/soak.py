@@ -1,0 +1,58 @@
+"""Random programs with new seeds under every chain until the time is over; what scripts/soak.sh and the short test run.
+
+soak.py BUILD SECONDS [FIRST_SEED]. Prints what was run, and stops with the seed and the command of the first failure.
+"""
+import collections
+import pathlib
+import random
+import sys
+import time
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
+import harness
+from random_run import CONFIGS, SMALL_DEVICE, run
+
+OPERATIONS = 50_000
+ENVIRONMENTS = ({}, SMALL_DEVICE, {"GPUMEM_SIMULATED_DEVICES": "1"})
+THREADS = (2, 4, 8)
+
+
+def fail(outcome, command, figures):
+    print(f"FAILED: {command}\ncode {outcome.code}\n{outcome.stdout[-3000:]}{outcome.stderr[-3000:]}")
+    print(f"before it: {figures}")
+    sys.exit(1)
+
+
+def main():
+    build = harness.Build(sys.argv[1])
+    seconds = float(sys.argv[2])
+    seed = int(sys.argv[3]) if len(sys.argv) > 3 else random.SystemRandom().randrange(1 << 24)
+    first = seed
+    begin = time.monotonic()
+    total = collections.Counter()
+    by_config = collections.Counter()
+    while time.monotonic() - begin < seconds:
+        # Each chain, then each of the others: all combinations come in turn, whatever the first seed.
+        turn = seed - first
+        config = list(CONFIGS)[turn % len(CONFIGS)]
+        env = ENVIRONMENTS[turn // len(CONFIGS) % len(ENVIRONMENTS)]
+        threads = THREADS[turn // len(CONFIGS) // len(ENVIRONMENTS) % len(THREADS)]
+        outcome = run(build, seed, OPERATIONS, config, threads=threads, env=env, timeout=120)
+        allocations, operations, faults, hazards = outcome.figures
+        total.update(runs=1, allocations=allocations, operations=operations, faults=faults, hazards=hazards)
+        if outcome.code != 0 or operations < OPERATIONS or not outcome.report:
+            extra = " ".join(f"{key}={value}" for key, value in env.items())
+            fail(outcome, f"{extra} random_program {seed} {OPERATIONS} {threads} under {config}", dict(total))
+        by_config[config] += operations
+        seed += 1
+    print(f"soak: {time.monotonic() - begin:.0f} s, seeds {first} to {seed - 1}, {total['runs']} runs of {OPERATIONS} operations")
+    print(f"operations {total['operations']:,}  allocations {total['allocations']:,}  faults {total['faults']}  "
+          f"hazards {total['hazards']}")
+    for config, operations in by_config.items():
+        print(f"  {config:<22} {operations:>14,} operations")
+    if total["runs"] == 0:
+        print("nothing was run: the time was too short")
+        sys.exit(1)
+
+
+main()

@@ -1,0 +1,86 @@
+// See world.hpp.
+#include "tests/integration/random/world.hpp"
+
+#include <cstdarg>
+#include <cstdio>
+
+#include "tests/simulated_cuda/simulated.h"
+
+namespace random_program {
+
+void fault(char const* format, ...) {
+  if (++faults >= 20) return;
+  va_list arguments;
+  va_start(arguments, format);
+  std::vprintf(format, arguments);
+  va_end(arguments);
+  std::printf("\n");
+}
+
+void check(CUresult code, char const* what, CUresult wanted) {
+  if (code != wanted) fault("%s: code %d, wanted %d", what, static_cast<int>(code), static_cast<int>(wanted));
+}
+
+void place::open() {
+  if (primary) {
+    CHECK(cuDevicePrimaryCtxRetain(&context, device));
+  } else {
+    CHECK(cuCtxCreate(&context, nullptr, 0, device));
+    CHECK(cuCtxPopCurrent(nullptr));
+  }
+  CHECK(cuCtxSetCurrent(context));
+  CHECK(cuStreamCreate(&shared[0], CU_STREAM_DEFAULT));
+  CHECK(cuStreamCreate(&shared[1], CU_STREAM_NON_BLOCKING));
+}
+
+// The driver's own pools outlive a reset, so stream-ordered memory is given back; so is pinned memory.
+void place::leave(block const& b) {
+  simulatedNoteFree(b.address, nullptr);
+  if (b.kind == memory::ordered) CHECK(cuMemFree(b.address));
+  if (b.kind == memory::pinned || b.kind == memory::pinned_old) {
+    CHECK(cuMemFreeHost(reinterpret_cast<void*>(b.address)));
+  }
+}
+
+void place::close(unsigned way) {
+  CHECK(cuCtxSetCurrent(context));
+  CHECK(cuCtxSynchronize());
+  std::vector<block> dead;
+  dead.swap(blocks_);
+  for (block const& b : dead) leave(b);
+  if (!primary) {
+    CHECK(cuCtxDestroy(context));
+  } else if (way % 2 == 0) {
+    CHECK(cuDevicePrimaryCtxReset(device));
+    CHECK(cuDevicePrimaryCtxRelease(device));
+  } else {
+    CHECK(cuDevicePrimaryCtxRelease(device));
+  }
+  // What the context took with it cannot be freed again.
+  for (std::size_t i = 0; i < dead.size() && i < 3; ++i) {
+    if (dead[i].kind != memory::plain) continue;
+    CUresult const code = cuMemFree(dead[i].address);
+    if (code == CUDA_SUCCESS) fault("a block of an ended context was freed");
+  }
+}
+
+void place::keep(block b) {
+  std::lock_guard const lock(mutex_);
+  blocks_.push_back(std::move(b));
+}
+
+std::optional<block> place::take(std::mt19937& random) {
+  std::lock_guard const lock(mutex_);
+  if (blocks_.empty()) return std::nullopt;
+  std::swap(blocks_[random() % blocks_.size()], blocks_.back());
+  block b = std::move(blocks_.back());
+  blocks_.pop_back();
+  return b;
+}
+
+std::size_t place::live() {
+  std::lock_guard const lock(mutex_);
+  return blocks_.size();
+}
+
+}  // namespace random_program

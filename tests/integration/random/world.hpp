@@ -1,0 +1,77 @@
+// What the threads of the random program share: devices and contexts, the blocks that are alive, the faults,
+// and the two locks that keep the program within CUDA's own rules for captures. Made anew for each round;
+// every part of it may be used by any thread.
+#pragma once
+
+#include <cuda.h>
+
+#include <array>
+#include <atomic>
+#include <mutex>
+#include <optional>
+#include <random>
+#include <shared_mutex>
+#include <vector>
+
+namespace random_program {
+
+inline std::atomic<int> faults{0};
+inline std::atomic<int> allocations{0};
+inline std::atomic<int> operations{0};
+
+// Any other code than `wanted` is a fault and is said; the first twenty end the program.
+void check(CUresult code, char const* what, CUresult wanted = CUDA_SUCCESS);
+void fault(char const* format, ...) __attribute__((format(printf, 1, 2)));
+inline bool too_many_faults() {
+  return faults >= 20;
+}
+#define CHECK(call) ::random_program::check(call, #call)
+
+enum class memory { plain, ordered, managed, pinned, pinned_old };
+
+struct block {
+  CUdeviceptr address = 0;
+  std::size_t bytes = 0;
+  memory kind = memory::plain;
+  unsigned char pattern = 0;
+  std::vector<CUevent> uses;  // after each piece of work that touches it; all before a stream-ordered free
+};
+
+// One context with its streams that all threads use, and its blocks.
+class place {
+ public:
+  static constexpr std::size_t most_live = 300;
+
+  int device = 0;
+  bool primary = true;
+  CUcontext context = nullptr;
+  std::array<CUstream, 2> shared{};
+
+  void open();
+  // Ends the context with what is alive in it; `way` chooses among reset, release and destroy.
+  void close(unsigned way);
+
+  void keep(block b);
+  std::optional<block> take(std::mt19937& random);
+  std::size_t live();
+
+ private:
+  void leave(block const& b);
+
+  std::mutex mutex_;
+  std::vector<block> blocks_;
+};
+
+struct world {
+  std::array<place, 3> places;  // the primary contexts of two devices, and one more on the first; with one
+                                // device only, two more
+  int devices = 0;
+
+  // Shared: by each step of a thread that did not exchange its capture mode. Exclusive: a global-mode
+  // capture, beside which such steps are forbidden. Taken before the next one.
+  std::shared_mutex unrelaxed;
+  // Shared: a capture. Exclusive: what no capture survives, a barrier over a context.
+  std::shared_mutex captures;
+};
+
+}  // namespace random_program
