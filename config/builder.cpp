@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "config/parts.hpp"
+#include "config/rule_checks.hpp"
 #include "core/base/bytes.hpp"
 #include "core/resource/binning.hpp"
 #include "core/resource/direct.hpp"
@@ -168,14 +169,15 @@ class construction {
 };
 
 std::unique_ptr<resource::chain> build(resource::habitat const& home) {
-  auto const kind = home.kind;
-  route_plan const& route = kind == driver::memory_kind::host      ? in_use->host
-                            : kind == driver::memory_kind::managed ? in_use->managed
-                                                                   : in_use->device;
+  if (home.number >= route::kinds) {
+    rule_plan const& rule = *chains_of_rules(*in_use).at(home.number - route::kinds);
+    std::string const name = "rule " + std::to_string(&rule - in_use->rules.data() + 1);
+    return construction(*in_use, rule.chain, name.c_str(), home).run();
+  }
+  constexpr char const* names[route::kinds] = {"device", "managed", "host"};
+  char const* const name = names[home.number];
+  route_plan const& route = in_use->route_of(name);
   if (route.passthrough || route.chain.empty()) return nullptr;
-  char const* const name = kind == driver::memory_kind::host      ? "host"
-                           : kind == driver::memory_kind::managed ? "managed"
-                                                                  : "device";
   return construction(*in_use, route, name, home).run();
 }
 

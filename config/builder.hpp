@@ -3,8 +3,13 @@
 // the context current.
 #pragma once
 
+#include <memory>
+#include <span>
+#include <string_view>
+
 #include "config/plan.hpp"
 #include "core/route/router.hpp"
+#include "core/route/rules.hpp"
 
 namespace gpumem::config {
 
@@ -12,5 +17,9 @@ namespace gpumem::config {
 // must outlive every chain. It throws driver::allocation_failed when memory that a chain takes at the start
 // is not to be had.
 route::chain_factory use_plan(plan const& effective) noexcept;
+
+// Its rules; null: none. `calls`: the hooked functions by number. Chains have the numbers by which the
+// factory knows them.
+std::unique_ptr<route::rule_set> make_rules(plan const& effective, std::span<std::string_view const> calls);
 
 }  // namespace gpumem::config

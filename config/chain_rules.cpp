@@ -90,14 +90,22 @@ void check_unused(draft const& all, findings& out) {
   for (auto const* route : {&all.result.device, &all.result.managed, &all.result.host}) {
     for (auto const& id : route->chain) reach(all.result, id, used);
   }
+  for (auto const& rule : all.result.rules) {
+    for (auto const& id : rule.chain.chain) reach(all.result, id, used);
+  }
   for (auto const& [name, resource] : all.result.resources) {
     if (used.contains(name)) continue;
     bool const declared = all.declared.contains(name);
     out.warning(
         "W501", all.where("resource." + name),
-        declared ? "[resource." + name + "] is used by no route" : quoted(name) + " is used by no route",
-        "name it in a chain of [route], or remove it");
+        declared ? "[resource." + name + "] is used by no chain" : quoted(name) + " is used by no chain",
+        "name it in a chain of [route] or of a [[rule]], or remove it");
   }
+}
+
+void check_chain(chain_view const& view) {
+  check_order(view);
+  check_cycles(view);
 }
 
 }  // namespace
@@ -119,9 +127,12 @@ void check_chains(draft& all, findings& out) {
                                       {"managed", &result.managed},
                                       {"host", &result.host}}) {
       std::string const where = "route." + std::string(name);
-      chain_view const view{where, "", where, name, route->chain, device, false, all, out};
-      check_order(view);
-      check_cycles(view);
+      check_chain({where, "", where, name, route->chain, device, false, all, out});
+    }
+    for (std::size_t i = 0; i < result.rules.size(); ++i) {
+      std::string const rule = "rule." + std::to_string(i) + ".chain";
+      check_chain({rule, "", "the chain of rule " + std::to_string(i + 1), result.rules[i].kind,
+                   result.rules[i].chain.chain, device, false, all, out});
     }
   }
   // After an error in a chain "unused" would often be its echo.

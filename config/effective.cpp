@@ -95,6 +95,26 @@ void write_options(std::string& out, resource_plan const& resource, resource_pla
   }
 }
 
+void write_rule(std::string& out, rule_plan const& rule) {
+  out += "\n[[rule]]\n";
+  auto const write = [&](char const* key, std::string const& text) {
+    auto const from = rule.origins.find(key);
+    line(out, std::string(key) + " = " + text, from == rule.origins.end() ? origin{} : from->second);
+  };
+  auto const write_bytes = [&](char const* key, std::optional<std::uint64_t> bytes) {
+    size_value size;
+    size.bytes = bytes.value_or(0);
+    if (bytes) write(key, toml_string(write_size(size)));
+  };
+  if (!rule.library.empty()) write("library", toml_string(rule.library));
+  if (!rule.api.empty()) write("api", toml_string(rule.api));
+  write_bytes("min_size", rule.min_size);
+  write_bytes("max_size", rule.max_size);
+  if (rule.device >= 0) write("device", std::to_string(rule.device));
+  write("kind", toml_string(rule.kind));
+  write("chain", chain_text(rule.chain));
+}
+
 }  // namespace
 
 std::string effective_text(plan const& effective) {
@@ -102,6 +122,7 @@ std::string effective_text(plan const& effective) {
   line(out, "device = " + chain_text(effective.device), effective.device.where);
   line(out, "managed = " + chain_text(effective.managed), effective.managed.where);
   line(out, "host = " + chain_text(effective.host), effective.host.where);
+  for (auto const& rule : effective.rules) write_rule(out, rule);
   for (auto const& [name, resource] : effective.resources) {
     out += "\n[resource." + name + "]\n";
     if (resource.type != name) out += "type = " + toml_string(resource.type) + "\n";

@@ -12,6 +12,10 @@ std::uint64_t size_value::resolve(std::uint64_t free_bytes, std::uint64_t total_
   return static_cast<std::uint64_t>(whole * share / (100ULL * parts));
 }
 
+route_plan const& plan::route_of(std::string const& kind) const {
+  return kind == "host" ? host : kind == "managed" ? managed : device;
+}
+
 resource_plan const* plan::find(std::string const& name, int device_number) const {
   if (auto const overrides = devices.find(device_number); overrides != devices.end()) {
     if (auto const found = overrides->second.find(name); found != overrides->second.end())

@@ -47,6 +47,16 @@ struct route_plan {
   origin where;
 };
 
+// One [[rule]]; the first that matches wins.
+struct rule_plan {
+  std::string library, api;  // patterns; empty: any
+  std::optional<std::uint64_t> min_size, max_size;
+  int device = -1;  // -1: any
+  std::string kind = "device";
+  route_plan chain;
+  std::map<std::string, origin> origins;
+};
+
 enum class on_error : std::uint8_t { abort, passthrough };
 enum class free_mode : std::uint8_t { deferred, synchronize };
 
@@ -54,7 +64,8 @@ struct plan {
   std::string path;  // of the file, empty: built-in default
   std::string text;  // the effective configuration, as TOML
   route_plan device, managed, host;
-  std::map<std::string, resource_plan> resources;  // by name; every name used by a route is here
+  std::vector<rule_plan> rules;
+  std::map<std::string, resource_plan> resources;  // by name; every name used by a chain is here
   std::map<int, std::map<std::string, resource_plan>>
       devices;  // [device.N]: full, merged resources for that device
   free_mode free = free_mode::deferred;
@@ -65,6 +76,8 @@ struct plan {
   std::vector<std::string> warnings;      // rendered diagnostics
   std::map<std::string, origin> origins;  // "behavior.free" -> where
 
+  // Of "device", "managed" or "host".
+  route_plan const& route_of(std::string const& kind) const;
   // The resource `name` as device `device` sees it.
   resource_plan const* find(std::string const& name, int device) const;
 };

@@ -37,6 +37,8 @@ std::string values_of(key_info const& key) {
     case value_kind::pattern:
       text = "file name with placeholders";
       break;
+    case value_kind::glob:
+      return "pattern with `*`, `?`, `[a-z]`";
     case value_kind::boolean:
       return codes("true|false");
     case value_kind::chain:
@@ -68,12 +70,6 @@ void write_keys(std::string& out, std::string_view table) {
            std::string(key->meaning) + " |\n";
   }
   out += "\n";
-}
-
-void write_later(std::string& out, std::string_view what, std::span<named_meaning const> list) {
-  for (auto const& item : list) {
-    out += "- " + std::string(what) + " " + code(item.name) + ": " + std::string(item.meaning) + "\n";
-  }
 }
 
 std::string_view stands(role part) noexcept {
@@ -123,8 +119,7 @@ std::string reference_text() {
     out += "| " + code(variable.name) + " | " + (variable.words.empty() ? "text" : codes(variable.words)) +
            " | " + std::string(variable.meaning) + " |\n";
   }
-  out += "\nOrder: a variable over the file over the default.\n\n## Not in this version\n\n";
-  write_later(out, "table", coming_tables());
+  out += "\nOrder: a variable over the file over the default.\n";
   return out;
 }
 

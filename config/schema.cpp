@@ -12,6 +12,7 @@ constexpr auto device_size = value_kind::device_size;
 constexpr auto integer = value_kind::integer;
 constexpr auto choice = value_kind::choice;
 constexpr auto pattern = value_kind::pattern;
+constexpr auto glob = value_kind::glob;
 constexpr auto boolean = value_kind::boolean;
 constexpr auto chain = value_kind::chain;
 constexpr auto chains = value_kind::chains;
@@ -24,11 +25,6 @@ constexpr table_info tables[] = {
 #define GPUMEM_TABLE(...) {__VA_ARGS__},
 #include "config/schema.def"
 #undef GPUMEM_TABLE
-};
-constexpr named_meaning later_tables[] = {
-#define GPUMEM_TABLE_COMING(...) {__VA_ARGS__},
-#include "config/schema.def"
-#undef GPUMEM_TABLE_COMING
 };
 constexpr type_info types[] = {
 #define GPUMEM_TYPE(...) {__VA_ARGS__},
@@ -53,9 +49,6 @@ std::span<key_info const> all_keys() noexcept {
 }
 std::span<table_info const> all_tables() noexcept {
   return tables;
-}
-std::span<named_meaning const> coming_tables() noexcept {
-  return later_tables;
 }
 std::span<type_info const> all_types() noexcept {
   return types;

@@ -15,6 +15,7 @@ enum class value_kind : std::uint8_t {
   integer,
   choice,
   pattern,
+  glob,
   boolean,
   chain,
   chains,
@@ -49,11 +50,6 @@ struct type_info {
   std::string_view meaning;
 };
 
-struct named_meaning {
-  std::string_view name;
-  std::string_view meaning;
-};
-
 struct variable_info {
   std::string_view name;
   std::string_view words;
@@ -62,7 +58,6 @@ struct variable_info {
 
 std::span<key_info const> all_keys() noexcept;
 std::span<table_info const> all_tables() noexcept;
-std::span<named_meaning const> coming_tables() noexcept;
 std::span<type_info const> all_types() noexcept;
 std::span<variable_info const> all_variables() noexcept;
 

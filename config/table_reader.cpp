@@ -5,8 +5,9 @@
 
 #include <optional>
 
-#include "config/chains_reader.hpp"
 #include "config/resource_reader.hpp"
+#include "config/route_reader.hpp"
+#include "config/rule_reader.hpp"
 #include "config/schema.hpp"
 #include "config/suggest.hpp"
 #include "config/value_reader.hpp"
@@ -45,11 +46,6 @@ bool check_version(node const& root, findings& out) {
 }
 
 void unknown_top(node const& value, findings& out) {
-  for (auto const& table : coming_tables()) {
-    if (value.key != table.name) continue;
-    out.error("E209", value.key_at, "[" + value.key + "] is not in this version", std::string(table.meaning));
-    return;
-  }
   bool const is_table = value.type == node::kind::table;
   if (is_table && find_type(value.key) != nullptr) {
     out.error("E202", value.key_at, "unknown table [" + value.key + "]",
@@ -78,45 +74,16 @@ void unknown_top(node const& value, findings& out) {
             note + "tables: " + forms);
 }
 
-// A chain, or "passthrough".
-void read_route(node const& value, route_plan& route, draft& to, findings& out) {
-  std::string const where = "route." + value.key;
-  to.places[where] = value.at;
-  route.where = {out.position(value.at)};
-  if (value.type == node::kind::string) {
-    if (value.text == "passthrough") return;
-    bool const name = find_type(value.text) != nullptr || to.result.resources.contains(value.text);
-    out.error("E204", value.at, where + " = " + quoted(value.text) + " is unknown",
-              name ? "a chain stands in brackets: [\"" + value.text + "\"]"
-                   : "write \"passthrough\", or a chain such as [\"pool\", \"cuda\"]");
-    return;
-  }
-  if (value.type != node::kind::array) {
-    out.error("E203", value.at, where + " must be a chain, not " + std::string(kind_name(value.type)),
-              "write [\"pool\", \"cuda\"] or \"passthrough\"");
-    return;
-  }
-  if (value.children.empty()) {
-    out.error("E306", value.at, where + " is an empty chain",
-              "write \"passthrough\" to leave this memory to the driver");
-    return;
-  }
-  route.passthrough = false;
-  route.chain = read_names(value, where, to, out);
-  for (std::size_t i = 0; i < route.chain.size(); ++i) {
-    resolve_name(route.chain[i], to.where(where + "." + std::to_string(i)), where, to, out);
-  }
-}
-
 void read_routes(node const& table, draft& to, findings& out) {
   if (!expect_table(table, "route", "write [route] and below it device = [\"pool\", \"cuda\"]", out)) return;
   for (auto const& child : table.children) {
+    std::string const where = "route." + child.key;
     if (child.key == "device")
-      read_route(child, to.result.device, to, out);
+      read_route(child, where, where, to.result.device, to, out);
     else if (child.key == "managed")
-      read_route(child, to.result.managed, to, out);
+      read_route(child, where, where, to.result.managed, to, out);
     else if (child.key == "host")
-      read_route(child, to.result.host, to, out);
+      read_route(child, where, where, to.result.host, to, out);
     else
       unknown_key(child, "[route]", names_in("route"), out);
   }
@@ -190,6 +157,7 @@ void read_tables(node const& root, draft& to, findings& out) {
     for (auto const& table : resources->children) read_resource(table, to, out);
   }
   if (node const* const routes = root.find("route")) read_routes(*routes, to, out);
+  if (node const* const rules = root.find("rule")) read_rules(*rules, to, out);
   node const* const devices = root.find("device");
   if (devices != nullptr &&
       expect_table(*devices, "device", "write [device.0]; a chain belongs in [route]", out)) {
@@ -199,7 +167,7 @@ void read_tables(node const& root, draft& to, findings& out) {
     if (child.key == "behavior" || child.key == "report")
       read_settings(child, to, out);
     else if (child.key != "version" && child.key != "resource" && child.key != "route" &&
-             child.key != "device")
+             child.key != "device" && child.key != "rule")
       unknown_top(child, out);
   }
 }

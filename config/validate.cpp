@@ -6,6 +6,7 @@
 
 #include "config/chain_rules.hpp"
 #include "config/resource_reader.hpp"
+#include "config/rule_checks.hpp"
 #include "config/size_text.hpp"
 
 namespace gpumem::config {
@@ -63,6 +64,7 @@ void validate(draft& all, findings& out) {
       check_resource(resource, "device." + std::to_string(number) + "." + name, all, out);
     }
   }
+  check_rules(all, out);
   check_chains(all, out);
 }
 

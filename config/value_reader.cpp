@@ -6,6 +6,7 @@
 #include "config/suggest.hpp"
 #include "core/base/bytes.hpp"
 #include "core/base/file_pattern.hpp"
+#include "core/base/glob.hpp"
 
 namespace gpumem::config {
 namespace {
@@ -20,6 +21,7 @@ std::string_view wanted(value_kind kind) noexcept {
       return "an integer";
     case value_kind::choice:
     case value_kind::pattern:
+    case value_kind::glob:
       return "a string";
     case value_kind::boolean:
       return "true or false";
@@ -135,8 +137,9 @@ std::optional<option> read_text(key_info const& key, node const& value, std::str
   }
   auto const words = split_words(key.words);
   if (holds_word(key.words, value.text)) return value.text;
-  if (key.kind == value_kind::pattern) {
-    std::string problem = pattern_problem(value.text);
+  if (key.kind == value_kind::pattern || key.kind == value_kind::glob) {
+    std::string problem = key.kind == value_kind::pattern ? pattern_problem(value.text)
+                                                          : std::string(base::glob_problem(value.text));
     if (problem.empty()) return value.text;
     out.error("E213", value.at, std::string(shown) + ": " + std::move(problem));
     return std::nullopt;
@@ -179,6 +182,7 @@ std::optional<option> read_value(key_info const& key, node const& value, std::st
       return read_size_value(key, value, shown, out);
     case value_kind::choice:
     case value_kind::pattern:
+    case value_kind::glob:
       return read_text(key, value, shown, out);
     case value_kind::boolean:
       return read_boolean(key, value, shown, out);

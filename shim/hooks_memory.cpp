@@ -13,6 +13,7 @@ driver::request request_of(hook which, std::uint64_t bytes, driver::memory_kind 
   return {.bytes = bytes,
           .kind = kind,
           .hook = static_cast<std::uint16_t>(which),
+          .called = program_call(static_cast<std::uint16_t>(which)),
           .flags = flags,
           .caller = program_caller(caller)};
 }
@@ -23,6 +24,7 @@ driver::request request_on(hook which, std::uint64_t bytes, CUstream stream, boo
           .kind = driver::memory_kind::device,
           .stream_ordered = true,
           .hook = static_cast<std::uint16_t>(which),
+          .called = program_call(static_cast<std::uint16_t>(which)),
           .stream = named_stream(stream, per_thread),
           .caller = program_caller(caller)};
 }

@@ -18,7 +18,10 @@ template <typename... Arguments>
 int through(hook which, void const* caller, std::uint64_t bytes, Arguments... arguments) noexcept {
   auto const real = reinterpret_cast<int (*)(Arguments...)>(runtime_function(which, caller));
   if (real == nullptr) return initialization_error;
-  if (this_thread.runtime_depth++ == 0) this_thread.runtime_caller = caller;
+  if (this_thread.runtime_depth++ == 0) {
+    this_thread.runtime_caller = caller;
+    this_thread.runtime_hook = static_cast<std::uint16_t>(which);
+  }
   int const code = real(arguments...);
   --this_thread.runtime_depth;
   if (process::state.load(std::memory_order_acquire) == process::life::running) {

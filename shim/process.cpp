@@ -112,7 +112,9 @@ bool begin() noexcept {
   driver::real.cuDriverGetVersion(&version);
   stats::describe_driver(version, cudart_in_use());
   settings::describe();
-  route::start(settings::make_chain(), settings::synchronize_on_free());
+  std::string_view calls[all_hooks];
+  for (std::size_t i = 0; i < all_hooks; ++i) calls[i] = hooks[i].symbol;
+  settings::start_router(calls);
   return true;
 }
 

@@ -78,11 +78,14 @@ void describe() noexcept {
                          static_cast<unsigned>(current->plan.warnings.size()));
 }
 
-route::chain_factory make_chain() noexcept {
-  return config::use_plan(current->plan);
-}
-bool synchronize_on_free() noexcept {
-  return current->plan.free == config::free_mode::synchronize;
+void start_router(std::span<std::string_view const> calls) noexcept {
+  route::rule_set* rules = nullptr;
+  try {
+    rules = config::make_rules(current->plan, calls).release();
+  } catch (std::bad_alloc const&) {
+    base::log_line(base::log_level::warn, "no host memory for the rules: all requests take their routes");
+  }
+  route::start(config::use_plan(current->plan), current->plan.free == config::free_mode::synchronize, rules);
 }
 report::write_options const& report_options() noexcept {
   return current->report;

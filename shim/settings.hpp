@@ -3,10 +3,10 @@
 // first CUDA call.
 #pragma once
 
+#include <span>
 #include <string_view>
 
 #include "core/report/write_reports.hpp"
-#include "core/route/router.hpp"
 
 namespace gpumem::shim::settings {
 
@@ -18,8 +18,8 @@ bool load(int descriptor) noexcept;
 // Tells the state page about the configuration.
 void describe() noexcept;
 
-route::chain_factory make_chain() noexcept;
-bool synchronize_on_free() noexcept;
+// Starts the router. `calls`: the hooked functions by number, which rules may name.
+void start_router(std::span<std::string_view const> calls) noexcept;
 report::write_options const& report_options() noexcept;
 std::string_view tool_version() noexcept;
 std::string_view run_id() noexcept;

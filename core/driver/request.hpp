@@ -16,6 +16,7 @@ struct request {
   memory_kind kind = memory_kind::device;
   bool stream_ordered = false;   // cudaMallocAsync family: `stream` holds
   std::uint16_t hook = 0;        // index into the shim's symbols.def
+  std::uint16_t called = 0;      // the same of what the program itself called: a runtime function, or `hook`
   unsigned flags = 0;            // of cuMemAllocManaged / cuMemHostAlloc
   CUcontext context = nullptr;   // current; null with a stream that is no default one: it knows
   CUstream stream = nullptr;     // CU_STREAM_LEGACY / CU_STREAM_PER_THREAD, never 0, when ordered

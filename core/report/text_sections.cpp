@@ -235,13 +235,14 @@ void add_chains(std::string& text, document const& from) {
   for (auto const& chain : chains) {
     document const& nodes = field(chain, "nodes");
     if (!nodes.is_array() || nodes.empty()) continue;
-    std::string title = "CHAIN " + words(chain, "route");
+    bool const rules = words(chain, "route") == "rules";
+    std::string title = rules ? "RULES device" : "CHAIN " + words(chain, "route");
     if (words(chain, "route") != "host") title += fmt::format(" {}", number_or_zero(chain, "device"));
     text += fmt::format("\n{}{}{}{}{}{}{}\n", left(title, 32), right("requests", 13), right("hits", 10),
                         right("upstream", 10), right("failed", 8), right("handed out", 12), right("now", 11));
     for (auto const& node : nodes) {
       std::string const indent(2 + 2 * std::min<std::uint64_t>(number_or_zero(node, "depth"), 8), ' ');
-      std::string const name = words(node, "name"), type = words(node, "type");
+      std::string const name = words(node, "name"), type = rules ? name : words(node, "type");
       std::uint64_t const requests = number_or_zero(node, "requests"), hits = number_or_zero(node, "hits");
       document const& bytes = field(node, "bytes");
       text += trimmed(left(indent + name + (type == name ? "" : " (" + type + ")"), 32) +
@@ -250,7 +251,7 @@ void add_chains(std::string& text, document const& from) {
                       right(count_text(number_or_zero(node, "upstream")), 10) +
                       right(count_text(number_or_zero(node, "failed")), 8) +
                       right(bytes_text(number_or_zero(bytes, "in")), 12) +
-                      right(bytes_text(number_or_zero(bytes, "current")), 11));
+                      right(rules ? "-" : bytes_text(number_or_zero(bytes, "current")), 11));
       std::string const options = words(node, "options");
       if (!options.empty()) {
         std::string const line = indent + "  " + options;

@@ -28,6 +28,8 @@ struct habitat {
   std::uint64_t (*relieve)(CUcontext context) = nullptr;
   // Bit d: device d may touch this device's memory, as the program enabled it; null: none ever.
   std::atomic<std::uint64_t> const* peers = nullptr;
+  // Which chain of its context: the route of its kind, or one that only rules name.
+  std::size_t number = 0;
 };
 
 // Bytes a resource holds that the program does not.

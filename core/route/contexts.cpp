@@ -3,6 +3,8 @@
 
 #include <cstdio>
 #include <new>
+#include <string>
+#include <utility>
 
 #include "core/base/log.hpp"
 #include "core/stats/state_page.hpp"
@@ -38,20 +40,40 @@ void log_passthrough(int device, char const* why) noexcept {
   base::log_line(base::log_level::warn, text);
 }
 
+template <std::size_t... numbers>
+std::array<resource::habitat, max_chains> homes(space::atlas& where, peers const& access,
+                                                stream_order::epochs& order, CUcontext context, int device,
+                                                rule_set const* rules,
+                                                std::index_sequence<numbers...>) noexcept {
+  auto const kind = [rules](std::size_t number) {
+    if (number < kinds) return static_cast<driver::memory_kind>(number);
+    return rules != nullptr ? rules->kind_of(number) : driver::memory_kind::device;
+  };
+  auto const reach = [&](std::size_t number) {
+    return kind(number) == driver::memory_kind::device ? access.mask_of(device) : nullptr;
+  };
+  return {{{where, order, context, device, kind(numbers), give_back, reach(numbers), numbers}...}};
+}
+
 }  // namespace
 
-context_entry::context_entry(space::atlas& where, peers const& access, CUcontext context,
-                             int device_number) noexcept
+context_entry::context_entry(space::atlas& where, peers const& access, CUcontext context, int device_number,
+                             rule_set const* rules)
     : handle(context),
       device(device_number),
       order(context, device_number),
-      homes_{{{where, order, context, device_number, driver::memory_kind::device, give_back,
-               access.mask_of(device_number)},
-              {where, order, context, device_number, driver::memory_kind::managed, give_back},
-              {where, order, context, device_number, driver::memory_kind::host, give_back}}} {}
+      homes_(homes(where, access, order, context, device_number, rules,
+                   std::make_index_sequence<max_chains>())) {
+  for (std::size_t i = 0; rules != nullptr && i < rules->size(); ++i) {
+    rule const& r = (*rules)[i];
+    bool const here = r.device < 0 || r.device == device;
+    rule_nodes_.push_back(here ? stats::register_node("rule " + std::to_string(i + 1), "rule", 0, device,
+                                                      "rules", r.label + ": " + r.serves)
+                               : stats::max_nodes - 1);
+  }
+}
 
-resource::chain* context_entry::chain_of(driver::memory_kind kind, chain_factory factory) noexcept {
-  auto const k = static_cast<std::size_t>(kind);
+resource::chain* context_entry::chain_of(std::size_t k, chain_factory factory) noexcept {
   if (made_[k].load(std::memory_order_acquire)) return chains_[k].load(std::memory_order_acquire);
   std::lock_guard lock(mutex_);
   if (made_[k].load(std::memory_order_relaxed)) return chains_[k].load(std::memory_order_relaxed);
@@ -83,9 +105,13 @@ context_entry* contexts::find_or_make(CUcontext context) noexcept {
     stream_order::current_context here(context);
     if (driver::real.cuCtxGetDevice(&device) != CUDA_SUCCESS) return nullptr;
   }
-  auto* made = new (std::nothrow) context_entry(where_, access_, context, device);
-  if (made == nullptr) return nullptr;
   register_device(device);
+  context_entry* made = nullptr;
+  try {
+    made = new context_entry(where_, access_, context, device, rules_);
+  } catch (std::bad_alloc const&) {
+    return nullptr;
+  }
   made->next = first_.load(std::memory_order_relaxed);
   first_.store(made, std::memory_order_release);
   return made;

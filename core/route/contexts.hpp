@@ -1,5 +1,5 @@
-// The contexts of this process as core knows them: epochs, stream identities and the three chains of each,
-// made at the first request in it. Found by handle without a lock; an entry is never destroyed, only marked
+// The contexts of this process as core knows them: epochs, stream identities and the chains of each, made at
+// the first request for one. Found by handle without a lock; an entry is never destroyed, only marked
 // gone, because a handle may be used again by the driver for another context.
 #pragma once
 
@@ -11,16 +11,24 @@
 #include "core/resource/chain.hpp"
 #include "core/route/peers.hpp"
 #include "core/route/router.hpp"
+#include "core/route/rules.hpp"
 #include "core/stream_order/epochs.hpp"
 #include "core/stream_order/streams.hpp"
 
 namespace gpumem::route {
 
 struct context_entry {
-  context_entry(space::atlas& where, peers const& access, CUcontext context, int device_number) noexcept;
+  context_entry(space::atlas& where, peers const& access, CUcontext context, int device_number,
+                rule_set const* rules);
 
-  // The chain of a kind; made on first use. Null: passthrough.
-  resource::chain* chain_of(driver::memory_kind kind, chain_factory factory) noexcept;
+  // A route's chain, or one of rules; made on first use. Null: passthrough.
+  resource::chain* chain_of(std::size_t number, chain_factory factory) noexcept;
+  // Counts a request that rule `index` took.
+  void count_rule(std::size_t index, std::uint64_t bytes) const noexcept {
+    auto& counters = stats::local().nodes[rule_nodes_[index]];
+    stats::add(counters.requests, 1);
+    stats::add(counters.bytes_in, bytes);
+  }
   void forget() noexcept;
 
   CUcontext const handle;
@@ -40,22 +48,25 @@ struct context_entry {
   // Those whose memory is in the device's ledger: all but the host's.
   template <typename Visit>
   void each_device_chain(Visit visit) noexcept {
-    for (auto const kind : {driver::memory_kind::device, driver::memory_kind::managed}) {
-      auto* made = chains_[static_cast<std::size_t>(kind)].load(std::memory_order_acquire);
-      if (made != nullptr) visit(*made);
+    for (std::size_t i = 0; i < chains_.size(); ++i) {
+      auto* made = chains_[i].load(std::memory_order_acquire);
+      if (made != nullptr && homes_[i].kind != driver::memory_kind::host) visit(*made);
     }
   }
 
  private:
-  std::array<resource::habitat, 3> homes_;
-  std::array<std::atomic<resource::chain*>, 3> chains_{};
-  std::array<std::atomic<bool>, 3> made_{};
+  std::array<resource::habitat, max_chains> homes_;
+  std::array<std::atomic<resource::chain*>, max_chains> chains_{};
+  std::array<std::atomic<bool>, max_chains> made_{};
+  std::vector<std::size_t> rule_nodes_;
   std::mutex mutex_;
 };
 
 class contexts {
  public:
   contexts(space::atlas& where, peers const& access) noexcept : where_(where), access_(access) {}
+
+  void use(rule_set const* rules) noexcept { rules_ = rules; }
 
   context_entry* find(CUcontext context) const noexcept {
     for (auto* e = first_.load(std::memory_order_acquire); e != nullptr; e = e->next) {
@@ -76,6 +87,7 @@ class contexts {
  private:
   space::atlas& where_;
   peers const& access_;
+  rule_set const* rules_ = nullptr;
   std::atomic<context_entry*> first_{nullptr};
   std::mutex mutex_;
 };

@@ -27,7 +27,7 @@ void tell_chains_of_peers() noexcept {
 
 }  // namespace
 
-void start(chain_factory factory, bool synchronize_on_free) noexcept {
+void start(chain_factory factory, bool synchronize_on_free, rule_set* rules) noexcept {
   if (present != nullptr) return;
   auto* made = new (std::nothrow) state;
   if (made == nullptr) return;
@@ -36,6 +36,8 @@ void start(chain_factory factory, bool synchronize_on_free) noexcept {
       0;  // what a thread remembers of streams must not outlive the router it was of
   made->streams_changed.store(++starts << 40, std::memory_order_relaxed);
   made->synchronize_on_free = synchronize_on_free;
+  made->rules = rules;
+  made->known.use(rules);
   present = made;
 }
 

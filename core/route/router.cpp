@@ -33,6 +33,16 @@ outcome refuse(driver::request const& request, context_entry& entry, resource::c
   return {true, failed.code()};
 }
 
+// The first rule that matches names the chain; false: the driver must answer.
+bool take_rule(rule_set& rules, context_entry const& entry, driver::request const& request,
+               std::size_t& number) noexcept {
+  std::size_t const taken = rules.match(request, entry.device);
+  if (taken == rule_set::none) return true;
+  entry.count_rule(taken, request.bytes);
+  number = rules[taken].chain;
+  return number != passthrough;
+}
+
 }  // namespace
 
 outcome allocate(driver::request const& request, CUdeviceptr* result) noexcept {
@@ -43,7 +53,9 @@ outcome allocate(driver::request const& request, CUdeviceptr* result) noexcept {
                                  : stream_place{.entry = s->known.find_or_make(request.context)};
   context_entry* const entry = place.entry;
   if (entry == nullptr || entry->order.broken()) return pass;
-  resource::chain* const chain = entry->chain_of(request.kind, s->factory);
+  std::size_t number = static_cast<std::size_t>(request.kind);
+  if (s->rules != nullptr && !take_rule(*s->rules, *entry, request, number)) return pass;
+  resource::chain* const chain = entry->chain_of(number, s->factory);
   if (chain == nullptr) return pass;
   resource::demand wish{
       .bytes = request.bytes, .flags = request.flags, .hook = request.hook, .caller = request.caller};

@@ -30,13 +30,15 @@ struct range {
   std::uint64_t bytes = 0;  // as the program asked
 };
 
-// Makes the chain of one route for one context; null means "passthrough". Called once a (context, kind), on a
+// Makes one chain of a context, home.number says which; null means "passthrough". Called once for each, on a
 // slow path, with that context current. Handed in by config/builder. May throw driver::allocation_failed:
 // passthrough, with a log.
 using chain_factory = std::unique_ptr<resource::chain> (*)(resource::habitat const& home);
 
-// Call once, before the first request.
-void start(chain_factory factory, bool synchronize_on_free) noexcept;
+class rule_set;
+
+// Call once, before the first request. `rules` may be null; it outlives the router.
+void start(chain_factory factory, bool synchronize_on_free, rule_set* rules = nullptr) noexcept;
 
 outcome allocate(driver::request const& request, CUdeviceptr* result) noexcept;
 outcome release(driver::release const& release) noexcept;

@@ -16,6 +16,7 @@ struct state {
   peers access;
   contexts known{where, access};
   chain_factory factory = nullptr;
+  rule_set* rules = nullptr;  // null: none
   bool synchronize_on_free = false;
   std::array<std::atomic<bool>, 64> own_pool{};  // by device: the program set a pool of its own
   // Moves on when a stream comes or goes: remembered slots of stream handles are then asked for again.

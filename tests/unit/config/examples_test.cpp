@@ -25,7 +25,8 @@ TEST(examples, all_load_without_a_diagnostic) {
     found.insert(entry.path().stem().string());
     example(entry.path().stem().string());
   }
-  for (char const* name : {"default", "pool_over_cuda_async", "pytorch_binning", "limits", "debug"}) {
+  for (char const* name : {"default", "pool_over_cuda_async", "pytorch_binning", "limits", "debug",
+                           "nccl_native", "cudnn_arena", "large_native"}) {
     EXPECT_TRUE(found.contains(name)) << name;
   }
 }

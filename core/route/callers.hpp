@@ -1,0 +1,62 @@
+// Which rules a piece of code falls under, by the file of the library it lies in. Asked with a return address
+// by the router, on any thread, with no lock held; a known caller costs a look into the thread's own memo, a
+// known library a look into a table without a lock. Only the first call from a library walks the loader's
+// list, under the loader's lock (recursive in glibc, and not held while constructors run), with none of ours.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace gpumem::route {
+
+// Counts up when a library may have gone: what is remembered of addresses is then asked again.
+inline constinit std::atomic<std::uint64_t> libraries_changed{1};
+
+class callers {
+ public:
+  using rule_mask = std::uint64_t;  // bit n: rule n
+
+  // One pattern a rule; empty: any library. Those without a slash look at the file name only.
+  explicit callers(std::vector<std::string> patterns);
+
+  rule_mask rules_of(void const* code) noexcept {
+    auto const address = reinterpret_cast<std::uintptr_t>(code);
+    std::uint64_t const now = libraries_changed.load(std::memory_order_acquire) + first_;
+    memo_line& line = memo[(address * 0x9e3779b97f4a7c15ull) >> 60];
+    if (line.address != address || line.since != now) line = {address, now, look_up(address, now)};
+    return line.rules;
+  }
+
+  rule_mask rules_of_path(std::string_view path) const noexcept;
+
+ private:
+  struct memo_line {
+    std::uintptr_t address = 0;
+    std::uint64_t since = 0;  // 0: unused
+    rule_mask rules = 0;
+  };
+  // A loaded object; read while it is written, so `since` is 0 then and read again afterwards.
+  struct entry {
+    std::atomic<std::uint64_t> since{0};
+    std::atomic<std::uintptr_t> low{0}, high{0};
+    std::atomic<rule_mask> rules{0};
+  };
+  struct found_object;
+
+  rule_mask look_up(std::uintptr_t address, std::uint64_t now) noexcept;
+  void remember(found_object const& object, std::uint64_t now) noexcept;
+
+  static constinit thread_local std::array<memo_line, 16> memo;
+
+  std::vector<std::string> const patterns_;
+  std::string program_;  // the loader gives the program itself no name
+  std::uint64_t first_;  // no memo of another object of this class holds for this one
+  std::array<entry, 64> table_;
+  std::atomic_flag writing_;
+};
+
+}  // namespace gpumem::route
