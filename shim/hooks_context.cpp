@@ -79,6 +79,18 @@ CUresult destroy_context(hook which, CUcontext context, Real&& real) noexcept {
   return end(which, context, real, [] { return true; });
 }
 
+// Its primary context, without a reference of ours left behind: the green context holds one.
+void note_green(CUgreenCtx green, CUdevice device) noexcept {
+  CUcontext primary = nullptr;
+  CUcontext context = nullptr;
+  auto const convert = driver::real.cuCtxFromGreenCtx;
+  if (!has_slot(device) || convert == nullptr || convert(&context, green) != CUDA_SUCCESS) return;
+  if (GPUMEM_REAL(cuDevicePrimaryCtxRetain)(&primary, device) != CUDA_SUCCESS) return;
+  GPUMEM_REAL(cuDevicePrimaryCtxRelease_v2)(device);
+  primary_context(device).store(primary, std::memory_order_release);
+  route::green_context_made(context, primary);
+}
+
 }  // namespace
 
 extern "C" {
@@ -124,6 +136,33 @@ CUresult cuCtxDetach(CUcontext context) {
   return end(
       hook::cuCtxDetach, context, [&] { return GPUMEM_REAL(cuCtxDetach)(context); },
       [&] { return !is_alive(context); });
+}
+
+// The context that it converts to is known at once: a stream of it may be used before the program converts
+// it.
+CUresult cuGreenCtxCreate(CUgreenCtx* green, CUdevResourceDesc resources, CUdevice device,
+                          unsigned int flags) {
+  return observe(
+      hook::cuGreenCtxCreate, 0,
+      [&] { return GPUMEM_REAL(cuGreenCtxCreate)(green, resources, device, flags); },
+      [&] { note_green(*green, device); });
+}
+
+// It may have held the last reference to its primary context. That is known only afterwards.
+CUresult cuGreenCtxDestroy(CUgreenCtx green) {
+  CUcontext context = nullptr;
+  if (hook_scope const scope; scope && driver::real.cuCtxFromGreenCtx != nullptr) {
+    driver::real.cuCtxFromGreenCtx(&context, green);
+  }
+  return observe(
+      hook::cuGreenCtxDestroy, 0, [&] { return GPUMEM_REAL(cuGreenCtxDestroy)(green); },
+      [&] {
+        if (context != nullptr) route::context_gone(context);
+        for (CUdevice device = 0; has_slot(device); ++device) {
+          CUcontext const primary = known_primary(device);
+          if (primary != nullptr && !primary_is_active(device)) forget(primary);
+        }
+      });
 }
 
 CUresult cuDeviceSetMemPool(CUdevice device, CUmemoryPool pool) {

@@ -106,6 +106,8 @@ gpumem_lookup_answer answer(void* handle, char const* name, void const* caller, 
   if (!is_driver(which) || real_symbols::in_driver(caller)) return jump_on;
   void* const found = ask(handle);
   if (found == nullptr) return jump_on;  // again, so that dlerror speaks of the program's own call
+  // The handle of the program itself stands for the global scope.
+  if (found == hook_address(which) && !real_symbols::driver_object()) return {ask(RTLD_NEXT), 1};
   return {found == real_symbols::known(which) ? hook_address(which) : found, 1};
 }
 

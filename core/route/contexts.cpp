@@ -96,8 +96,18 @@ void context_entry::forget() noexcept {
   each_chain([](resource::chain& c) { c.forget(); });
 }
 
+void contexts::add_green(CUcontext context, CUcontext primary) noexcept {
+  std::lock_guard lock(mutex_);
+  if (find_green(context) != nullptr) return;
+  auto* made = new (std::nothrow) green_context{context, primary};
+  if (made == nullptr) return;
+  made->next = greens_.load(std::memory_order_relaxed);
+  greens_.store(made, std::memory_order_release);
+}
+
 context_entry* contexts::find_or_make(CUcontext context) noexcept {
   if (auto* found = find(context); found != nullptr) return found;
+  if (auto const* green = find_green(context); green != nullptr) return find_or_make(green->primary);
   std::lock_guard lock(mutex_);
   if (auto* found = find(context); found != nullptr) return found;
   CUdevice device = 0;

@@ -62,6 +62,15 @@ struct context_entry {
   std::mutex mutex_;
 };
 
+// A green context is a part of a primary context: the same memory, and an event of the primary context covers
+// its work. So requests in it are requests in the primary one.
+struct green_context {
+  CUcontext const handle;
+  CUcontext const primary;
+  std::atomic<bool> gone{false};
+  green_context* next = nullptr;
+};
+
 class contexts {
  public:
   contexts(space::atlas& where, peers const& access) noexcept : where_(where), access_(access) {}
@@ -72,8 +81,16 @@ class contexts {
     for (auto* e = first_.load(std::memory_order_acquire); e != nullptr; e = e->next) {
       if (e->handle == context && !e->gone.load(std::memory_order_acquire)) return e;
     }
+    green_context const* const green = find_green(context);
+    return green != nullptr ? find(green->primary) : nullptr;
+  }
+  green_context* find_green(CUcontext context) const noexcept {
+    for (auto* g = greens_.load(std::memory_order_acquire); g != nullptr; g = g->next) {
+      if (g->handle == context && !g->gone.load(std::memory_order_acquire)) return g;
+    }
     return nullptr;
   }
+  void add_green(CUcontext context, CUcontext primary) noexcept;
   // Null when the device cannot be asked or memory is short.
   context_entry* find_or_make(CUcontext context) noexcept;
 
@@ -89,6 +106,7 @@ class contexts {
   peers const& access_;
   rule_set const* rules_ = nullptr;
   std::atomic<context_entry*> first_{nullptr};
+  std::atomic<green_context*> greens_{nullptr};
   std::mutex mutex_;
 };
 

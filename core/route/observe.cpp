@@ -63,7 +63,9 @@ void capture_ended(CUcontext context, CUstream stream) noexcept {
   if (context_entry* const entry = entry_of(context); entry != nullptr) entry->order.capture_ended(stream);
 }
 
+// A green context's synchronisation waits for its own work only: it completes no epoch.
 std::uint64_t synchronize_begins(CUcontext context) noexcept {
+  if (present != nullptr && present->known.find_green(context) != nullptr) return 0;
   context_entry* const entry = entry_of(context);
   return entry != nullptr ? entry->order.synchronize_begins() : 0;
 }
@@ -93,8 +95,20 @@ void stream_destroyed(CUcontext context, CUstream stream) noexcept {
   present->streams_changed.fetch_add(1, std::memory_order_acq_rel);
 }
 
+void green_context_made(CUcontext context, CUcontext primary) noexcept {
+  if (present == nullptr || context == primary) return;
+  present->known.add_green(context, primary);
+  present->streams_changed.fetch_add(1, std::memory_order_acq_rel);
+}
+
 void context_gone(CUcontext context) noexcept {
-  if (present != nullptr && present->access.forget(context)) tell_chains_of_peers();
+  if (present == nullptr) return;
+  if (present->access.forget(context)) tell_chains_of_peers();
+  if (green_context* const green = present->known.find_green(context); green != nullptr) {
+    green->gone.store(true, std::memory_order_release);
+    present->streams_changed.fetch_add(1, std::memory_order_acq_rel);
+    return;  // its memory is the primary context's and stays
+  }
   context_entry* const entry = entry_of(context);
   if (entry == nullptr || GPUMEM_MUTANT(stale_context)) return;
   entry->forget();

@@ -72,6 +72,8 @@ void stream_destroyed(CUcontext context, CUstream stream) noexcept;  // before t
 // addresses to others before it returns.
 void context_end_begins(CUcontext context) noexcept;
 void context_end_failed(CUcontext context) noexcept;
+// `context` is a part of `primary`: the same memory, and events of `primary` cover its work.
+void green_context_made(CUcontext context, CUcontext primary) noexcept;
 void context_gone(
     CUcontext context) noexcept;              // after destroy, reset or the last release: its blocks are dead
 void exported(CUdeviceptr address) noexcept;  // an IPC handle names this block: its memory serves nobody else

@@ -59,11 +59,17 @@ class Build:
         assert path.exists(), f"{path} is not built"
         return str(path)
 
+    def old_driver(self, version):
+        """The environment in which a program meets a driver of that CUDA version."""
+        folder = self.folder / "simulated_old" / version
+        assert (folder / "libcuda.so.1").exists(), f"{folder} is not built"
+        return {"LD_LIBRARY_PATH": f"{folder}:{self.simulated}:{self.folder / 'programs' / 'lib'}"}
+
     def environment(self, extra=None):
         """The caller's, without anything that steers gpumem, the loader or the simulator, and then `extra`."""
         kept = {k: v for k, v in os.environ.items() if not k.startswith("GPUMEM_") and k != "LD_PRELOAD"}
         if self.simulated:
-            kept["LD_LIBRARY_PATH"] = str(self.simulated)
+            kept["LD_LIBRARY_PATH"] = f"{self.simulated}:{self.folder / 'programs' / 'lib'}"
             kept["GPUMEM_SIMULATED_STRICT"] = "1"
         kept.update(extra or {})
         return {k: v for k, v in kept.items() if v is not None}

@@ -1,8 +1,9 @@
 // Every way a process ends, by argument: return, exit, _exit, quick_exit, abort, exec (into this program with
 // "return"), kill (SIGKILL), segv, thread (exit called by another thread while main works), static (a static
-// destructor frees device memory), closed (stderr is closed before the end, as coreutils do), hang (waits to
-// be killed). Does 10 allocations first and prints its counts before it ends. Run plain, preloaded and under
-// `gpumem run` by the integration and GPU tests.
+// destructor frees device memory), handlers (exit handlers made before and after the first CUDA call free
+// device memory), workers (threads go on allocating while main returns), closed (stderr is closed before the
+// end, as coreutils do), hang (waits to be killed). Does 10 allocations first and prints its counts before it
+// ends. Run plain, preloaded and under `gpumem run` by the integration and GPU tests.
 #include <fcntl.h>
 #include <signal.h>
 #include <unistd.h>
@@ -23,11 +24,33 @@ struct frees_at_the_end {
 };
 frees_at_the_end keeper;
 
+// Exit handlers run last made first; cudart makes its own at the first CUDA call.
+void* for_handlers[2];
+void handler_made_before() {
+  std::printf("handler made before CUDA: free %d\n", cudaFree(for_handlers[0]));
+  std::fflush(stdout);
+}
+void handler_made_after() {
+  std::printf("handler made after CUDA: free %d\n", programs::counted_free(for_handlers[1]));
+  std::fflush(stdout);
+}
+
+// What a thread is doing when the process ends may get any code, and must not crash or hang.
+void allocate_for_ever(std::atomic<int>& started) {
+  for (int round = 0;; ++round) {
+    void* block = nullptr;
+    if (cudaMalloc(&block, 1u << (8 + round % 14)) == cudaSuccess) cudaFree(block);
+    if (round == 50) ++started;
+  }
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
   using namespace programs;
   const char* way = argc > 1 ? argv[1] : "return";
+  const bool handlers = std::strcmp(way, "handlers") == 0;
+  if (handlers) std::atexit(handler_made_before);
   for (int round = 0; round < 10; ++round) {
     void* block = nullptr;
     REQUIRE(counted_malloc(&block, 1u << (10 + round)));
@@ -37,8 +60,17 @@ int main(int argc, char** argv) {
     REQUIRE(counted_malloc(&keeper.block,
                            1 << 20));  // its free will not leave the runtime, which is unloading then
   }
+  if (handlers) {
+    std::atexit(handler_made_after);
+    for (void*& block : for_handlers) REQUIRE(counted_malloc(&block, 1 << 20));
+  }
   std::printf("ends by %s\n", way);
-  counts.print();
+  if (!handlers) counts.print();
+  if (handlers) {
+    ++counts.frees;  // that of the later handler, which runs while CUDA is still up
+    counts.print();
+    --counts.frees;
+  }
 
   if (std::strcmp(way, "exit") == 0) std::exit(7);
   if (std::strcmp(way, "_exit") == 0) _exit(8);
@@ -56,6 +88,12 @@ int main(int argc, char** argv) {
   }
   if (std::strcmp(way, "thread") == 0) {
     std::thread([] { std::exit(11); }).join();
+  }
+  if (std::strcmp(way, "workers") == 0) {
+    static std::atomic<int> started{0};
+    for (int i = 0; i < 4; ++i) std::thread(allocate_for_ever, std::ref(started)).detach();
+    while (started < 4) std::this_thread::yield();
+    return 13;
   }
   if (std::strcmp(way, "closed") == 0) {
     close(STDERR_FILENO);

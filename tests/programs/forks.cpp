@@ -1,7 +1,9 @@
 // fork around CUDA's start: "before": parent and child each start CUDA after the fork and both work; "after":
 // the parent has started it, so the child's calls are refused by the driver and the parent goes on; "vfork":
 // the child only executes another program; "spawn": ten children one after the other, none of which uses
-// CUDA. Run plain and preloaded by the integration and GPU tests. One thread.
+// CUDA; "daemon": the work is done by a grandchild in a session of its own; "posix_spawn": a child made so
+// works as well. Run plain and preloaded by the integration and GPU tests. One thread.
+#include <spawn.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -68,6 +70,32 @@ int main(int argc, char** argv) {
       execl("/bin/true", "true", static_cast<char*>(nullptr));
       _exit(127);
     }
+    collect(child);
+    work("parent", 8);
+  } else if (std::strcmp(mode, "daemon") == 0) {
+    const pid_t child = fork();
+    if (child == 0) {
+      setsid();
+      const pid_t grandchild = fork();
+      if (grandchild != 0) {
+        int status = 0;
+        waitpid(grandchild, &status, 0);  // so that its output comes before the test ends
+        _exit(WEXITSTATUS(status));
+      }
+      close(STDIN_FILENO);
+      work("daemon", 24);
+      counts.print();
+      std::exit(9);
+    }
+    collect(child);
+    return 0;  // it has made no CUDA call, so it has no counts
+  } else if (std::strcmp(mode, "posix_spawn") == 0) {
+    work("parent", 8);
+    char before[] = "before";
+    char* arguments[] = {argv[0], before, nullptr};
+    pid_t child = 0;
+    std::fflush(stdout);
+    REQUIRE(posix_spawn(&child, argv[0], nullptr, nullptr, arguments, environ));
     collect(child);
     work("parent", 8);
   } else {

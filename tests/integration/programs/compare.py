@@ -1,6 +1,6 @@
 """Runs one program of tests/programs plain and preloaded on the simulated CUDA and demands that nobody could tell.
 
-compare.py BUILD [--config FILE] [--expected FILE] [--no-counts] PROGRAM [argument...]
+compare.py BUILD [--config FILE] [--driver VERSION] [--expected FILE] [--no-counts] PROGRAM [argument...]
 Equal stdout, stderr and exit code; the report's counts equal the program's own; the ledger adds up; no state page is
 left behind. The simulator's checker turns any unordered reuse into exit code 99, which plain runs never give.
 """
@@ -17,6 +17,7 @@ def main():
     parser.add_argument("build")
     parser.add_argument("--config")
     parser.add_argument("--expected", help="file that the plain run's stdout must equal: the real driver's answers")
+    parser.add_argument("--driver", help="CUDA version of an older driver, such as 11000")
     parser.add_argument("--no-counts", action="store_true", help="the program prints no counts")
     parser.add_argument("program")
     parser.add_argument("arguments", nargs=argparse.REMAINDER)
@@ -24,9 +25,10 @@ def main():
 
     build = harness.Build(options.build)
     command = [build.program(options.program), *options.arguments]
+    surroundings = build.old_driver(options.driver) if options.driver else {}
     env = {"GPUMEM_CONFIG": str(pathlib.Path(options.config).resolve())} if options.config else {}
-    plain = build.run(command)
-    preloaded = build.run(command, preload=True, env=env)
+    plain = build.run(command, env=surroundings)
+    preloaded = build.run(command, preload=True, env={**surroundings, **env})
 
     faults = harness.differences(plain, preloaded)
     if options.expected:

@@ -47,14 +47,6 @@ void reset_primary(machine& m, context& gone) {
   }
 }
 
-CUresult primary_release(machine& m, CUdevice device) {
-  if (device < 0 || device >= m.device_count()) return CUDA_ERROR_INVALID_DEVICE;
-  context& of = m.primary(device);
-  if (of.references == 0) return CUDA_ERROR_INVALID_CONTEXT;
-  if (--of.references == 0) reset_primary(m, of);
-  return CUDA_SUCCESS;
-}
-
 CUresult primary_reset(machine& m, CUdevice device) {
   if (device < 0 || device >= m.device_count()) return CUDA_ERROR_INVALID_DEVICE;
   reset_primary(m, m.primary(device));
@@ -62,6 +54,22 @@ CUresult primary_reset(machine& m, CUdevice device) {
 }
 
 }  // namespace
+
+CUresult simulated::primary_release(machine& m, CUdevice device) {
+  if (device < 0 || device >= m.device_count()) return CUDA_ERROR_INVALID_DEVICE;
+  context& of = m.primary(device);
+  if (of.references == 0) return CUDA_ERROR_INVALID_CONTEXT;
+  if (--of.references == 0) reset_primary(m, of);
+  return CUDA_SUCCESS;
+}
+
+CUresult simulated::primary_retain(machine& m, CUdevice device, context*& result) {
+  if (device < 0 || device >= m.device_count()) return CUDA_ERROR_INVALID_DEVICE;
+  result = &m.primary(device);
+  if (!result->alive) m.start(*result);
+  ++result->references;
+  return CUDA_SUCCESS;
+}
 
 SIMULATED_API cuCtxCreate_v2(CUcontext* out, unsigned flags, CUdevice device) {
   SIMULATED_CALL(after_init);
@@ -191,11 +199,9 @@ SIMULATED_API cuCtxSynchronize_v2(CUcontext which) {
 SIMULATED_API cuDevicePrimaryCtxRetain(CUcontext* out, CUdevice device) {
   SIMULATED_CALL(after_init);
   if (out == nullptr) return CUDA_ERROR_INVALID_VALUE;
-  if (device < 0 || device >= m.device_count()) return CUDA_ERROR_INVALID_DEVICE;
-  context& of = m.primary(device);
-  if (!of.alive) m.start(of);
-  ++of.references;
-  *out = handle(&of);
+  context* retained = nullptr;
+  SIMULATED_TRY(primary_retain(m, device, retained));
+  *out = handle(retained);
   return CUDA_SUCCESS;
 }
 

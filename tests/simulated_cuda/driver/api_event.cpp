@@ -13,7 +13,7 @@ CUresult record(machine& m, CUevent which, CUstream on) {
   event* what = nullptr;
   SIMULATED_TRY(m.resolve(on, where));
   SIMULATED_TRY(m.resolve(which, what));
-  if (what->owner != where->owner) return CUDA_ERROR_INVALID_HANDLE;
+  if (what->owner != where->owner->home()) return CUDA_ERROR_INVALID_HANDLE;
   if (where->capturing) {
     if (where->capturing->invalidated) return CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
     what->in_capture = where->capturing;
@@ -60,9 +60,9 @@ SIMULATED_API cuEventCreate(CUevent* out, unsigned flags) {
   if ((flags & CU_EVENT_INTERPROCESS) != 0 && (flags & CU_EVENT_DISABLE_TIMING) == 0)
     return CUDA_ERROR_INVALID_VALUE;
   auto* made = new event;
-  made->owner = here;
+  made->owner = here->home();
   made->flags = flags;
-  here->events.insert(made);
+  made->owner->events.insert(made);
   m.events_.insert(made);
   *out = reinterpret_cast<CUevent>(made);
   return CUDA_SUCCESS;
@@ -123,7 +123,7 @@ SIMULATED_API cuCtxRecordEvent(CUcontext which_context, CUevent which) {
   event* what = nullptr;
   SIMULATED_TRY(m.resolve(which_context, of));
   SIMULATED_TRY(m.resolve(which, what));
-  if (what->owner != of) return CUDA_ERROR_INVALID_HANDLE;
+  if (what->owner != of->home()) return CUDA_ERROR_INVALID_HANDLE;
   SIMULATED_TRY(m.disturbs(*of));
   what->in_capture = nullptr;
   what->recorded = true;

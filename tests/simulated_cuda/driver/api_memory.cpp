@@ -61,10 +61,15 @@ SIMULATED_API cuMemAllocManaged(CUdeviceptr* out, size_t bytes, unsigned flags) 
   return allocate(m, *here, block_kind::managed, out, bytes);
 }
 
+// A block is freed from any context and from none (measured); what an address that is no block's gets without
+// a context is a guess.
 SIMULATED_API cuMemFree_v2(CUdeviceptr address) {
-  SIMULATED_CALL(unsafe_in_capture);
-  if (address == 0) return CUDA_SUCCESS;
+  SIMULATED_CALL(after_init);
   block* const found = m.memory_.at(address);
+  context* current = nullptr;
+  if (found == nullptr) SIMULATED_TRY(m.current(current));
+  SIMULATED_TRY(m.unsafe_call());
+  if (address == 0) return CUDA_SUCCESS;
   if (found == nullptr) return CUDA_ERROR_INVALID_VALUE;
   block const gone = *found;
   switch (gone.kind) {

@@ -121,8 +121,10 @@ SIMULATED_API cuStreamGetCtx_v2(CUstream on, CUcontext* out, CUgreenCtx* green) 
   stream* where = nullptr;
   SIMULATED_TRY(m.resolve(on, where));
   if (out == nullptr) return CUDA_ERROR_INVALID_VALUE;
-  *out = reinterpret_cast<CUcontext>(where->owner);
-  if (green != nullptr) *green = nullptr;
+  *out = reinterpret_cast<CUcontext>(where->owner->home());
+  if (green != nullptr) {
+    *green = where->owner->green_of != nullptr ? reinterpret_cast<CUgreenCtx>(where->owner) : nullptr;
+  }
   return CUDA_SUCCESS;
 }
 SIMULATED_PER_THREAD(cuStreamGetCtx_v2, _ptsz, (CUstream on, CUcontext* out, CUgreenCtx* green),

@@ -99,6 +99,7 @@ void machine::wait(stream& on, point const& after) {
 point machine::all_work(context& of) {
   point all = of.left_over;
   for (stream* each : of.streams) all.join(each->tail);
+  for (context* green : of.greens) all.join(all_work(*green));
   return all;
 }
 
@@ -177,7 +178,7 @@ CUresult machine::unsafe_call() {
 CUresult machine::disturbs(context& of) {
   bool disturbed = false;
   for (auto const& each : captures_) {
-    if (each->owner != &of) continue;
+    if (each->owner != &of && each->owner->home() != &of) continue;
     each->invalidated = true;
     disturbed = true;
   }

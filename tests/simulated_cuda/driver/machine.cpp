@@ -36,7 +36,7 @@ machine::machine() {
   char const* const clock = std::getenv("GPUMEM_SIMULATED_CLOCK");
   manual_clock_ = clock != nullptr && std::strcmp(clock, "manual") == 0;
   strict_ = number("GPUMEM_SIMULATED_STRICT", 0) != 0;
-  version_ = static_cast<int>(number("GPUMEM_SIMULATED_OLD_DRIVER", CUDA_VERSION));
+  version_ = static_cast<int>(number("GPUMEM_SIMULATED_OLD_DRIVER", static_cast<unsigned>(default_version)));
   pthread_atfork([] { get().before_fork(); }, [] { get().after_fork_in_parent(); },
                  [] { get().after_fork_in_child(); });
 }
@@ -73,8 +73,15 @@ void machine::start(context& made) {
   made.legacy->is_legacy = true;
 }
 
+// What a green context has not finished stays its primary context's.
 void machine::finish(context& gone) {
-  host_wait(all_work(gone));
+  if (gone.green_of != nullptr) {
+    gone.green_of->left_over.join(all_work(gone));
+    gone.green_of->greens.erase(&gone);
+  } else {
+    host_wait(all_work(gone));
+    while (!gone.greens.empty()) finish(**gone.greens.begin());
+  }
   for (auto it = captures_.begin(); it != captures_.end();) {
     it = (*it)->owner == &gone ? captures_.erase(it) : std::next(it);
   }

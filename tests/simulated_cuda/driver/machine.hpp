@@ -34,6 +34,7 @@ struct thread_state {
   context* current() const noexcept { return depth == 0 ? nullptr : stack[depth - 1]; }
 };
 thread_state& this_thread() noexcept;
+extern int const default_version;  // of the driver, which a version of this library may be older than
 
 class machine {
  public:
@@ -130,7 +131,11 @@ class machine {
   std::map<std::string, counter> counters_;
   bool initialised_ = false;
   bool forked_ = false;
-  int version_ = CUDA_VERSION;
+  int version_ = default_version;
 };
+
+// The primary context's references (api_context.cpp); a green context holds one.
+CUresult primary_retain(machine& m, CUdevice device, context*& result);
+CUresult primary_release(machine& m, CUdevice device);
 
 }  // namespace simulated

@@ -90,7 +90,8 @@ std::uint64_t memory::carve(context* owner, std::uint64_t bytes) {
   return 0;
 }
 
-std::uint64_t memory::allocate(context* owner, block_kind kind, std::uint64_t bytes) {
+std::uint64_t memory::allocate(context* where, block_kind kind, std::uint64_t bytes) {
+  context* const owner = where->home();  // memory outlives the green context it was made in
   block made;
   made.kind = kind;
   made.bytes = bytes;

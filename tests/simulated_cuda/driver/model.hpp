@@ -108,6 +108,10 @@ struct context {
   point left_over;           // work of destroyed streams
   point left_over_blocking;  // of those that ordered with the legacy stream
   std::unordered_set<context*> peers;
+  context* green_of = nullptr;          // a green context: the primary one whose memory and events it uses
+  std::unordered_set<context*> greens;  // of a primary context
+
+  context* home() noexcept { return green_of != nullptr ? green_of : this; }
 };
 
 }  // namespace simulated

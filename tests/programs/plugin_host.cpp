@@ -1,0 +1,44 @@
+// Opens a CUDA plugin and lets it work: plugin_host WAY FILE [own]. WAY: local, global, deepbind, namespace
+// (dlmopen), or repeated: fifty times opened, used and closed. `own`: the host uses CUDA as well. Run plain
+// and preloaded by the integration tests. One thread.
+#include <dlfcn.h>
+
+#include <cstring>
+
+#include "tests/programs/support.hpp"
+
+namespace {
+
+void* open(const char* way, const char* file) {
+  if (std::strcmp(way, "global") == 0) return dlopen(file, RTLD_NOW | RTLD_GLOBAL);
+  if (std::strcmp(way, "deepbind") == 0) return dlopen(file, RTLD_NOW | RTLD_LOCAL | RTLD_DEEPBIND);
+  if (std::strcmp(way, "namespace") == 0) return dlmopen(LM_ID_NEWLM, file, RTLD_NOW | RTLD_LOCAL);
+  return dlopen(file, RTLD_NOW | RTLD_LOCAL);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  using namespace programs;
+  if (argc < 3) return 2;
+  const bool own = argc > 3;
+  const int times = std::strcmp(argv[1], "repeated") == 0 ? 50 : 1;
+  for (int round = 0; round < times; ++round) {
+    if (own) {
+      void* block = nullptr;
+      REQUIRE(cudaMalloc(&block, 4096));
+      REQUIRE(cudaFree(block));
+    }
+    void* plugin = open(argv[1], argv[2]);
+    if (plugin == nullptr) {
+      std::printf("not opened: %s\n", dlerror());
+      return 3;
+    }
+    int (*work)(int) = nullptr;
+    void* found = dlsym(plugin, "plugin_work");
+    std::memcpy(&work, &found, sizeof found);
+    std::printf("%d allocations\n", work(20));
+    if (times > 1) std::printf("closed %d\n", dlclose(plugin));
+    std::fflush(stdout);
+  }
+}
