@@ -69,14 +69,23 @@ GROUPS = {
         Case("bad_frees", counts=False, expected="bad_frees.txt"),
         Case("block_facts", counts=False, configs=("binning",)),
         Case("memory_info"),
+        Case("alignment", configs=POOLS),
+        Case("cross_frees"),
+        Case("no_context", links=("driver",), counts=False),
+        *[Case(name, counts=False) for name in ("attributes", "unknown_pointers", "pool_attributes", "out_of_memory")],
+        *[Case("first_call", (call,), links=("static",), counts=False)
+          for call in ("free0", "malloc0", "malloc", "async", "info", "reset", "bad_free", "too_big", "host", "cu_alloc",
+                       "cu_free")],
         Case("thrust_sort", counts=False),
     ],
     "life": [
         Case("reset", configs=("pool_over_cuda_async",)),
         *[Case("context_life", (mode,), configs=TWO_CHAINS) for mode in ("primary", "several", "green")],
-        *[Case("forks", (mode,)) for mode in ("before", "after", "vfork", "spawn")],
+        *[Case(program, links=("driver",)) for program in ("contexts", "green_contexts")],
+        *[Case("forks", (mode,)) for mode in ("before", "after", "vfork", "spawn", "daemon", "posix_spawn")],
+        Case("exec_forms"),
         *[Case("exits", (way,), code=None)
-          for way in ("return", "exit", "_exit", "quick_exit", "exec", "thread", "static", "closed")],
+          for way in ("return", "exit", "_exit", "quick_exit", "exec", "thread", "static", "closed", "handlers")],
     ],
     "ipc": [
         Case("ipc_pair"),
