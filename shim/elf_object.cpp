@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <tuple>
 
 namespace gpumem::shim {
 namespace {
@@ -13,6 +14,8 @@ struct search {
   void const* address = nullptr;
   void const* other = nullptr;
   elf_object* found = nullptr;
+  void (*visit)(elf_object const& object, void* argument) noexcept = nullptr;
+  void* argument = nullptr;
 };
 
 std::uint32_t gnu_hash(char const* name) noexcept {
@@ -29,7 +32,8 @@ bool soname_matches(char const* have, char const* wanted) noexcept {
 
 }  // namespace
 
-elf_object::elf_object(dl_phdr_info const& info) noexcept : base_(info.dlpi_addr), path_(info.dlpi_name) {
+elf_object::elf_object(dl_phdr_info const& info) noexcept
+    : base_(info.dlpi_addr), path_(info.dlpi_name), parts_(info.dlpi_phdr), part_count_(info.dlpi_phnum) {
   low_ = UINTPTR_MAX;
   for (int i = 0; i < info.dlpi_phnum; ++i) {
     auto const& part = info.dlpi_phdr[i];
@@ -81,6 +85,71 @@ int elf_object::visit_either(dl_phdr_info* info, std::size_t, void* argument) no
   if (!object.contains(wanted.address) && !object.contains(wanted.other)) return 0;
   *wanted.found = object;
   return 1;
+}
+
+int elf_object::visit_each(dl_phdr_info* info, std::size_t, void* argument) noexcept {
+  auto const& wanted = *static_cast<search*>(argument);
+  elf_object const object(*info);
+  if (object) wanted.visit(object, wanted.argument);
+  return 0;
+}
+
+void elf_object::each(void (*visit)(elf_object const& object, void* argument) noexcept,
+                      void* argument) noexcept {
+  search wanted{.visit = visit, .argument = argument};
+  dl_iterate_phdr(&visit_each, &wanted);
+}
+
+// The program itself is the first object, and the only one whose DT_DEBUG is filled in.
+r_debug const* elf_object::loader_state() noexcept {
+  r_debug const* state = nullptr;
+  each(
+      [](elf_object const& object, void* result) noexcept {
+        auto*& found = *static_cast<r_debug const**>(result);
+        if (auto const at = object.number(DT_DEBUG); at != 0) found = reinterpret_cast<r_debug const*>(at);
+      },
+      &state);
+  return state;
+}
+
+std::size_t elf_object::number(ElfW(Sxword) tag) const noexcept {
+  for (auto const* entry = dynamic_; entry->d_tag != DT_NULL; ++entry) {
+    if (entry->d_tag == tag) return entry->d_un.d_val;
+  }
+  return 0;
+}
+
+void elf_object::each_import(void (*visit)(char const* name, void const* bound, void* argument) noexcept,
+                             void* argument) const noexcept {
+  auto const* symbols = table<ElfW(Sym)>(DT_SYMTAB);
+  auto const* strings = table<char>(DT_STRTAB);
+  if (symbols == nullptr || strings == nullptr) return;
+  for (auto const& [start, bytes, skip] :
+       {std::tuple{DT_JMPREL, DT_PLTRELSZ, 0}, std::tuple{DT_RELA, DT_RELASZ, DT_RELACOUNT}}) {
+    auto const* entry = table<ElfW(Rela)>(start);
+    if (entry == nullptr) continue;
+    auto const* const end = entry + number(bytes) / sizeof(ElfW(Rela));
+    if (skip != 0) entry += number(skip);  // the relative ones, which have no name
+    for (; entry < end; ++entry) {
+      auto const index = ELF64_R_SYM(entry->r_info);
+      if (index == 0 || symbols[index].st_shndx != SHN_UNDEF) continue;
+      void const* bound = nullptr;
+      std::memcpy(&bound, reinterpret_cast<void const*>(base_ + entry->r_offset), sizeof bound);
+      visit(strings + symbols[index].st_name, bound, argument);
+    }
+  }
+}
+
+bool elf_object::holds(char const* text) const noexcept {
+  for (std::size_t i = 0; i < part_count_; ++i) {
+    auto const& part = parts_[i];
+    if (part.p_type != PT_LOAD || (part.p_flags & PF_R) == 0 || (part.p_flags & PF_W) != 0) continue;
+    if (memmem(reinterpret_cast<void const*>(base_ + part.p_vaddr), part.p_filesz, text, std::strlen(text)) !=
+        nullptr) {
+      return true;
+    }
+  }
+  return false;
 }
 
 elf_object elf_object::with_soname(char const* soname) noexcept {

@@ -21,6 +21,12 @@ class elf_object {
   // scope.
   static bool precedes(void const* first, void const* second) noexcept;
 
+  // Calls `visit` for each loaded object of this namespace, the program first.
+  static void each(void (*visit)(elf_object const& object, void* argument) noexcept, void* argument) noexcept;
+  // What the loader tells debuggers: its namespaces; null in a program without a dynamic section for it.
+  static r_debug const* loader_state() noexcept;
+
+  elf_object() = default;  // none
   explicit operator bool() const noexcept { return dynamic_ != nullptr; }
   bool contains(void const* address) const noexcept {
     auto const a = reinterpret_cast<std::uintptr_t>(address);
@@ -34,10 +40,14 @@ class elf_object {
 
   // The address of an exported function; null if this object does not define it.
   void* function(char const* name) const noexcept;
+  // Calls `visit` for each named import that has a slot, with the address the loader has put there.
+  void each_import(void (*visit)(char const* name, void const* bound, void* argument) noexcept,
+                   void* argument) const noexcept;
+  // True if its constant parts hold this text.
+  bool holds(char const* text) const noexcept;
 
  private:
   explicit elf_object(dl_phdr_info const& info) noexcept;
-  elf_object() = default;
 
   template <typename Type>
   Type const* table(ElfW(Sxword) tag) const noexcept;
@@ -46,12 +56,16 @@ class elf_object {
   static int visit_soname(dl_phdr_info* info, std::size_t, void* search) noexcept;
   static int visit_address(dl_phdr_info* info, std::size_t, void* search) noexcept;
   static int visit_either(dl_phdr_info* info, std::size_t, void* search) noexcept;
+  static int visit_each(dl_phdr_info* info, std::size_t, void* search) noexcept;
+  std::size_t number(ElfW(Sxword) tag) const noexcept;
 
   std::uintptr_t base_ = 0;
   std::uintptr_t low_ = 0;
   std::uintptr_t high_ = 0;
   ElfW(Dyn) const* dynamic_ = nullptr;
   char const* path_ = "";
+  ElfW(Phdr) const* parts_ = nullptr;
+  std::size_t part_count_ = 0;
 };
 
 }  // namespace gpumem::shim

@@ -18,6 +18,7 @@
 #include "core/report/write_reports.hpp"
 #include "core/route/router.hpp"
 #include "core/stats/state_page.hpp"
+#include "shim/bypass.hpp"
 #include "shim/elf_object.hpp"
 #include "shim/hook.hpp"
 #include "shim/lookup.hpp"
@@ -158,6 +159,7 @@ void write_report(stats::page* page, stats::end_kind kind, int code) noexcept {
   stats::close_page({.kind = kind, .code = code, .clean = 1, .duration_ns = stats::elapsed_ns()});
   if (this_thread.inside) return;
   report_memory const own_heap;
+  stats::describe_passed_by(find_bypasses().text);
   route::measure();
   if (report::write_reports(page, settings::report_options())) stats::remove_page_file();
 }
@@ -183,9 +185,20 @@ void exec_failed() noexcept {
 }
 
 namespace {
+
+// There was CUDA in this process, and not one call of it came here.
+void name_bypasses() noexcept {
+  bypass_list const found = find_bypasses();
+  if (found.text[0] == 0 || settings::is_silent()) return;
+  char text[400];
+  std::snprintf(text, sizeof text, "CUDA was called past gpumem, and not counted, by %s", found.text);
+  base::log_line(base::log_level::warn, text);
+}
+
 // After the program's own exit handlers and static destructors: what they free is still counted.
 [[gnu::destructor(101)]] void at_unload() {
   finish(exit_code.load(std::memory_order_relaxed));
+  if (state.load(std::memory_order_relaxed) == life::idle) name_bypasses();
 }
 }  // namespace
 

@@ -5,6 +5,7 @@
 
 #include <unistd.h>
 
+#include <cstdlib>
 #include <string>
 
 #include "config/builder.hpp"
@@ -71,6 +72,11 @@ bool load(int descriptor) noexcept {
           "driver\n");
     return false;
   }
+}
+
+bool is_silent() noexcept {
+  char const* const report = std::getenv("GPUMEM_REPORT");
+  return config::is_disabled(environ) || (report != nullptr && std::string_view(report) == "none");
 }
 
 void describe() noexcept {

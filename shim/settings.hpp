@@ -15,6 +15,10 @@ namespace gpumem::shim::settings {
 // under "abort" prints all its errors and ends the process with exit code 78.
 bool load(int descriptor) noexcept;
 
+// True if the environment asks for no message at the end: GPUMEM_DISABLE, or GPUMEM_REPORT=none. Uses no
+// heap.
+bool is_silent() noexcept;
+
 // Tells the state page about the configuration.
 void describe() noexcept;
 

@@ -53,6 +53,9 @@ document find_what_stands_out(stats::snapshot const& from, bool killed) {
             " are missing: no disk space was left",
         "");
   }
+  if (!from.passed_by.empty()) {
+    add("!!", "CUDA was called past gpumem, and not counted, by " + from.passed_by, "DEVICE");
+  }
   for (auto const& hook : from.hooks) {
     bool const takes = describe_symbol(hook.symbol, hook.route).kind == call_kind::allocate;
     if (hook.route != "observed" || !takes || hook.counters.bytes == 0) continue;

@@ -12,7 +12,7 @@
 namespace gpumem::stats {
 
 inline constexpr std::uint64_t page_magic = 0x6567'6170'6d65'6d67;  // "gmempage", little endian
-inline constexpr std::uint32_t layout_version = 1;
+inline constexpr std::uint32_t layout_version = 2;
 inline constexpr std::size_t max_shards = 1024;  // threads alive at once; further ones share the last shard
 inline constexpr std::size_t max_failures = 16;  // the first ones are kept; all are counted
 inline constexpr std::size_t timeline_samples = 512;
@@ -109,7 +109,8 @@ struct page_header {
   char environment[4096];  // GPUMEM_* and CUDA_* only
 
   std::int32_t driver_version;
-  char cudart[16];  // static | shared | both | none
+  char cudart[16];      // static | shared | both | none
+  char passed_by[256];  // objects whose CUDA calls no hook saw; known at the end
   char config_path[512];
   char config_sha256[72];
   std::uint32_t config_text_bytes, config_text_dropped;

@@ -140,6 +140,7 @@ class parser {
     to.tool_version = text_of(head.tool_version), to.host = text_of(head.host),
     to.run_id = text_of(head.run_id);
     to.exe = text_of(head.exe), to.cwd = text_of(head.cwd), to.cudart = text_of(head.cudart);
+    to.passed_by = text_of(head.passed_by);
     to.config_path = text_of(head.config_path), to.config_sha256 = text_of(head.config_sha256);
     to.config_text = text_of(head.config_text);
     to.config_text_dropped = head.config_text_dropped, to.config_warnings = head.config_warnings;

@@ -49,7 +49,7 @@ struct failure_note {
 };
 
 struct snapshot {
-  std::string tool_version, host, run_id, exe, cwd, cudart;
+  std::string tool_version, host, run_id, exe, cwd, cudart, passed_by;
   std::string config_path, config_sha256, config_text;
   std::uint32_t config_text_dropped = 0, config_warnings = 0;
   std::vector<std::string> argv, environment;

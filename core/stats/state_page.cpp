@@ -146,6 +146,13 @@ void describe_driver(int version, std::string_view cudart) noexcept {
   copy_text(now->fixed.head.cudart, cudart);
 }
 
+void describe_passed_by(std::string_view objects) noexcept {
+  page* const now = current_page();
+  if (now == nullptr) return;
+  locked guard;
+  copy_text(now->fixed.head.passed_by, objects);
+}
+
 void describe_config(std::string_view path, std::string_view text, unsigned warnings) noexcept {
   page* const now = current_page();
   if (now == nullptr) return;

@@ -35,6 +35,7 @@ page* current_page() noexcept;
 std::uint64_t elapsed_ns() noexcept;
 
 void describe_driver(int version, std::string_view cudart) noexcept;
+void describe_passed_by(std::string_view objects) noexcept;
 void describe_config(std::string_view path, std::string_view text, unsigned warnings) noexcept;
 
 // A node of a chain instance; returns its index in shard::nodes. The same node again gives the same index, so

@@ -47,6 +47,30 @@ def test_a_runtime_opened_fifty_times(build):
         harness.equal(allocations(run), 1050, f"opened 50 times beside the host's own work, {link}")
 
 
+def named(build, way, link, own, what):
+    """A plugin that passes the library by is named: in the report if there is one, else in a line on stderr."""
+    run, lines = opened(build, way, link, own)
+    if allocations(run) == 20 + own:
+        return  # served after all
+    harness.equal(len(run.reports), int(own), f"reports, {way} {link}")
+    said = run.texts[0] if own else "".join(lines)
+    assert what in said and "past gpumem" in said, f"{way} {link}, own {own}: not named in {said!r}"
+    if own:
+        harness.equal((allocations(run), lines), (1, []), "what the host did itself")
+
+
+def test_deepbind_plugins_are_served_or_named(build):
+    for link in LINKS:
+        named(build, "deepbind", link, False, "libplugin_static.so" if link == "static" else "libcudart.so.13")
+        named(build, "deepbind", link, True, "libplugin_static.so" if link == "static" else "libcudart.so.13")
+
+
+def test_plugins_in_another_namespace_are_named(build):
+    for link in LINKS:
+        named(build, "namespace", link, False, "libcuda.so.1")
+        named(build, "namespace", link, True, "libcuda.so.1")
+
+
 def test_a_gap_is_not_told_where_there_is_none(build):
     for link in LINKS:
         run, lines = opened(build, "local", link, own=True)
