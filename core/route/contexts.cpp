@@ -78,7 +78,7 @@ resource::chain* context_entry::chain_of(std::size_t k, chain_factory factory) n
   std::lock_guard lock(mutex_);
   if (made_[k].load(std::memory_order_relaxed)) return chains_[k].load(std::memory_order_relaxed);
   try {
-    stream_order::relaxed_mode relaxed;
+    stream_order::relaxed_mode relaxed(true);
     stream_order::current_context here(handle);
     chains_[k].store(factory(homes_[k]).release(), std::memory_order_release);
   } catch (driver::allocation_failed const& failed) {

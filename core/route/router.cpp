@@ -114,7 +114,7 @@ outcome release(driver::release const& release) noexcept {
       when = {place.slot, release.stream};
     } else {
       // The work of another context is no part of this one's epochs: the host waits for it.
-      stream_order::relaxed_mode relaxed;
+      stream_order::relaxed_mode relaxed(true);
       driver::real.cuStreamSynchronize(release.stream);
     }
   } else if (s->synchronize_on_free) {

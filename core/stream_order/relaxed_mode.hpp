@@ -17,7 +17,8 @@ inline std::atomic<int> active_captures{0};
 class relaxed_mode {
  public:
   relaxed_mode() noexcept : relaxed_mode(active_captures.load(std::memory_order_acquire) > 0) {}
-  // `always`: for calls that are costly anyway, so that not even a capture which begins meanwhile is met.
+  // `always`: everywhere but under the mutex of epochs, which a capture that begins waits for. Without it a
+  // capture that begins between this and the call is met.
   explicit relaxed_mode(bool always) noexcept : exchanged_(always && !GPUMEM_MUTANT(not_relaxed)) {
     if (exchanged_) driver::real.cuThreadExchangeStreamCaptureMode(&mode_);
   }

@@ -28,7 +28,7 @@ void cuda_async::open() {
       real.cuStreamCreate == nullptr) {
     throw driver::allocation_failed(CUDA_ERROR_NOT_SUPPORTED, "cuda_async", "needs driver 11.2 or newer");
   }
-  stream_order::relaxed_mode relaxed;
+  stream_order::relaxed_mode relaxed(true);
   stream_order::current_context here(home_.context);
   CUresult code;
   if (options_.own_pool) {
@@ -90,7 +90,7 @@ resource::extent cuda_async::reserve(resource::demand const& wish) {
   allocate(&address, wish.bytes, ordered ? wish.stream : stream_);
   // Without a stream of the program's, the memory must be usable at once by anyone.
   if (!ordered) {
-    stream_order::relaxed_mode relaxed;
+    stream_order::relaxed_mode relaxed(true);
     driver::real.cuStreamSynchronize(stream_);
   }
   resource::outlive_ended_contexts(home_, address, wish.bytes);
@@ -118,7 +118,7 @@ void cuda_async::free_what_waits() noexcept {
     now.swap(waiting_);
   }
   bool const ordered = order_after_all();
-  stream_order::relaxed_mode relaxed;
+  stream_order::relaxed_mode relaxed(true);
   stream_order::current_context here(home_.context);
   for (CUdeviceptr const address : now) {
     if (ordered) {
@@ -150,6 +150,7 @@ void cuda_async::release(resource::extent const& memory, CUstream order) noexcep
 // that a free of an old address is refused, for the next context that uses this upstream.
 void cuda_async::lost(resource::extent const& memory) noexcept {
   resource::note_released(home_, memory.bytes);
+  stream_order::relaxed_mode relaxed(true);
   if (driver::real.cuMemFree_v2(memory.address) == CUDA_SUCCESS) return;
   leave_behind(memory);
 }
@@ -166,6 +167,7 @@ void cuda_async::leave_behind(resource::extent const& memory) noexcept try {
 void cuda_async::free_left_behind() noexcept {
   leftovers& left = left_behind();
   std::lock_guard lock(left.mutex);
+  stream_order::relaxed_mode relaxed(true);
   std::erase_if(left.segments, [this](space::segment*& s) {
     // Removed before it is freed: from then on the address may be somebody else's.
     std::uint64_t const base = s->base;
@@ -179,6 +181,7 @@ void cuda_async::free_left_behind() noexcept {
 
 void cuda_async::forget() noexcept {
   std::lock_guard lock(mutex_);
+  stream_order::relaxed_mode relaxed(true);
   for (CUdeviceptr const address : waiting_) driver::real.cuMemFree_v2(address);
   waiting_.clear();
   if (options_.own_pool && pool_ != nullptr) driver::real.cuMemPoolDestroy(pool_);
@@ -189,6 +192,7 @@ void cuda_async::forget() noexcept {
 std::uint64_t cuda_async::trim() noexcept {
   free_what_waits();
   if (stream_ == nullptr || home_.when.capturing()) return 0;
+  stream_order::relaxed_mode relaxed(true);
   // Frees that the host has not seen complete count as in use, so wait for them before trimming.
   driver::real.cuStreamSynchronize(stream_);
   driver::real.cuMemPoolTrimTo(pool_, 0);
