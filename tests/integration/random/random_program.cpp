@@ -25,6 +25,13 @@ void round(unsigned seed, int steps, int threads) {
   all.places[1].primary = all.devices > 1;
   all.places[2].primary = false;
   for (place& p : all.places) p.open();
+  for (place& from : all.places) {
+    for (place& to : all.places) {
+      if (from.device == to.device) continue;
+      CHECK(cuCtxSetCurrent(from.context));
+      CHECK(cuCtxEnablePeerAccess(to.context, 0));
+    }
+  }
   {
     std::vector<std::jthread> team;
     for (int t = 0; t < threads; ++t) {

@@ -95,10 +95,13 @@ void worker::allocate_on(CUstream on) {
   here().keep(std::move(b));
 }
 
-// Another context's work is no part of what a free waits for, so the host waits for it.
+// Another context's work is no part of what a free waits for, so the host waits for it. Peer access covers no
+// stream-ordered memory.
 void worker::touch_from_elsewhere(block& b) {
   std::size_t const back = now_;
-  go((now_ + 1 + below(2)) % all_.places.size());
+  std::size_t const to = (now_ + 1 + below(2)) % all_.places.size();
+  if (b.kind == memory::ordered && all_.places[to].device != here().device) return;
+  go(to);
   CUstream const on = own()[below(4)];
   order_after_uses(b, on);
   simulated_access const access{b.address, b.bytes, 0};
