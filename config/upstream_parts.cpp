@@ -2,6 +2,7 @@
 #include "config/parts.hpp"
 #include "core/upstream/cuda.hpp"
 #include "core/upstream/cuda_async.hpp"
+#include "core/upstream/vmm.hpp"
 
 namespace gpumem::config {
 
@@ -13,6 +14,10 @@ std::unique_ptr<resource::source> cuda_async(option_reader const& options, site 
       .release_threshold = options.bytes("release_threshold", ~std::uint64_t{0}),
       .own_pool = options.word("pool") != "default"};
   return std::make_unique<upstream::cuda_async>(at.home, at.node, o);
+}
+
+std::unique_ptr<resource::source> vmm(option_reader const& options, site const& at) {
+  return std::make_unique<upstream::vmm>(at.home, at.node, options.bytes("reserve", 0));
 }
 
 std::unique_ptr<resource::source> pinned_host(site const& at) {
@@ -27,6 +32,7 @@ resource::source* make_upstream(option_reader const& options, site const& at) {
   if (options.type() == "managed") made = std::make_unique<upstream::managed>(at.home, at.node);
   if (options.type() == "pinned_host") made = pinned_host(at);
   if (options.type() == "cuda_async") made = cuda_async(options, at);
+  if (options.type() == "vmm") made = vmm(options, at);
   return made != nullptr ? &at.chain.add_source(std::move(made)) : nullptr;
 }
 

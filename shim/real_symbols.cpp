@@ -50,10 +50,12 @@ void real_symbols::remember(elf_object const& driver) noexcept {
   }
 #define GPUMEM_DRIVER(name) fill(driver::real.name, object.function(#name));
 #define GPUMEM_DRIVER_OPTIONAL(name, version) GPUMEM_DRIVER(name)
+#define GPUMEM_DRIVER_FORMER(entry, symbol, ...) fill(driver::real.entry, object.function(symbol));
   auto const& object = driver;
 #include "core/driver/functions.def"
 #undef GPUMEM_DRIVER
 #undef GPUMEM_DRIVER_OPTIONAL
+#undef GPUMEM_DRIVER_FORMER
   high_.store(driver.high(), std::memory_order_release);
 }
 
@@ -78,9 +80,11 @@ char const* real_symbols::missing_requirement() noexcept {
 #define GPUMEM_DRIVER(name) \
   if (driver::real.name == nullptr) return #name;
 #define GPUMEM_DRIVER_OPTIONAL(name, version)
+#define GPUMEM_DRIVER_FORMER(entry, symbol, ...)
 #include "core/driver/functions.def"
 #undef GPUMEM_DRIVER
 #undef GPUMEM_DRIVER_OPTIONAL
+#undef GPUMEM_DRIVER_FORMER
   return nullptr;
 }
 

@@ -5,6 +5,8 @@
 
 #include <cuda.h>
 
+#include <type_traits>
+
 namespace gpumem::driver {
 
 // cuda.h maps old names to new ones by macro (cuMemAlloc -> cuMemAlloc_v2); the real types come from the
@@ -12,9 +14,11 @@ namespace gpumem::driver {
 struct table {
 #define GPUMEM_DRIVER(name) decltype(&::name) name = nullptr;
 #define GPUMEM_DRIVER_OPTIONAL(name, version) GPUMEM_DRIVER(name)
+#define GPUMEM_DRIVER_FORMER(entry, symbol, ...) std::type_identity_t<__VA_ARGS__> entry = nullptr;
 #include "core/driver/functions.def"
 #undef GPUMEM_DRIVER
 #undef GPUMEM_DRIVER_OPTIONAL
+#undef GPUMEM_DRIVER_FORMER
 };
 
 // The one table of this process.

@@ -141,9 +141,9 @@ space::handle suballocator::search(demand const& wish, std::uint32_t units, bool
                                    bool hidden) noexcept {
   if (wish.slot != stream_order::no_slot) {
     auto const own = static_cast<space::domain>(space::first_stream + wish.slot);
-    if (auto h = region_.take(own, units, thorough, hidden); h != space::none) return h;
+    if (auto h = region_.take(own, units, thorough, hidden, wish.alignment); h != space::none) return h;
   }
-  return region_.take(space::done, units, thorough, hidden);
+  return region_.take(space::done, units, thorough, hidden, wish.alignment);
 }
 
 void suballocator::reap() noexcept {
@@ -188,7 +188,7 @@ std::uint64_t suballocator::patience_ns() const noexcept {
 
 space::handle suballocator::wait_on_device(demand const& wish, std::uint32_t units) noexcept {
   auto const own = static_cast<space::domain>(space::first_stream + wish.slot);
-  space::handle const h = region_.take_unfinished(own, units);
+  space::handle const h = wish.alignment > space::unit ? space::none : region_.take_unfinished(own, units);
   if (h == space::none) return space::none;
   space::domain const from = blocks()[h].where;
   // The mutex is held: cuStreamWaitEvent only queues (0.09 us measured).
@@ -209,7 +209,8 @@ std::uint64_t suballocator::growth_for(std::uint64_t bytes) const noexcept {
 // Adds a segment for the request; throws what upstream throws. The mutex is given up meanwhile, held again on
 // return.
 space::handle suballocator::grow(lock& held, climber const& c, std::uint64_t at_least) {
-  std::uint64_t const bytes = c.units * space::unit;
+  if (pages_ != nullptr) return grow_in_pages(held, c, at_least);
+  std::uint64_t const bytes = c.room();
   std::uint64_t const taken = region_.reserved_bytes() + growing_;
   if (taken > options_.maximum || bytes > options_.maximum - taken) {
     throw driver::allocation_failed(CUDA_ERROR_OUT_OF_MEMORY, name_, "maximum_pool_size reached");
@@ -246,6 +247,7 @@ space::handle suballocator::grow(lock& held, climber const& c, std::uint64_t at_
 }
 
 std::uint64_t suballocator::release_empty(lock& held, std::uint64_t keep_idle) noexcept {
+  if (pages_ != nullptr) return release_pages(held, keep_idle);
   std::uint64_t released = 0;
   while (region_.idle_bytes() > keep_idle || keep_idle == 0) {
     space::segment* const s = region_.empty_segment();

@@ -17,16 +17,19 @@ namespace gpumem::resource {
 class alignas(64) magazine {
  public:
   // Takes the oldest block of exactly `units` if `may_serve(stamp)`. The block becomes live. When such
-  // blocks exist but none may serve yet, `waiting` is the stamp of the youngest.
+  // blocks exist but none may serve yet, `waiting` is the stamp of the youngest. A block whose address has
+  // bits of `misaligned` stays where it is.
   template <typename Predicate>
   space::handle take(space::block_table& blocks, std::uint32_t units, Predicate may_serve,
-                     std::optional<space::stamp>& waiting) noexcept {
+                     std::optional<space::stamp>& waiting, std::uint64_t misaligned = 0) noexcept {
     row& r = rows_[row_of(units)];
     lock_.lock();
     space::handle h = space::none;
     if (r.units == units && r.head != space::none) {
       space::block& b = blocks[r.head];
-      if (may_serve(b.freed)) {
+      if ((b.begin() & misaligned) != 0) {
+        // not for this request
+      } else if (may_serve(b.freed)) {
         h = r.head;
         r.head = b.next;
         --r.count;

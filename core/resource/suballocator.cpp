@@ -31,6 +31,7 @@ suballocator::suballocator(habitat const& home, std::size_t node, suballocator_o
     : resource(home, node),
       options_(options),
       upstream_(upstream),
+      pages_(upstream.pages()),
       name_(name),
       slot_index_(take_index()),
       has_index_(slot_index_ < thread_slots::most),
@@ -48,6 +49,7 @@ void suballocator::give_index_back() noexcept {
 
 void suballocator::prepare() {
   if (options_.initial == 0) return;
+  if (pages_ != nullptr) return prepare_pages();
   extent const memory = upstream_.reserve({.bytes = options_.initial});
   lock held(mutex_);
   if (!region_.add_segment(memory.address, memory.bytes, memory.token)) {
@@ -90,7 +92,8 @@ space::handle suballocator::from_magazine(climber& c) noexcept {
   if (c.own == nullptr) return space::none;
   bool const ordered = c.wish.slot != stream_order::no_slot;
   return c.own->take(
-      blocks(), c.units, [&](space::stamp s) { return ordered || home_.when.is_done(s); }, c.waiting);
+      blocks(), c.units, [&](space::stamp s) { return ordered || home_.when.is_done(s); }, c.waiting,
+      c.wish.alignment != 0 ? c.wish.alignment - 1 : 0);
 }
 
 void suballocator::deallocate(space::handle h, order when) noexcept {

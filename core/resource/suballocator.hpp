@@ -67,6 +67,10 @@ class suballocator : public resource, public source {
   struct climber {
     demand const& wish;
     std::uint32_t units;
+    // Room that holds an aligned block wherever it begins.
+    std::uint64_t room() const noexcept {
+      return units * space::unit + (wish.alignment > space::unit ? wish.alignment - space::unit : 0);
+    }
     bool hidden = false;  // from the block map: a segment of another resource
     magazine* own = nullptr;
     std::optional<space::stamp> waiting;  // blocks of this very size wait in `own`; the youngest's stamp
@@ -80,6 +84,13 @@ class suballocator : public resource, public source {
   void flush_all() noexcept;
   space::handle wait_on_device(demand const& wish, std::uint32_t units) noexcept;
   space::handle grow(lock& held, climber const& c, std::uint64_t at_least = 0);
+  // Over a source of pages (paged_growth.cpp).
+  void prepare_pages();
+  space::handle grow_in_pages(lock& held, climber const& c, std::uint64_t at_least);
+  bool open_place(lock& held, std::uint32_t needed, std::uint32_t wished, space::region::opening& place);
+  std::uint64_t fill_place(lock& held, space::region::opening& place, std::uint64_t budget, CUresult& code);
+  std::uint64_t move_pages(lock& held, std::uint64_t to, std::uint64_t bytes) noexcept;
+  std::uint64_t release_pages(lock& held, std::uint64_t keep_idle) noexcept;
   std::uint64_t growth_for(std::uint64_t bytes) const noexcept;
   bool would_exceed(std::uint64_t bytes) const noexcept;
   std::uint64_t patience_ns() const noexcept;
@@ -89,6 +100,7 @@ class suballocator : public resource, public source {
 
   suballocator_options const options_;
   source& upstream_;
+  page_source* const pages_;  // of upstream_; null: it has none
   char const* const name_;
   std::size_t const slot_index_;  // in thread_slots; thread_slots::most: none
   bool has_index_;

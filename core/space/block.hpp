@@ -24,6 +24,7 @@ enum class state : std::uint8_t {
   live,    // the program has it
   cached,  // in a magazine: freed, exact size kept, found without the owner's lock
   idle,    // in an index of its region, may be split and merged
+  hole,    // addresses without memory, in a segment that has pages (region, add_range)
 };
 
 // When a freed block was freed: the number of the open epoch (stream_order/epochs). Wraps; compare by

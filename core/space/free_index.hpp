@@ -22,6 +22,19 @@ class free_index {
   std::uint32_t largest(block_table& blocks) const noexcept;
   bool empty() const noexcept { return rows_ == 0; }
   handle any() const noexcept;
+  // The first block that `wanted` among those of at least `units`, bigger classes first; linear.
+  template <typename Predicate>
+  handle find_if(block_table& blocks, std::uint32_t units, Predicate wanted) const noexcept {
+    for (int row = rows; row-- > place_of(units).row;) {
+      for (int column = (rows_ >> row & 1) != 0 ? columns : 0; column-- > 0;) {
+        for (handle h = heads_[static_cast<std::size_t>(row)][static_cast<std::size_t>(column)]; h != none;
+             h = blocks[h].next) {
+          if (blocks[h].units >= units && wanted(h)) return h;
+        }
+      }
+    }
+    return none;
+  }
 
  private:
   static constexpr int columns = 16;

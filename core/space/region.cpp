@@ -6,17 +6,26 @@
 
 namespace gpumem::space {
 
-bool region::add_segment(std::uint64_t base, std::uint64_t bytes, std::uint64_t token) noexcept try {
+namespace {
+
+std::uint32_t gap_before(std::uint64_t address, std::uint64_t alignment) noexcept {
+  return static_cast<std::uint32_t>(((address + alignment - 1) / alignment * alignment - address) / unit);
+}
+
+}  // namespace
+
+// The segment as one block in no index.
+handle region::make_segment(std::uint64_t base, std::uint64_t bytes, std::uint64_t token) noexcept try {
   segments_.reserve(segments_.size() + 1);
-  if (index(done, true) == nullptr || index(pending, true) == nullptr) return false;
+  if (index(done, true) == nullptr || index(pending, true) == nullptr) return none;
   std::uint64_t const units = bytes / unit;
-  if (units == 0 || units > ~std::uint32_t{0}) return false;
+  if (units == 0 || units > ~std::uint32_t{0}) return none;
   handle const h = blocks().acquire();
-  if (h == none) return false;
+  if (h == none) return none;
   segment* s = atlas_.segments.add(base, bytes, owner_);
   if (s == nullptr) {
     blocks().release(h);
-    return false;
+    return none;
   }
   s->token = token;
   s->first = h;
@@ -26,50 +35,96 @@ bool region::add_segment(std::uint64_t base, std::uint64_t bytes, std::uint64_t 
   b.segment = s->index;
   s->position = segments_.size();
   segments_.push_back(s);
+  return h;
+} catch (std::bad_alloc const&) {
+  return none;
+}
+
+bool region::add_segment(std::uint64_t base, std::uint64_t bytes, std::uint64_t token) noexcept {
+  handle const h = make_segment(base, bytes, token);
+  if (h == none) return false;
   reserved_bytes_ += bytes;
   attach(h, done);
   return true;
-} catch (std::bad_alloc const&) {
-  return false;
 }
 
-handle region::take(domain from, std::uint32_t units, bool thorough, bool hidden) noexcept {
+handle region::take(domain from, std::uint32_t units, bool thorough, bool hidden,
+                    std::uint64_t alignment) noexcept {
   free_index* idle = index(from, false);
   if (idle == nullptr) return none;
-  handle const h = idle->find(blocks(), units, thorough);
+  bool const any = alignment <= unit;
+  handle h = any ? idle->find(blocks(), units, thorough) : find_aligned(*idle, units, thorough, alignment);
   if (h == none) return none;
+  h = carve(h, any ? 0 : gap_before(blocks()[h].begin(), alignment), units);
+  if (h == none || show(h, hidden)) return h;
+  put(h, from);
+  return none;
+}
+
+handle region::find_aligned(free_index const& idle, std::uint32_t units, bool thorough,
+                            std::uint64_t alignment) noexcept {
+  auto const holds = [&](handle h) {
+    return std::uint64_t{units} + gap_before(blocks()[h].begin(), alignment) <= blocks()[h].units;
+  };
+  if (handle const h = idle.find(blocks(), units, thorough); h != none && holds(h)) return h;
+  std::uint64_t const surely = units + alignment / unit - 1;
+  if (surely > ~std::uint32_t{0}) return none;
+  handle const h = idle.find(blocks(), static_cast<std::uint32_t>(surely), thorough);
+  return h != none || !thorough ? h : idle.find_if(blocks(), units, holds);
+}
+
+handle region::split(handle h, std::uint32_t units) noexcept {
+  handle const rest = blocks().acquire();
+  if (rest == none) return none;
+  block& b = blocks()[h];
+  block& r = blocks()[rest];
+  r.address.store(b.begin() + units * unit, std::memory_order_relaxed);
+  r.units = b.units - units;
+  r.segment = b.segment;
+  r.freed = b.freed;
+  r.before = h;
+  r.after = b.after;
+  if (b.after != none) blocks()[b.after].before = rest;
+  b.after = rest;
+  b.units = units;
+  return rest;
+}
+
+handle region::carve(handle h, std::uint32_t front, std::uint32_t units) noexcept {
+  domain const from = blocks()[h].where;
+  detach(h);
+  if (front > 0) {
+    handle const body = split(h, front);
+    attach(h, from);
+    if (body == none) return none;
+    h = body;
+  }
+  if (blocks()[h].units > units) {
+    handle const rest = split(h, units);
+    if (rest == none) {
+      put(h, from);
+      return none;
+    }
+    attach(rest, from);
+  }
+  blocks()[h].where = from;
+  return h;
+}
+
+// The map knows exactly the blocks that the program may hold.
+bool region::show(handle h, bool hidden) noexcept {
   block& b = blocks()[h];
   if (hidden == (b.mapped == 1)) {
-    // The map knows exactly the blocks that the program may hold.
     if (hidden) {
       atlas_.map.erase(h);
     } else if (!atlas_.map.insert(h)) {
-      return none;
+      return false;
     }
     b.mapped = hidden ? 0u : 1u;
   }
-  handle rest = none;
-  if (b.units > units) {
-    rest = blocks().acquire();
-    if (rest == none) return none;
-  }
-  detach(h);
-  if (rest != none) {
-    block& r = blocks()[rest];
-    r.address.store(b.begin() + units * unit, std::memory_order_relaxed);
-    r.units = b.units - units;
-    r.segment = b.segment;
-    r.freed = b.freed;
-    r.before = h;
-    r.after = b.after;
-    if (b.after != none) blocks()[b.after].before = rest;
-    b.after = rest;
-    b.units = units;
-    attach(rest, from);
-  }
   b.slack = 0;
   b.now.store(state::live, std::memory_order_release);
-  return h;
+  return true;
 }
 
 handle region::take_unfinished(domain except, std::uint32_t units) noexcept {
@@ -186,12 +241,17 @@ segment* region::empty_segment(int keep) noexcept {
 void region::remove_segment(segment* s) noexcept {
   for (handle h = s->first; h != none;) {
     handle const after = blocks()[h].after;
-    if (blocks()[h].now.load(std::memory_order_relaxed) == state::idle) detach(h);
+    state const now = blocks()[h].now.load(std::memory_order_relaxed);
+    if (now == state::idle) detach(h);
+    if (now == state::hole) {
+      drop_hole(h);
+    } else {
+      reserved_bytes_ -= blocks()[h].bytes();
+    }
     if (blocks()[h].mapped != 0) atlas_.map.erase(h);
     blocks().release(h);
     h = after;
   }
-  reserved_bytes_ -= s->bytes;
   segments_[s->position] = segments_.back();
   segments_[s->position]->position = s->position;
   segments_.pop_back();

@@ -1,7 +1,8 @@
 // The space of one suballocator: its segments, the blocks they are cut into, an index of idle blocks for each
 // domain (done, pending, one for each stream slot), and the queue of idle blocks whose work is not done,
-// oldest first. Neighbours of one domain are merged at once. Host-only; every call under the owner's lock;
-// fuzzable alone. It decides where, never when: whether a stamp is done is asked of the caller.
+// oldest first. Neighbours of one domain are merged at once. Over a source of pages a segment is a range of
+// addresses with holes, which are filled and punched page by page. Host-only; every call under the owner's
+// lock; fuzzable alone. It decides where, never when: whether a stamp is done is asked of the caller.
 #pragma once
 
 #include <cstdint>
@@ -22,8 +23,9 @@ class region {
 
   // Cuts `units` from an idle block of `from`. The block is `live` and in the block map, unless `hidden` (it
   // is then a segment of another resource). `thorough`: see free_index. A block taken from a domain other
-  // than `done` keeps its stamp in `freed`.
-  handle take(domain from, std::uint32_t units, bool thorough = false, bool hidden = false) noexcept;
+  // than `done` keeps its stamp in `freed`. `alignment`: a power of two, in bytes; of the block's address.
+  handle take(domain from, std::uint32_t units, bool thorough = false, bool hidden = false,
+              std::uint64_t alignment = unit) noexcept;
   // The same from any domain but `done` and `except`: the caller must order the block's next use after its
   // stamp.
   handle take_unfinished(domain except, std::uint32_t units) noexcept;
@@ -57,6 +59,31 @@ class region {
 
   // A segment that is one idle, done block (and not pinned), or null; `keep` of them are passed over.
   segment* empty_segment(int keep = 0) noexcept;
+  // --- memory that comes and goes by pages (region_pages.cpp); all pages of one region have one size ---
+  // Adds a segment that has addresses but no memory: one hole. Its ends are multiples of the page.
+  bool add_range(std::uint64_t base, std::uint64_t bytes, std::uint64_t token) noexcept;
+  // A part of a hole, and its idle neighbours, which together would hold a request; all are live and hidden,
+  // so that nobody else takes them while the driver maps pages into the hole.
+  struct opening {
+    handle left = none;        // idle before, or none
+    handle middle = none;      // of the hole; none: there is no room for the request
+    handle right = none;       // idle behind, or none
+    std::uint32_t needed = 0;  // units of `middle`, from its begin, that the request cannot do without
+  };
+  // The tightest place for `units`; where it lies in a hole that is larger, up to `wished` units of it.
+  opening open(std::uint32_t units, std::uint32_t page, std::uint32_t wished) noexcept;
+  // The rest of `middle` is a hole again. False, and nothing changed, when the tables are full.
+  bool shorten(opening const& o, std::uint32_t units) noexcept;
+  void fill(opening const& o) noexcept;   // its middle has memory now: all of it is idle
+  void close(opening const& o) noexcept;  // it has not: back as it was
+  // Up to `most` units of whole pages out of one idle, done block; live and hidden. None: there is no such
+  // page.
+  handle take_pages(std::uint32_t page, std::uint32_t most) noexcept;
+  // The pages of a block from take_pages are gone.
+  void punch(handle h) noexcept;
+  // What take_pages could give in all, counted until `enough`.
+  std::uint64_t whole_pages(std::uint32_t page, std::uint64_t enough) noexcept;
+
   // Forgets a segment: an empty one, or, when its context is gone, any.
   void remove_segment(segment* s) noexcept;
   std::vector<segment*> const& segments() const noexcept { return segments_; }
@@ -67,6 +94,16 @@ class region {
   void attach(handle h, domain to) noexcept;          // into index and queue
   void detach(handle h) noexcept;                     // out of both
   handle absorb(handle left, handle right) noexcept;  // merges `right` into `left`, both detached
+  handle split(handle h,
+               std::uint32_t units) noexcept;  // a new block behind the first `units`; none: no room
+  // Cuts `units` out of an idle block, `front` units into it; they are detached, the rest stays idle.
+  handle carve(handle h, std::uint32_t front, std::uint32_t units) noexcept;
+  bool show(handle h, bool hidden) noexcept;  // in the map, or out of it; then live
+  handle find_aligned(free_index const& idle, std::uint32_t units, bool thorough,
+                      std::uint64_t alignment) noexcept;
+  handle make_segment(std::uint64_t base, std::uint64_t bytes, std::uint64_t token) noexcept;
+  void add_hole(handle h) noexcept;  // into the list; merges with holes beside it
+  void drop_hole(handle h) noexcept;
 
   atlas& atlas_;
   segment_owner* owner_;
@@ -74,6 +111,7 @@ class region {
   std::vector<segment*> segments_;
   handle oldest_ = none;
   handle newest_ = none;
+  handle holes_ = none;
   std::uint64_t idle_bytes_ = 0;
   std::uint64_t pending_bytes_ = 0;
   std::uint64_t reserved_bytes_ = 0;

@@ -7,5 +7,6 @@
     return 801;                                               \
   }
 #define GPUMEM_DRIVER_OPTIONAL(name, version)
+#define GPUMEM_DRIVER_FORMER(entry, symbol, ...)
 #include "core/driver/functions.def"
 #endif

@@ -12,6 +12,8 @@ CONFIGS = {
     "binning": 'version = 1\n[route]\ndevice = ["binning", "pool", "cuda"]\n[resource.binning]\n'
                'bins = [ { max = "1 KiB" }, { max = "64 KiB" }, { max = "1 MiB" } ]\n',
     "pool_over_cuda_async": 'version = 1\n[route]\ndevice = ["pool", "cuda_async"]\n',
+    "pool_over_vmm": 'version = 1\n[route]\ndevice = ["pool", "vmm"]\n[resource.pool]\nmaximum_pool_size = "6 GiB"\n'
+                     'release_threshold = "64 MiB"\n',
     "cuda": 'version = 1\n[route]\ndevice = ["cuda"]\n',
     "cuda_async": 'version = 1\n[route]\ndevice = ["cuda_async"]\n',
     "synchronize": 'version = 1\n[route]\ndevice = ["pool", "cuda"]\n[behavior]\nfree = "synchronize"\n',

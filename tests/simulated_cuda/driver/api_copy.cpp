@@ -16,9 +16,8 @@ bool host_side(block const* of) {
   return of == nullptr || of->kind == block_kind::host || of->kind == block_kind::registered;
 }
 
-bool inside(block const* of, std::uint64_t address, std::uint64_t bytes) {
-  return of == nullptr || address + bytes <= of->base + of->span ||
-         (of->segment != 0 && address + bytes <= of->segment + of->segment_bytes);
+bool inside(machine const& m, block const* of, std::uint64_t address, std::uint64_t bytes) {
+  return of == nullptr || address + bytes <= m.memory_.mapped_end(*of);
 }
 
 }  // namespace
@@ -35,7 +34,7 @@ CUresult copy(machine& m, CUstream on, copy_shape const& shape, direction way, b
   bool const target_on_host = way.target_host || host_side(target);
   if (!way.source_host && source == nullptr && way.strict) return CUDA_ERROR_INVALID_VALUE;
   if (!way.target_host && target == nullptr && way.strict) return CUDA_ERROR_INVALID_VALUE;
-  if (!inside(source, shape.source, source_bytes) || !inside(target, shape.target, target_bytes)) {
+  if (!inside(m, source, shape.source, source_bytes) || !inside(m, target, shape.target, target_bytes)) {
     return CUDA_ERROR_INVALID_VALUE;
   }
   operation work;
@@ -70,7 +69,7 @@ CUresult fill(machine& m, CUstream on, CUdeviceptr target, std::uint64_t pitch, 
   std::uint64_t const row_bytes = width * element;
   std::uint64_t const bytes = pitch * (rows - 1) + row_bytes;
   block const* const found = m.memory_.find(target);
-  if (found == nullptr || !inside(found, target, bytes) || target % element != 0)
+  if (found == nullptr || !inside(m, found, target, bytes) || target % element != 0)
     return CUDA_ERROR_INVALID_VALUE;
   operation work;
   work.name = "fill";

@@ -64,7 +64,10 @@ EXPORTED void simulatedNoteAllocate(CUdeviceptr address, size_t bytes, CUstream 
     m.checker_.report("not allocated: the program was given memory that no driver allocation holds");
   }
   if (found != nullptr && found->kind == block_kind::graph) return;  // its order is the graph's
-  m.checker_.allocated(address, bytes, static_cast<unsigned long long>(reinterpret_cast<std::uintptr_t>(on)));
+  // Mapped memory outlives a context; what a program was given in it does not.
+  bool const mapped = found != nullptr && found->kind == block_kind::mapping;
+  m.checker_.allocated(address, bytes, static_cast<unsigned long long>(reinterpret_cast<std::uintptr_t>(on)),
+                       mapped ? this_thread().current() : nullptr);
 }
 
 EXPORTED void simulatedNoteFree(CUdeviceptr address, CUstream) {

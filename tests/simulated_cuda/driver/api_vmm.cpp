@@ -228,12 +228,18 @@ SIMULATED_API cuMemUnmap(CUdeviceptr address, size_t bytes) {
 
 SIMULATED_API cuMemSetAccess(CUdeviceptr address, size_t bytes, CUmemAccessDesc const* access, size_t count) {
   SIMULATED_CALL(after_init);
-  if (access == nullptr || count == 0 || m.memory_.find(address) == nullptr) return CUDA_ERROR_INVALID_VALUE;
-  int rights = PROT_NONE;
+  block const* const found = m.memory_.find(address);
+  if (access == nullptr || count == 0 || found == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  int rights = -1;
   for (std::size_t i = 0; i < count; ++i) {
+    // The host plays all devices: what another one may do changes nothing here.
+    if (access[i].location.type == CU_MEM_LOCATION_TYPE_DEVICE && access[i].location.id != found->device)
+      continue;
+    if (rights < 0) rights = PROT_NONE;
     if (access[i].flags == CU_MEM_ACCESS_FLAGS_PROT_READWRITE) rights = PROT_READ | PROT_WRITE;
     if (access[i].flags == CU_MEM_ACCESS_FLAGS_PROT_READ && rights == PROT_NONE) rights = PROT_READ;
   }
+  if (rights < 0) return CUDA_SUCCESS;
   return mprotect(address_of(address), bytes, rights) == 0 ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 

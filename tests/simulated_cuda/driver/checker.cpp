@@ -68,7 +68,8 @@ checker::records checker::cut_dead(std::uint64_t begin, std::uint64_t end) {
   return found;
 }
 
-void checker::allocated(std::uint64_t address, std::uint64_t bytes, unsigned long long stream) {
+void checker::allocated(std::uint64_t address, std::uint64_t bytes, unsigned long long stream,
+                        void const* owner) {
   if (address == 0 || bytes == 0) return;
   noted_ = true;
   auto next = live_.lower_bound(address);
@@ -84,7 +85,7 @@ void checker::allocated(std::uint64_t address, std::uint64_t bytes, unsigned lon
            hex_range(clash->first, clash->first + clash->second.bytes));
     live_.erase(clash);
   }
-  live_[address] = live{bytes, next_id_++, {}, cut_dead(address, address + bytes)};
+  live_[address] = live{bytes, next_id_++, {}, cut_dead(address, address + bytes), owner};
 }
 
 void checker::freed(std::uint64_t address, std::uint64_t thread) {
@@ -172,6 +173,10 @@ void checker::unmapped(std::uint64_t address, std::uint64_t bytes) {
 void checker::forget(std::uint64_t address, std::uint64_t bytes) {
   cut_dead(address, address + bytes);
   live_.erase(live_.lower_bound(address), live_.lower_bound(address + bytes));
+}
+
+void checker::forget(void const* owner) {
+  std::erase_if(live_, [owner](auto const& entry) { return entry.second.owner == owner; });
 }
 
 }  // namespace simulated

@@ -21,7 +21,9 @@ class checker {
  public:
   explicit checker(vector_clock const& host) : host_(host) {}
 
-  void allocated(std::uint64_t address, std::uint64_t bytes, unsigned long long stream);
+  // `owner`: the context that it goes with, where its memory does not; may be null.
+  void allocated(std::uint64_t address, std::uint64_t bytes, unsigned long long stream,
+                 void const* owner = nullptr);
   void freed(std::uint64_t address, std::uint64_t thread);
   // The free that `thread` noted last was refused: the allocation lives on.
   void free_refused(std::uint64_t address, std::uint64_t thread);
@@ -34,6 +36,7 @@ class checker {
   void unmapped(std::uint64_t address, std::uint64_t bytes);
   // A context is gone with all its memory.
   void forget(std::uint64_t address, std::uint64_t bytes);
+  void forget(void const* owner);
 
   void report(std::string text);
   unsigned long long count() const noexcept { return count_; }
@@ -52,6 +55,7 @@ class checker {
     std::uint64_t id = 0;
     records own;
     records inherited;  // of earlier allocations in this range, not yet ordered
+    void const* owner = nullptr;
   };
   struct dead {
     std::uint64_t bytes = 0;

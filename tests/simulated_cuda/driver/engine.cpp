@@ -41,8 +41,7 @@ void machine::check(stream& on, operation const& work) {
     if (found == nullptr || range.address + range.bytes > found->base + found->span) {
       // A fill may run over several blocks of the allocator above; a driver block is the limit of what is
       // mapped.
-      bool const mapped = found != nullptr && found->segment != 0 &&
-                          range.address + range.bytes <= found->segment + found->segment_bytes;
+      bool const mapped = found != nullptr && range.address + range.bytes <= memory_.mapped_end(*found);
       if (!mapped) {
         char text[160];
         std::snprintf(text, sizeof text,

@@ -97,6 +97,7 @@ void machine::finish(context& gone) {
   gone.legacy = nullptr;
   gone.alive = false;
   memory_.forget(&gone);
+  checker_.forget(&gone);
 }
 
 stream* machine::make_stream(context& owner, unsigned flags, int priority) {

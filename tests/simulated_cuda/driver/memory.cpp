@@ -113,6 +113,16 @@ std::uint64_t memory::allocate(context* where, block_kind kind, std::uint64_t by
   return made.base;
 }
 
+std::uint64_t memory::mapped_end(block const& from) const {
+  std::uint64_t end = std::max(from.base + from.span, from.segment + from.segment_bytes);
+  if (from.kind != block_kind::mapping) return end;
+  for (auto next = blocks_.find(end); next != blocks_.end() && next->second.kind == block_kind::mapping;
+       next = blocks_.find(end)) {
+    end += next->second.span;
+  }
+  return end;
+}
+
 void memory::release(block const& gone) {
   auto const it = segments_.find(gone.segment);
   if (it == segments_.end()) {

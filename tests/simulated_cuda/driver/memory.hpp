@@ -82,6 +82,8 @@ class memory {
 
   block* find(std::uint64_t address);  // that contains the address, or null
   block* at(std::uint64_t base);       // that begins there, or null
+  // Where what is mapped ends, from a block on: its driver block, or the maps right behind each other.
+  std::uint64_t mapped_end(block const& from) const;
   block& insert(block made);
   void erase(std::uint64_t base) { blocks_.erase(base); }
   std::map<std::uint64_t, block>& blocks() { return blocks_; }

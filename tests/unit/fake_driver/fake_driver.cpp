@@ -238,6 +238,7 @@ void fake_driver::reset() {
   real.cuDeviceGetName = device_name;
   real.cuDeviceGetUuid = device_uuid;
   real.cuDeviceTotalMem_v2 = device_total;
+  install_pages();
 }
 
 void fake_driver::manual_events(bool manual) {

@@ -58,6 +58,19 @@ class fake_driver {
   CUresult query(CUevent event);
   CUresult synchronize();
 
+  // Virtual memory (fake_pages.cpp). Pages are host memory of their address: what is moved loses its content.
+  static constexpr std::uint64_t page = 2ull << 20;
+  void install_pages();
+  std::size_t pages_mapped();
+  struct physical {
+    std::uint64_t bytes;
+    int references;  // the handle and its map
+  };
+  std::map<CUdeviceptr, std::uint64_t> ranges;
+  std::map<CUmemGenericAllocationHandle, physical> physicals;
+  std::map<CUdeviceptr, CUmemGenericAllocationHandle> mapped;
+  std::map<CUdevice_attribute, int> attributes;  // others are 1
+
   std::mutex mutex;
   std::map<CUcontext, int> devices;
   std::map<CUstream, unsigned long long> stream_ids;

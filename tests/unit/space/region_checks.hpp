@@ -26,7 +26,6 @@ void check_region(atlas& where, region& space, region_model const& model, Compla
   for (segment const* s : space.segments()) {
     auto const known = model.segments.find(s->base);
     if (known == model.segments.end() || known->second != s->bytes) complain("a segment nobody added");
-    reserved += s->bytes;
     std::uint64_t at = s->base;
     handle before = none;
     for (handle h = s->first; h != none; h = where.blocks[h].after) {
@@ -35,6 +34,10 @@ void check_region(atlas& where, region& space, region_model const& model, Compla
       if (b.units == 0) complain("an empty block");
       if (b.before != before) complain("a neighbour that does not know its neighbour");
       if (&where.segments[b.segment] != s) complain("a block of another segment");
+      bool const hole = b.now.load() == state::hole;
+      if (!hole) reserved += b.bytes();
+      if (hole && before != none && where.blocks[before].now.load() == state::hole)
+        complain("holes that are not merged");
       bool const found = where.map.find(b.begin()) == h;
       if (found != (b.mapped == 1)) complain("the map and the block disagree");
       if (b.now.load() == state::idle) {
@@ -45,7 +48,7 @@ void check_region(atlas& where, region& space, region_model const& model, Compla
             where.blocks[before].where == b.where) {
           complain("idle neighbours of one domain that are not merged");
         }
-      } else {
+      } else if (!hole) {
         out.insert(h);
         if (found == model.hidden.contains(h)) complain("hidden and findable, or neither");
       }

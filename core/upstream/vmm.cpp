@@ -1,0 +1,321 @@
+// See vmm.hpp.
+#include "core/upstream/vmm.hpp"
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <new>
+
+#include "core/stats/state_page.hpp"
+#include "core/upstream/call.hpp"
+
+namespace gpumem::upstream {
+
+namespace {
+
+bool attribute(CUdevice device, CUdevice_attribute which) noexcept {
+  int value = 0;
+  return driver::real.cuDeviceGetAttribute != nullptr &&
+         driver::real.cuDeviceGetAttribute(&value, which, device) == CUDA_SUCCESS && value != 0;
+}
+
+bool driver_can() noexcept {
+  auto const& real = driver::real;
+  return real.cuMemAddressReserve != nullptr && real.cuMemAddressFree != nullptr &&
+         real.cuMemCreate != nullptr && real.cuMemRelease != nullptr && real.cuMemMap != nullptr &&
+         real.cuMemUnmap != nullptr && real.cuMemSetAccess != nullptr &&
+         real.cuMemGetAllocationGranularity != nullptr;
+}
+
+std::uint64_t range_for(int device, std::uint64_t reserve) noexcept {
+  std::size_t total = 0;
+  if (reserve == 0 && driver::real.cuDeviceTotalMem_v2(&total, device) == CUDA_SUCCESS) reserve = 8 * total;
+  // A segment's blocks count 512 B units in 32 bits.
+  return std::min(reserve, (std::uint64_t{1} << 41) - (std::uint64_t{1} << 30));
+}
+
+std::uint64_t up(std::uint64_t bytes, std::uint64_t page) noexcept {
+  return (bytes + page - 1) / page * page;
+}
+
+void note_mapped(resource::habitat const& home, std::uint64_t bytes) noexcept {
+  stats::gauge_add(stats::gauges(home.device).reserved, bytes);
+  resource::reserved_changed = true;
+}
+
+void note_unmapped(resource::habitat const& home, std::uint64_t bytes) noexcept {
+  stats::gauge_subtract(stats::gauges(home.device).reserved, bytes);
+  resource::reserved_changed = true;
+}
+
+}  // namespace
+
+vmm::vmm(resource::habitat const& home, std::size_t node, std::uint64_t reserve)
+    : home_(home), node_(node), range_bytes_(range_for(home.device, reserve)) {
+  if (!driver_can() || !attribute(home.device, CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED)) {
+    throw driver::allocation_failed(
+        CUDA_ERROR_NOT_SUPPORTED, "vmm",
+        "the device or its driver has no virtual memory management; use cuda instead");
+  }
+  wanted_.type = CU_MEM_ALLOCATION_TYPE_PINNED;
+  wanted_.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
+  wanted_.location.id = home.device;
+  // As cuMemAlloc's memory is: network cards may read and write it.
+  if (attribute(home.device, CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WITH_CUDA_VMM_SUPPORTED))
+    wanted_.allocFlags.gpuDirectRDMACapable = 1;
+  std::size_t page = 0;
+  CUresult const code =
+      driver::real.cuMemGetAllocationGranularity(&page, &wanted_, CU_MEM_ALLOC_GRANULARITY_MINIMUM);
+  if (code != CUDA_SUCCESS) throw driver::allocation_failed(code, "vmm", "no page size");
+  page_ = page;
+  if (home.peers != nullptr) granted_ = home.peers->load(std::memory_order_acquire);
+}
+
+resource::extent vmm::open_range(std::uint64_t bytes) {
+  // Untouched entries take no memory.
+  std::unique_ptr<physical[], free_entries> pages(
+      static_cast<physical*>(std::calloc(bytes / page_, sizeof(physical))));
+  if (pages == nullptr) throw driver::allocation_failed(CUDA_ERROR_OUT_OF_MEMORY, "vmm", "no host memory");
+  CUdeviceptr address = 0;
+  call(home_, node_, 0, "vmm",
+       [&] { return driver::real.cuMemAddressReserve(&address, bytes, page_, 0, 0); });
+  try {
+    std::lock_guard lock(mutex_);
+    ranges_.push_back({address, bytes, std::move(pages)});
+  } catch (std::bad_alloc const&) {
+    driver::real.cuMemAddressFree(address, bytes);
+    throw driver::allocation_failed(CUDA_ERROR_OUT_OF_MEMORY, "vmm", "no host memory");
+  }
+  stats::gauge_add(stats::gauges(home_.device).segments, 1);
+  return {address, bytes, 0};
+}
+
+resource::extent vmm::claim(std::uint64_t bytes) {
+  return open_range(up(std::max(bytes, range_bytes_), page_));
+}
+
+vmm::physical* vmm::entry(std::uint64_t address) noexcept {
+  std::lock_guard lock(mutex_);
+  for (range& r : ranges_) {
+    if (address - r.base < r.bytes) return &r.pages[(address - r.base) / page_];
+  }
+  return nullptr;
+}
+
+CUmemAccessDesc vmm::for_device(int device, bool may) const noexcept {
+  return {{CU_MEM_LOCATION_TYPE_DEVICE, {device}},
+          may ? CU_MEM_ACCESS_FLAGS_PROT_READWRITE : CU_MEM_ACCESS_FLAGS_PROT_NONE};
+}
+
+// New pages are nobody's until they are given to the device, and to the peers that the program enabled.
+CUresult vmm::allow(std::uint64_t address, std::uint64_t bytes) noexcept {
+  std::array<CUmemAccessDesc, 65> access{for_device(home_.device, true)};
+  std::size_t count = 1;
+  std::lock_guard lock(mutex_);
+  for (std::uint64_t left = granted_; left != 0; left &= left - 1)
+    access[count++] = for_device(std::countr_zero(left), true);
+  return driver::real.cuMemSetAccess(address, bytes, access.data(), count);
+}
+
+CUresult vmm::add_pages(std::uint64_t address, std::uint64_t bytes, std::uint64_t& mapped) noexcept {
+  auto const& real = driver::real;
+  physical* const pages = entry(address);
+  CUresult code = CUDA_SUCCESS;
+  for (mapped = 0; mapped < bytes; mapped += page_) {
+    physical& p = pages[mapped / page_];
+    code = real.cuMemCreate(&p, page_, &wanted_, 0);
+    if (code != CUDA_SUCCESS) {
+      p = 0;
+      break;
+    }
+    code = real.cuMemMap(address + mapped, page_, 0, p, 0);
+    if (code == CUDA_SUCCESS) continue;
+    real.cuMemRelease(p);
+    p = 0;
+    break;
+  }
+  if (mapped == 0) return code;
+  CUresult const allowed = allow(address, mapped);
+  if (allowed == CUDA_SUCCESS) return code;
+  take_down(address, mapped);
+  mapped = 0;
+  return allowed;
+}
+
+std::uint64_t vmm::map(std::uint64_t address, std::uint64_t bytes, CUresult& code) noexcept {
+  std::uint64_t mapped = 0;
+  stats::node_counters& counters = stats::local().nodes[node_];
+  stats::add(counters.requests, 1);
+  {
+    stream_order::relaxed_mode relaxed(true);
+    stream_order::current_context here(home_.context);
+    CUresult const answer = add_pages(address, bytes, mapped);
+    if (mapped < bytes) {
+      code = answer;
+      stats::add(counters.failed, 1);
+    }
+  }
+  stats::add(counters.bytes_in, mapped);
+  note_mapped(home_, mapped);
+  return mapped;
+}
+
+// All of them or none. The driver unmaps what was mapped, as a whole; several neighbours in one call where it
+// lets us. It lets nobody in a callback of a stream.
+bool vmm::unmap_pages(std::uint64_t address, std::uint64_t bytes) noexcept {
+  auto const& real = driver::real;
+  CUresult const code = real.cuMemUnmap(address, bytes);
+  if (code != CUDA_ERROR_INVALID_VALUE || bytes == page_) return code == CUDA_SUCCESS;
+  if (real.cuMemUnmap(address, page_) != CUDA_SUCCESS) return false;
+  for (std::uint64_t at = page_; at < bytes; at += page_) real.cuMemUnmap(address + at, page_);
+  return true;
+}
+
+bool vmm::take_down(std::uint64_t address, std::uint64_t bytes) noexcept {
+  physical* const pages = entry(address);
+  if (!unmap_pages(address, bytes)) return false;
+  for (std::uint64_t at = 0; at < bytes / page_; ++at) {
+    driver::real.cuMemRelease(pages[at]);
+    pages[at] = 0;
+  }
+  return true;
+}
+
+bool vmm::unmap(std::uint64_t address, std::uint64_t bytes) noexcept {
+  bool gone = false;
+  {
+    stream_order::relaxed_mode relaxed(true);
+    stream_order::current_context here(home_.context);
+    gone = take_down(address, bytes);
+  }
+  if (!gone) return false;
+  stats::add(stats::local().nodes[node_].bytes_out, bytes);
+  note_unmapped(home_, bytes);
+  return true;
+}
+
+resource::page_source::outcome vmm::move(std::uint64_t address, std::uint64_t to,
+                                         std::uint64_t bytes) noexcept {
+  auto const& real = driver::real;
+  stream_order::relaxed_mode relaxed(true);
+  stream_order::current_context here(home_.context);
+  physical* const from = entry(address);
+  physical* const target = entry(to);
+  if (!unmap_pages(address, bytes)) return outcome::refused;
+  std::uint64_t moved = 0;
+  for (std::uint64_t at = 0; at < bytes; at += page_) {
+    physical& p = from[at / page_];
+    if (moved == at && real.cuMemMap(to + at, page_, 0, p, 0) == CUDA_SUCCESS) {
+      target[at / page_] = p;
+      moved += page_;
+    } else {
+      real.cuMemRelease(p);
+    }
+    p = 0;
+  }
+  if (moved == bytes && allow(to, bytes) == CUDA_SUCCESS) return outcome::moved;
+  if (moved > 0) take_down(to, moved);
+  stats::add(stats::local().nodes[node_].bytes_out, bytes);
+  note_unmapped(home_, bytes);
+  return outcome::gone;
+}
+
+resource::extent vmm::reserve(resource::demand const& wish) {
+  release_what_waits();
+  resource::extent const made = open_range(up(wish.bytes, page_));
+  CUresult code = CUDA_SUCCESS;
+  if (map(made.address, made.bytes, code) == made.bytes) return made;
+  lost(made);
+  throw driver::allocation_failed(code, "vmm", "the driver refused");
+}
+
+// The driver does not wait for work that uses the pages, so we do; while a stream captures that cannot be
+// had.
+void vmm::release(resource::extent const& memory, CUstream) noexcept {
+  release_what_waits();
+  if (home_.when.synchronize() == CUDA_SUCCESS) return lost(memory);
+  keep(memory);
+}
+
+void vmm::keep(resource::extent const& memory) noexcept try {
+  std::lock_guard lock(mutex_);
+  waiting_.push_back(memory);
+} catch (std::bad_alloc const&) {
+  return;  // lost for good: better than pages that go while work uses them
+}
+
+std::uint64_t vmm::release_what_waits() noexcept {
+  std::vector<resource::extent> now;
+  {
+    std::lock_guard lock(mutex_);
+    if (waiting_.empty() || home_.when.capturing()) return 0;
+    now.swap(waiting_);
+  }
+  std::uint64_t bytes = 0;
+  bool const done = home_.when.synchronize() == CUDA_SUCCESS;
+  for (resource::extent const& memory : now) {
+    if (!done) {
+      keep(memory);
+      continue;
+    }
+    lost(memory);
+    bytes += memory.bytes;
+  }
+  return bytes;
+}
+
+void vmm::forget() noexcept {
+  for (resource::extent const& memory : waiting_) lost(memory);
+  waiting_.clear();
+}
+
+void vmm::peers_changed() noexcept {
+  if (home_.peers == nullptr) return;
+  std::lock_guard lock(mutex_);
+  std::uint64_t const now = home_.peers->load(std::memory_order_acquire);
+  stream_order::relaxed_mode relaxed(true);
+  for (std::uint64_t left = now ^ granted_; left != 0; left &= left - 1) {
+    int const device = std::countr_zero(left);
+    CUmemAccessDesc const access = for_device(device, (now >> device & 1) != 0);
+    for (range const& r : ranges_) {
+      for (std::uint64_t at = 0; at < r.bytes / page_; ++at) {
+        if (r.pages[at] != 0) driver::real.cuMemSetAccess(r.base + at * page_, page_, &access, 1);
+      }
+    }
+  }
+  granted_ = now;
+}
+
+// Needs no context: memory of cuMemCreate belongs to the process.
+void vmm::lost(resource::extent const& memory) noexcept {
+  physical* const pages = entry(memory.address);
+  std::uint64_t const count = memory.bytes / page_;
+  std::uint64_t gone = 0;
+  for (std::uint64_t first = 0; first < count;) {
+    if (pages[first] == 0) {
+      ++first;
+      continue;
+    }
+    std::uint64_t last = first;
+    while (last < count && pages[last] != 0) ++last;
+    take_down(memory.address + first * page_, (last - first) * page_);
+    gone += (last - first) * page_;
+    first = last;
+  }
+  stats::add(stats::local().nodes[node_].bytes_out, gone);
+  note_unmapped(home_, gone);
+  drop_range(memory.address);
+  stats::gauge_subtract(stats::gauges(home_.device).segments, 1);
+}
+
+void vmm::drop_range(std::uint64_t base) noexcept {
+  std::lock_guard lock(mutex_);
+  auto const found =
+      std::find_if(ranges_.begin(), ranges_.end(), [&](range const& r) { return r.base == base; });
+  if (found == ranges_.end()) return;
+  driver::real.cuMemAddressFree(found->base, found->bytes);
+  *found = std::move(ranges_.back());
+  ranges_.pop_back();
+}
+
+}  // namespace gpumem::upstream

@@ -1,0 +1,74 @@
+// The upstream `vmm`: ranges of addresses into which 2 MiB pages are mapped where the resource above wants
+// them, so that a pool over it grows and shrinks in place. The resource decides which page goes where; here
+// are the driver calls and what is mapped. Called on slow paths from any thread. Memory of it belongs to no
+// context and cannot be shared by legacy IPC: the driver refuses the export. Pages are unmapped only when no
+// work uses them: the driver does not wait.
+#pragma once
+
+#include <cstdlib>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "core/resource/resource.hpp"
+#include "core/resource/source.hpp"
+
+namespace gpumem::upstream {
+
+class vmm final : public resource::source, public resource::page_source {
+ public:
+  // `reserve`: addresses of one range; 0: eight times the device's memory, so that holes that are too small
+  // for what is asked never use them up. Throws driver::allocation_failed where the device or driver has no
+  // virtual memory management.
+  vmm(resource::habitat const& home, std::size_t node, std::uint64_t reserve);
+
+  // As a source of whole extents: each has a range of its own.
+  resource::extent reserve(resource::demand const& wish) override;
+  void release(resource::extent const& memory, CUstream order) noexcept override;
+  void lost(resource::extent const& memory) noexcept override;
+  void forget() noexcept override;
+  std::uint64_t trim() noexcept override { return release_what_waits(); }
+  void peers_changed() noexcept override;
+
+  page_source* pages() noexcept override { return this; }
+  std::uint64_t page() const noexcept override { return page_; }
+  resource::extent claim(std::uint64_t bytes) override;
+  std::uint64_t map(std::uint64_t address, std::uint64_t bytes, CUresult& code) noexcept override;
+  bool unmap(std::uint64_t address, std::uint64_t bytes) noexcept override;
+  outcome move(std::uint64_t address, std::uint64_t to, std::uint64_t bytes) noexcept override;
+
+ private:
+  using physical = CUmemGenericAllocationHandle;  // one page
+  struct free_entries {
+    void operator()(physical* p) const noexcept { std::free(p); }
+  };
+  // The handle of each page, 0 where none is mapped. An entry is used only by who owns its addresses.
+  struct range {
+    std::uint64_t base;
+    std::uint64_t bytes;
+    std::unique_ptr<physical[], free_entries> pages;
+  };
+
+  resource::extent open_range(std::uint64_t bytes);
+  void keep(resource::extent const& memory) noexcept;
+  std::uint64_t release_what_waits() noexcept;
+  physical* entry(std::uint64_t address) noexcept;
+  void drop_range(std::uint64_t base) noexcept;
+  CUresult add_pages(std::uint64_t address, std::uint64_t bytes, std::uint64_t& mapped) noexcept;
+  bool unmap_pages(std::uint64_t address, std::uint64_t bytes) noexcept;
+  bool take_down(std::uint64_t address, std::uint64_t bytes) noexcept;
+  CUresult allow(std::uint64_t address, std::uint64_t bytes) noexcept;
+  CUmemAccessDesc for_device(int device, bool may) const noexcept;
+
+  resource::habitat const& home_;
+  std::size_t const node_;
+  std::uint64_t page_ = 0;
+  std::uint64_t const range_bytes_;
+  CUmemAllocationProp wanted_{};
+  std::mutex mutex_;
+  std::vector<range> ranges_;              // few: one for each resource that asked
+  std::uint64_t granted_ = 0;              // peers that have access to what is mapped, by bit
+  std::vector<resource::extent> waiting_;  // given back while a capture ran
+};
+
+}  // namespace gpumem::upstream
