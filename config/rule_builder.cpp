@@ -2,7 +2,6 @@
 // at the start, on one thread.
 #include "config/builder.hpp"
 #include "config/rule_checks.hpp"
-#include "core/base/bytes.hpp"
 
 namespace gpumem::config {
 namespace {
@@ -22,19 +21,6 @@ std::size_t chain_of(rule_plan const& rule, plan const& effective) {
     if (own[i]->kind == rule.kind && own[i]->chain.chain == rule.chain.chain) return route::kinds + i;
   }
   return static_cast<std::size_t>(kind_of(rule.kind));
-}
-
-// "libnccl*, cudaMalloc, >= 1 GiB"
-std::string conditions_of(rule_plan const& rule) {
-  std::string text;
-  auto const add = [&text](std::string const& part) { text += (text.empty() ? "" : ", ") + part; };
-  if (!rule.library.empty()) add(rule.library);
-  if (!rule.api.empty()) add(rule.api);
-  if (rule.min_size) add(">= " + std::string(base::print_exact_bytes(*rule.min_size).view()));
-  if (rule.max_size) add("<= " + std::string(base::print_exact_bytes(*rule.max_size).view()));
-  if (rule.device >= 0) add("device " + std::to_string(rule.device));
-  if (rule.kind != "device") add(rule.kind + " memory");
-  return text.empty() ? "every request" : text;
 }
 
 std::string chain_text(rule_plan const& rule) {

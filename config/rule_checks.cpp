@@ -85,6 +85,18 @@ std::vector<rule_plan const*> chains_of_rules(plan const& of) {
   return result;
 }
 
+std::string conditions_of(rule_plan const& rule) {
+  std::string text;
+  auto const add = [&text](std::string const& part) { text += (text.empty() ? "" : ", ") + part; };
+  if (!rule.library.empty()) add(rule.library);
+  if (!rule.api.empty()) add(rule.api);
+  if (rule.min_size) add(">= " + std::string(base::print_exact_bytes(*rule.min_size).view()));
+  if (rule.max_size) add("<= " + std::string(base::print_exact_bytes(*rule.max_size).view()));
+  if (rule.device >= 0) add("device " + std::to_string(rule.device));
+  if (rule.kind != "device") add(rule.kind + " memory");
+  return text.empty() ? "every request" : text;
+}
+
 void check_rules(draft const& all, findings& out) {
   auto const& rules = all.result.rules;
   for (std::size_t i = 0; i < rules.size(); ++i) check_rule(rules[i], i, all, out);

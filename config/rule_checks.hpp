@@ -2,6 +2,9 @@
 // validate, once a load; one thread. Their chains are checked with those of the routes.
 #pragma once
 
+#include <string>
+#include <vector>
+
 #include "config/diagnostic.hpp"
 #include "config/draft.hpp"
 
@@ -14,5 +17,8 @@ void check_rules(draft const& all, findings& out);
 
 // The chains that only rules name, in the order of their first rule. Equal ones for the same memory are one.
 std::vector<rule_plan const*> chains_of_rules(plan const& of);
+
+// "libnccl*, cudaMalloc, >= 1 GiB", for people.
+std::string conditions_of(rule_plan const& rule);
 
 }  // namespace gpumem::config
