@@ -6,29 +6,30 @@
 #include <set>
 #include <type_traits>
 
+#include "config/rule_checks.hpp"
 #include "core/base/bytes.hpp"
+#include "shim/cli/chain_walk.hpp"
 
 namespace gpumem::cli {
 namespace {
 
-constexpr int any_device = -1;
-
-std::string size_text(config::size_value const& size) {
-  switch (size.kind) {
-    case config::size_value::unit::percent_of_free:
-      return fmt::format("{:g} % of free", size.percent);
-    case config::size_value::unit::percent_of_total:
-      return fmt::format("{:g} % of total", size.percent);
-    case config::size_value::unit::bytes:
-      break;
-  }
-  return std::string(base::print_exact_bytes(size.bytes).view());
+std::string shown(std::uint64_t bytes) {
+  return std::string(base::print_bytes(bytes).view());
 }
 
-// Bins are drawn as branches, not as an option.
-std::string option_text(config::option const& value) {
+std::string size_text(config::size_value const& size, device const& on) {
+  using unit = config::size_value::unit;
+  if (size.kind == unit::bytes) return std::string(base::print_exact_bytes(size.bytes).view());
+  bool const total = size.kind == unit::percent_of_total;
+  std::string const text = fmt::format("{:g} % of {}", size.percent, total ? "total" : "free");
+  if (on.total == 0) return text;
+  return fmt::format("{} ({}{})", text, total ? "" : "at most ", shown(size.resolve(on.total, on.total)));
+}
+
+// Bins and chains are drawn as branches, not as options.
+std::string option_text(config::option const& value, device const& on) {
   return std::visit(
-      [](auto const& held) -> std::string {
+      [&on](auto const& held) -> std::string {
         using type = std::decay_t<decltype(held)>;
         if constexpr (std::is_same_v<type, bool>)
           return held ? "true" : "false";
@@ -37,71 +38,105 @@ std::string option_text(config::option const& value) {
         else if constexpr (std::is_same_v<type, std::string>)
           return held;
         else if constexpr (std::is_same_v<type, config::size_value>)
-          return size_text(held);
+          return size_text(held, on);
         else
           return {};
       },
       value);
 }
 
-void add_resource(std::string& text, config::plan const& plan, std::string const& name, int device,
-                  std::string const& indent, std::set<std::string>& above) {
-  config::resource_plan const* const resource = plan.find(name, device);
-  if (resource == nullptr) {
-    text += indent + name + "\n";
-    return;
-  }
-  text += indent + name + (resource->type == name ? "" : " (" + resource->type + ")");
-  std::string separator = "   ";
-  for (auto const& [key, value] : resource->options) {
-    std::string const shown = option_text(value);
-    if (shown.empty()) continue;
-    text += separator + key + " = " + shown;
-    separator = ", ";
-  }
-  text += '\n';
-  if (!above.insert(name).second) return;  // a cycle: told as an error, drawn once
-  for (auto const& [key, value] : resource->options) {
-    auto const* const bins = std::get_if<std::vector<config::bin>>(&value);
-    for (std::size_t i = 0; bins != nullptr && i < bins->size(); ++i) {
-      config::bin const& bin = (*bins)[i];
-      std::string const limit = fmt::format("{}  <= {:<8} ", indent, base::print_exact_bytes(bin.max).view());
-      if (bin.to.empty()) {
-        text += limit + "fixed_size blocks of " + std::string(base::print_exact_bytes(bin.max).view()) + "\n";
-      } else {
-        add_resource(text, plan, bin.to, device, limit, above);
-      }
+class drawing {
+ public:
+  drawing(config::plan const& plan, device const& on) : plan_(plan), on_(on) {}
+
+  std::string text;
+
+  // The first line begins with `first`, the others with as many blanks.
+  void chain(std::vector<std::string> const& names, std::string first) {
+    for (auto const& name : names) {
+      resource(name, first);
+      first.assign(first.size(), ' ');
     }
   }
-  above.erase(name);
-}
 
-void add_route(std::string& text, config::plan const& plan, char const* label,
-               config::route_plan const& route, int device) {
-  std::string const first = fmt::format("{:<10}", label);
-  if (route.passthrough) {
-    text += first + "passthrough: the driver serves it, gpumem counts\n";
+ private:
+  void resource(std::string const& name, std::string const& first) {
+    config::resource_plan const* const found = plan_.find(name, on_.number);
+    if (found == nullptr) return;  // an error, told before
+    text += first + name + (found->type == name ? "" : " (" + found->type + ")");
+    std::string separator = "   ";
+    for (auto const& [key, value] : found->options) {
+      std::string const held = option_text(value, on_);
+      if (held.empty()) continue;
+      text += separator + key + " = " + held;
+      separator = ", ";
+    }
+    text += '\n';
+    if (!above_.insert(name).second) return;  // a cycle: told as an error, drawn once
+    std::string const indent(first.size() + 2, ' ');
+    if (auto const* const bins = bins_of(*found)) {
+      for (auto const& bin : *bins) {
+        std::string const max(base::print_exact_bytes(bin.max).view());
+        std::string const limit = fmt::format("{}<= {:<8} ", indent, max);
+        if (bin.to.empty())
+          text += limit + "fixed_size blocks of " + max + "\n";
+        else
+          resource(bin.to, limit);
+      }
+    }
+    if (auto const* const branches = branches_of(*found)) {
+      for (std::size_t i = 0; i < branches->size(); ++i) {
+        chain((*branches)[i], fmt::format("{}{}  ", indent, i + 1));
+      }
+    }
+    above_.erase(name);
+  }
+
+  config::plan const& plan_;
+  device const& on_;
+  std::set<std::string> above_;
+};
+
+constexpr char const* passthrough = "passthrough: the driver serves it, gpumem counts\n";
+
+void draw_rule(drawing& to, config::plan const& plan, std::size_t number) {
+  config::rule_plan const& rule = plan.rules[number];
+  to.text += fmt::format("rule {:<4} {}\n", number + 1, config::conditions_of(rule));
+  std::string const indent(10, ' ');
+  if (rule.chain.passthrough) {
+    to.text += indent + passthrough;
     return;
   }
-  std::string indent = first;
-  for (auto const& name : route.chain) {
-    std::set<std::string> above;
-    add_resource(text, plan, name, device, indent, above);
-    indent = std::string(10, ' ');
+  auto const& route = plan.route_of(rule.kind);
+  if (!route.passthrough && route.chain == rule.chain.chain) {
+    to.text += indent + "the chain of route." + rule.kind + "\n";
+    return;
   }
+  for (std::size_t i = 0; i < number; ++i) {
+    auto const& other = plan.rules[i];
+    if (other.kind != rule.kind || other.chain.passthrough || other.chain.chain != rule.chain.chain) continue;
+    to.text += indent + fmt::format("the chain of rule {}\n", i + 1);
+    return;
+  }
+  to.chain(rule.chain.chain, indent);
 }
 
 }  // namespace
 
-std::string chain_tree(config::plan const& plan) {
-  std::string text;
-  add_route(text, plan, "device", plan.device, any_device);
-  add_route(text, plan, "managed", plan.managed, any_device);
-  add_route(text, plan, "host", plan.host, any_device);
-  for (auto const& [device, resources] : plan.devices) {
-    add_route(text, plan, fmt::format("device.{}", device).c_str(), plan.device, device);
+std::string chain_tree(config::plan const& plan, device const& on) {
+  drawing result(plan, on);
+  for (std::size_t i = 0; i < plan.rules.size(); ++i) {
+    if (plan.rules[i].device < 0 || on.number < 0 || plan.rules[i].device == on.number)
+      draw_rule(result, plan, i);
   }
-  return text;
+  for (char const* kind : {"device", "managed", "host"}) {
+    std::string const first = fmt::format("{:<10}", kind);
+    if (plan.route_of(kind).passthrough)
+      result.text += first + passthrough;
+    else
+      result.chain(plan.route_of(kind).chain, first);
+  }
+  return result.text;
 }
 
 }  // namespace gpumem::cli

@@ -1,12 +1,14 @@
-// A plan as a tree of text: which resources serve which route, with their options. For `gpumem check`; pure.
+// A plan as a tree of text: which resources serve which rule and route on a device, with their options; a
+// share of the device is shown in bytes where its size is known. For `gpumem check`; pure.
 #pragma once
 
 #include <string>
 
 #include "config/plan.hpp"
+#include "shim/cli/device_list.hpp"
 
 namespace gpumem::cli {
 
-std::string chain_tree(config::plan const& plan);
+std::string chain_tree(config::plan const& plan, device const& on);
 
 }  // namespace gpumem::cli

@@ -24,14 +24,18 @@ void say(std::string const& text) {
   base::write_all(STDERR_FILENO, text);
 }
 
-// What follows the flags of `run` belongs to the program, whatever it looks like.
+// What follows the flags of `run` belongs to the program, whatever it looks like; so does what follows "--"
+// of `check`.
 std::vector<std::string> take_command(std::vector<std::string>& arguments) {
-  if (arguments.empty() || arguments.front() != "run") return {};
+  bool const run = !arguments.empty() && arguments.front() == "run";
+  if (!run && (arguments.empty() || arguments.front() != "check")) return {};
   std::size_t at = 1;
-  while (at < arguments.size() && arguments[at].starts_with('-') && arguments[at] != "--") {
+  while (run && at < arguments.size() && arguments[at].starts_with('-') && arguments[at] != "--") {
     bool const has_value = arguments[at] == "-c" || arguments[at] == "--config";
     at += has_value ? 2 : 1;
   }
+  if (!run)
+    at = static_cast<std::size_t>(std::find(arguments.begin(), arguments.end(), "--") - arguments.begin());
   at = std::min(at, arguments.size());
   bool const separated = at < arguments.size() && arguments[at] == "--";
   std::vector<std::string> command(arguments.begin() + static_cast<long>(at + (separated ? 1 : 0)),
@@ -67,7 +71,9 @@ int main(int argc, char** argv) {
   cli::run_options run_with;
   cli::check_options check_with;
   cli::report_options report_with;
-  run_with.command = take_command(arguments);
+  std::vector<std::string> const command = take_command(arguments);
+  run_with.command = command;
+  check_with.command = command;
 
   CLI::App app(about, "gpumem");
   app.footer("Examples:\n  gpumem run -c chain.toml -- python3 train.py\n  gpumem report --last");
@@ -89,12 +95,17 @@ int main(int argc, char** argv) {
       "3");
 
   CLI::App* const check = app.add_subcommand("check", "Check a configuration and show what it resolves to");
-  check->add_option("file", check_with.file, "Configuration (default: GPUMEM_CONFIG, or the built-in one)")
+  check
+      ->add_option("file,-c,--config", check_with.file,
+                   "Configuration (default: GPUMEM_CONFIG, or the built-in one)")
       ->type_name("FILE");
-  check->add_flag("--strict", check_with.strict, "Exit code 1 when there are warnings");
+  check->add_flag("--strict", check_with.strict, "Exit code 1 when there are warnings or traps");
+  check->add_option("--device-memory", check_with.device_memory, "As on devices of this size, not those here")
+      ->type_name("SIZE");
   check->footer(
-      "Exit code: 0 good, 1 warnings under --strict, 2 errors\n"
-      "Examples:\n  gpumem check chain.toml\n  gpumem check --strict chain.toml");
+      "After -- a program: whether it can be intercepted; it is not run\n"
+      "Exit code: 0 good, 1 warnings under --strict, 2 errors, or a program that cannot be intercepted\n"
+      "Examples:\n  gpumem check chain.toml\n  gpumem check -c chain.toml -- ./solver");
 
   CLI::App* const report = app.add_subcommand("report", "Show the report of a live or ended process");
   report->add_option("file", report_with.files, "State pages or JSON reports")->type_name("FILE");

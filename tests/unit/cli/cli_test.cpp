@@ -207,6 +207,28 @@ TEST_F(cli, check_shows_the_tree_or_all_errors) {
   EXPECT_EQ(gpumem("check --strict " + unused).code, 1);
 }
 
+TEST_F(cli, check_counts_traps_as_warnings) {
+  std::string const trap = write("trap.toml",
+                                 "version = 1\n[route]\ndevice = [\"pool\", \"cuda\"]\n"
+                                 "[resource.pool]\nmaximum_pool_size = \"90 GiB\"\n");
+  EXPECT_EQ(gpumem("check --device-memory '80 GiB' " + trap).code, 0);
+  EXPECT_EQ(gpumem("check --strict --device-memory '80 GiB' " + trap).code, 1);
+  EXPECT_EQ(gpumem("check --strict --device-memory '90 GiB' " + trap).code, 0);
+  outcome const bad = gpumem("check --device-memory much " + trap);
+  EXPECT_EQ(bad.code, 2);
+  EXPECT_TRUE(has(bad, "error: --device-memory much: ")) << bad.text;
+}
+
+TEST_F(cli, check_looks_at_a_program_and_does_not_run_it) {
+  outcome const good = gpumem("check -- sh -c 'touch " + folder_ + "/started'");
+  EXPECT_EQ(good.code, 0);
+  EXPECT_TRUE(has(good, "can be intercepted if it uses CUDA")) << good.text;
+  EXPECT_FALSE(std::filesystem::exists(folder_ + "/started"));
+  outcome const absent = gpumem("check -- nosuchprogram");
+  EXPECT_EQ(absent.code, 2);
+  EXPECT_TRUE(has(absent, "cannot be intercepted")) << absent.text;
+}
+
 TEST_F(cli, help_fits_a_screen_and_ends_with_two_examples) {
   for (char const* verb : {"", "run ", "check ", "report "}) {
     outcome const help = gpumem(std::string(verb) + "--help");
