@@ -53,12 +53,16 @@ GROUPS = {
         Case("graph_capture", ("1000",), configs=POOLS),
         Case("capture_matrix", ("1000",), configs=TWO_CHAINS, counts=False),
         Case("captures", ("200",)),
+        *[Case("capture_cells", (mode,)) for mode in ("matrix", "replay", "owned")],
+        Case("capture_cells", ("window",), counts=False),
     ],
     "streams": [
         *[Case(program, mode, configs=("pool_over_cuda_async",) if mode[0] == "many" else ())
           for program in ("stream_life", "stream_life_per_thread") for mode in STREAM_MODES],
         Case("stream_life", ("inside",), counts=False, timeout=20),
         Case("async_streams"),
+        *[Case("stream_kinds", (kind,)) for kind in ("handles", "threads", "legacy")],
+        Case("stream_kinds", ("signals",), counts=False),
     ],
     "programs": [
         Case("runtime_loop", ("400",), configs=("direct", "passthrough")),
@@ -69,6 +73,7 @@ GROUPS = {
         Case("bad_frees", counts=False, expected="bad_frees.txt"),
         Case("block_facts", counts=False, configs=("binning",)),
         Case("memory_info"),
+        Case("memory_totals"),
         Case("alignment", configs=POOLS),
         Case("cross_frees"),
         Case("no_context", links=("driver",), counts=False),
@@ -90,6 +95,7 @@ GROUPS = {
     "ipc": [
         Case("ipc_pair"),
         Case("ipc_pair", ("plain-importer",)),
+        Case("rdma_ranges"),
         *[python("torch_sharing.py", method, label=label, env=env)
           for method in ("spawn", "forkserver") for label, env in (("own cache", {}), ("cache off", CACHE_OFF))],
     ],
@@ -118,6 +124,7 @@ SANITIZED = [
 TWO_GPUS = [
     Case("peer_pair", configs=TWO_CHAINS),
     Case("peers", configs=TWO_CHAINS),
+    Case("stream_kinds", ("devices",), configs=TWO_CHAINS),
     *[python("nccl_allreduce.py", label=f"cumem {cumem}", configs=(), timeout=150,
              env={"NCCL_CUMEM_ENABLE": cumem, "NCCL_NVLS_ENABLE": "0", **QUIET_TORCH}) for cumem in ("0", "1")],
 ]

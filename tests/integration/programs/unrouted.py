@@ -1,0 +1,62 @@
+"""What the report says of memory that no chain serves, and what becomes of memory that another process may have open.
+
+unrouted.py BUILD [test...]; see harness.main.
+"""
+import pathlib
+import re
+import sys
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
+import harness
+
+
+def figures(outcome):
+    harness.equal(outcome.code, 0, f"exit code, {outcome.stderr}")
+    return [int(figure) for figure in re.findall(r"\d+", outcome.stdout)]
+
+
+def ledger(outcome):
+    harness.equal(len(outcome.reports), 1, "reports")
+    return outcome.reports[0]["devices"][0]["at_exit"]
+
+
+def test_virtual_memory_is_counted_by_handle(build):
+    command = [build.program("virtual_memory.driver"), "handles"]
+    plain, preloaded = build.run(command), build.run(command, preload=True)
+    harness.equal(harness.differences(plain, preloaded), [], "differences")
+    harness.equal(ledger(preloaded)["observed"], figures(plain)[0], "bytes seen, not routed")
+
+
+def test_what_no_hook_saw_is_named(build):
+    outcome = build.run([build.program("virtual_memory.driver"), "pool"], preload=True)
+    left, taken = figures(outcome)
+    assert taken > left, f"the pool took only {taken}: nothing was left to see"
+    row = ledger(outcome)
+    harness.equal(row["observed"], left, "bytes seen, not routed")
+    harness.equal(row["unseen"], taken - left, "bytes not seen")
+
+
+def test_host_memory_is_on_no_device(build):
+    command = [build.program("virtual_memory.driver"), "host"]
+    plain, preloaded = build.run(command), build.run(command, preload=True)
+    harness.equal(harness.differences(plain, preloaded), [], "differences")
+    harness.equal(figures(plain), [0, 0], "bytes left, code of cuMemCreate")
+    harness.equal(ledger(preloaded)["observed"], 0, "bytes seen, not routed")
+
+
+def exported(build, library=None, env=None):
+    extra = dict(env or {})
+    if library:
+        extra["LD_PRELOAD"] = str(build.folder / library)
+    return figures(build.run([build.program("ipc_exported.shared")], preload=True, env=extra))[0]
+
+
+def test_exported_memory_serves_nobody(build):
+    harness.equal(exported(build), 0, "blocks that share an address with exported memory")
+
+
+def test_the_bug_that_exported_memory_serves_is_caught(build):
+    assert exported(build, "libgpumem_mutant.so", {"TEST_MUTANT": "exported_served"}) > 0, "not caught"
+
+
+harness.main(globals())

@@ -1,0 +1,102 @@
+// Device memory that no chain serves, by the driver API. "handles": memory of cuMemCreate that is retained,
+// released and mapped more than once; at the end 6 MiB are left. "pool": a block of a memory pool of the
+// program's own, whose pool takes more of the device than the block. "host": memory of the host. Prints what
+// it left; unrouted.py compares that with the report. Run plain and preloaded. One thread.
+#include <cuda.h>
+
+#include <cstring>
+
+#include "tests/programs/support.hpp"
+
+namespace {
+
+using namespace programs;
+
+constexpr std::size_t mib = 1 << 20;
+
+CUmemAllocationProp on_device() {
+  CUmemAllocationProp wanted{};
+  wanted.type = CU_MEM_ALLOCATION_TYPE_PINNED;
+  wanted.location = {CU_MEM_LOCATION_TYPE_DEVICE, {0}};
+  return wanted;
+}
+
+// The report has figures of a device that a chain was asked for, taken when reserved memory changes.
+void report_device() {
+  CUdeviceptr block = 0;
+  REQUIRE(cuMemAlloc(&block, 64 * mib));
+}
+
+void handles() {
+  const CUmemAllocationProp wanted = on_device();
+  CUmemGenericAllocationHandle first = 0;
+  CUmemGenericAllocationHandle again = 0;
+  CUdeviceptr here = 0;
+  CUdeviceptr there = 0;
+  REQUIRE(cuMemCreate(&first, 4 * mib, &wanted, 0));
+  REQUIRE(cuMemAddressReserve(&here, 4 * mib, 0, 0, 0));
+  REQUIRE(cuMemAddressReserve(&there, 4 * mib, 0, 0, 0));
+  REQUIRE(cuMemMap(here, 4 * mib, 0, first, 0));
+  REQUIRE(cuMemMap(there, 4 * mib, 0, first, 0));
+  REQUIRE(cuMemRetainAllocationHandle(&again, reinterpret_cast<void*>(here)));
+  REQUIRE(cuMemRelease(first));
+  REQUIRE(cuMemRelease(again));
+  REQUIRE(cuMemUnmap(here, 4 * mib));
+  REQUIRE(cuMemUnmap(there, 4 * mib));
+  REQUIRE(cuMemAddressFree(here, 4 * mib));
+  REQUIRE(cuMemAddressFree(there, 4 * mib));
+  CUmemGenericAllocationHandle left = 0;
+  REQUIRE(cuMemCreate(&left, 6 * mib, &wanted, 0));
+  REQUIRE(cuMemAddressReserve(&here, 6 * mib, 0, 0, 0));
+  REQUIRE(cuMemMap(here, 6 * mib, 0, left, 0));
+  REQUIRE(cuMemRelease(left));  // the mapping holds it
+  report_device();
+  std::printf("left %zu\n", 6 * mib);
+}
+
+// Memory of the host, which is on no device, whichever call makes it.
+void host() {
+  CUmemAllocationProp wanted = on_device();
+  wanted.location = {CU_MEM_LOCATION_TYPE_HOST_NUMA, {0}};
+  CUmemGenericAllocationHandle handle = 0;
+  const CUresult code = cuMemCreate(&handle, 8 * mib, &wanted, 0);
+  void* pinned = nullptr;
+  void* mapped = nullptr;
+  REQUIRE(cuMemAllocHost(&pinned, 3 * mib));
+  REQUIRE(cuMemHostAlloc(&mapped, 5 * mib, CU_MEMHOSTALLOC_DEVICEMAP));
+  report_device();
+  std::printf("left 0, code of cuMemCreate %d\n", code);
+}
+
+void pool() {
+  CUmemPoolProps properties{};
+  properties.allocType = CU_MEM_ALLOCATION_TYPE_PINNED;
+  properties.location = {CU_MEM_LOCATION_TYPE_DEVICE, {0}};
+  CUmemoryPool own = nullptr;
+  CUdeviceptr block = 0;
+  std::size_t before = 0;
+  std::size_t after = 0;
+  std::size_t total = 0;
+  REQUIRE(cuMemGetInfo(&before, &total));
+  REQUIRE(cuMemPoolCreate(&own, &properties));
+  REQUIRE(cuMemAllocFromPoolAsync(&block, mib, own, nullptr));
+  REQUIRE(cuMemGetInfo(&after, &total));
+  report_device();
+  std::printf("left %zu taken %zu\n", mib, before - after);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  CUcontext context = nullptr;
+  REQUIRE(cuInit(0));
+  REQUIRE(cuDevicePrimaryCtxRetain(&context, 0));
+  REQUIRE(cuCtxSetCurrent(context));
+  if (argc > 1 && std::strcmp(argv[1], "pool") == 0) {
+    pool();
+  } else if (argc > 1 && std::strcmp(argv[1], "host") == 0) {
+    host();
+  } else {
+    handles();
+  }
+}
