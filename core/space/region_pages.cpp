@@ -26,6 +26,27 @@ whole whole_in(block const& b, std::uint32_t page) noexcept {
   return {static_cast<std::uint32_t>(first - begin), static_cast<std::uint32_t>(last - first)};
 }
 
+// Where a request of `units` lies best in a hole with idle neighbours: which pages it cannot do without, and
+// how much of them, and of the neighbour, it leaves over.
+struct fit {
+  std::uint64_t needed = 0;
+  std::uint64_t left_over = std::numeric_limits<std::uint64_t>::max();
+  bool from_left = true;
+};
+fit fit_in(std::uint64_t left, std::uint64_t hole, std::uint64_t right, std::uint32_t units,
+           std::uint32_t page) noexcept {
+  if (left + hole + right < units) return {};
+  std::uint64_t const behind_left = std::min(hole, up(units > left ? units - left : 1, page));
+  std::uint64_t const before_right = std::min(hole, up(units > right ? units - right : 1, page));
+  if (behind_left == hole && before_right == hole) return {hole, left + hole + right - units, true};
+  auto const over = [&](std::uint64_t pages, std::uint64_t side) {
+    return (pages == hole ? left + hole + right : side + pages) - units;
+  };
+  bool const from_left = right == 0 || over(behind_left, left) <= over(before_right, right);
+  return {from_left ? behind_left : before_right,
+          from_left ? over(behind_left, left) : over(before_right, right), from_left};
+}
+
 }  // namespace
 
 bool region::add_range(std::uint64_t base, std::uint64_t bytes, std::uint64_t token) noexcept {
@@ -62,7 +83,7 @@ void region::drop_hole(handle h) noexcept {
   if (b.next != none) blocks()[b.next].previous = b.previous;
 }
 
-// Tightest first: what is left of a hole between its idle neighbours serves nobody else as well.
+// The place that leaves least over: remainders below a page are all that a full pool cannot use.
 region::opening region::open(std::uint32_t units, std::uint32_t page, std::uint32_t wished) noexcept {
   auto& table = blocks();
   auto const idle_at = [&](handle n) -> std::uint64_t {
@@ -71,23 +92,20 @@ region::opening region::open(std::uint32_t units, std::uint32_t page, std::uint3
     return serves ? table[n].units : 0;
   };
   handle best = none;
-  std::uint64_t best_size = std::numeric_limits<std::uint64_t>::max();
+  fit place;
   for (handle h = holes_; h != none; h = table[h].next) {
-    std::uint64_t const size = idle_at(table[h].before) + table[h].units + idle_at(table[h].after);
-    if (size < units || size >= best_size) continue;
+    fit const here = fit_in(idle_at(table[h].before), table[h].units, idle_at(table[h].after), units, page);
+    if (here.needed == 0 || here.left_over > place.left_over) continue;
+    if (here.left_over == place.left_over && table[h].units >= table[best].units) continue;
     best = h;
-    best_size = size;
+    place = here;
   }
   if (best == none) return {};
-  std::uint64_t const left = idle_at(table[best].before);
-  std::uint64_t const right = idle_at(table[best].after);
   std::uint64_t const hole = table[best].units;
-  std::uint64_t const behind_left = up(units > left ? units - left : 1, page);
-  std::uint64_t const before_right = up(units > right ? units - right : 1, page);
-  opening o{.needed = static_cast<std::uint32_t>(std::min({behind_left, before_right, hole}))};
-  bool const from_left = behind_left <= before_right || o.needed == hole;
+  opening o{.needed = static_cast<std::uint32_t>(place.needed)};
+  bool const from_left = place.from_left || place.needed == hole;
   std::uint64_t const taken =
-      from_left ? std::min(hole, std::max<std::uint64_t>(o.needed, up(wished, page))) : o.needed;
+      from_left ? std::min(hole, std::max(place.needed, up(wished, page))) : place.needed;
   drop_hole(best);
   handle body = best;
   if (!from_left) {

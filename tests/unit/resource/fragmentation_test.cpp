@@ -1,0 +1,75 @@
+// How full a pool gets before it refuses, after many operations of random sizes up to 1 GiB: over pages 99 %
+// of its maximum at each refusal, since idle pages move to where they are needed and only pieces below a page
+// stay; over plain allocations holes of any size do.
+#include <cmath>
+#include <random>
+
+#include "core/upstream/vmm.hpp"
+#include "tests/unit/resource/fixture.hpp"
+
+namespace gpumem::resource {
+namespace {
+
+constexpr std::uint64_t gib = 1ull << 30;
+constexpr std::uint64_t maximum = 128 * gib;
+
+struct fullness {
+  double lowest = 1;  // (live + refused) / maximum over all refusals
+  std::uint64_t refusals = 0;
+};
+
+struct fragmentation : resource_fixture {
+  void SetUp() override {
+    resource_fixture::SetUp();
+    driver.manual_events(false);
+    driver.set_capacity(4 * maximum);
+  }
+
+  // Fills the pool until it refuses, frees a random part, fills it again.
+  fullness torture(source& below, std::uint64_t operations, std::uint64_t most) {
+    pool& p = make<pool>(pool_options{.maximum_pool_size = maximum}, below);
+    std::mt19937 random(7);
+    std::uniform_real_distribution<double> exponent(std::log2(512.0), std::log2(static_cast<double>(most)));
+    std::vector<space::handle> live;
+    std::uint64_t bytes = 0;
+    fullness result;
+    for (std::uint64_t step = 0; step < operations; ++step) {
+      auto const wanted = static_cast<std::uint64_t>(std::exp2(exponent(random)));
+      try {
+        live.push_back(get(p, wanted));
+        bytes += block(live.back()).bytes();
+      } catch (driver::allocation_failed const&) {
+        result.lowest = std::min(result.lowest, static_cast<double>(bytes + wanted) / maximum);
+        ++result.refusals;
+        std::uint64_t const keep = maximum / 100 * (30 + random() % 68);
+        for (; bytes > keep; ++step) {
+          std::swap(live[random() % live.size()], live.back());
+          bytes -= block(live.back()).bytes();
+          give(p, live.back());
+          live.pop_back();
+        }
+      }
+    }
+    for (space::handle const h : live) give(p, h);
+    return result;
+  }
+};
+
+TEST_F(fragmentation, a_pool_over_pages_gets_full_before_it_refuses) {
+  auto& pages = *new upstream::vmm(here->home, 0, 0);
+  fullness const seen = torture(pages, 300'000, 1 * gib);
+  std::printf("over pages: %llu refusals, none below %.2f %% of the maximum\n",
+              static_cast<unsigned long long>(seen.refusals), 100 * seen.lowest);
+  EXPECT_GT(seen.refusals, 50u);
+  EXPECT_GE(seen.lowest, 0.99);
+}
+
+TEST_F(fragmentation, over_plain_allocations_it_does_not) {
+  fullness const seen = torture(here->cuda, 30'000, 1 * gib);
+  std::printf("over cuMemAlloc: %llu refusals, the first bad one at %.2f %%\n",
+              static_cast<unsigned long long>(seen.refusals), 100 * seen.lowest);
+  EXPECT_LT(seen.lowest, 0.99) << "then the test above says nothing";
+}
+
+}  // namespace
+}  // namespace gpumem::resource
