@@ -29,7 +29,7 @@ def python(file, *arguments, **more):
     return Case(file, arguments, links=("",), counts=False, **more)
 
 
-POOLS = ("binning", "pool_over_cuda_async", "small_pool", "synchronize")
+POOLS = ("binning", "pool_over_cuda_async", "pool_over_vmm", "small_pool", "synchronize")
 TWO_CHAINS = ("binning", "pool_over_cuda_async")
 CACHE_OFF = {"PYTORCH_NO_CUDA_MEMORY_CACHING": "1"}
 TORCH = {
@@ -48,6 +48,9 @@ GROUPS = {
         Case("threads_streams", ("16", "200"), configs=POOLS),
         Case("thread_mix", ("24", "300"), configs=TWO_CHAINS, counts=False),
         Case("reuse", ("50",)),
+    ],
+    "memory": [
+        Case("fragmentation", ("10", "32"), configs=("bounded_vmm",), counts=False),
     ],
     "captures": [
         Case("graph_capture", ("1000",), configs=POOLS),
@@ -122,8 +125,8 @@ SANITIZED = [
 
 # Runs only where it is asked for, with two devices.
 TWO_GPUS = [
-    Case("peer_pair", configs=TWO_CHAINS),
-    Case("peers", configs=TWO_CHAINS),
+    Case("peer_pair", configs=(*TWO_CHAINS, "pool_over_vmm")),
+    Case("peers", configs=(*TWO_CHAINS, "pool_over_vmm")),
     Case("stream_kinds", ("devices",), configs=TWO_CHAINS),
     *[python("nccl_allreduce.py", label=f"cumem {cumem}", configs=(), timeout=150,
              env={"NCCL_CUMEM_ENABLE": cumem, "NCCL_NVLS_ENABLE": "0", **QUIET_TORCH}) for cumem in ("0", "1")],
