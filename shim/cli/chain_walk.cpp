@@ -57,7 +57,13 @@ std::vector<built_chain> chains_of(config::plan const& plan, device const& on) {
   for (auto const* rule : config::chains_of_rules(plan)) {
     if (rule->device >= 0 && on.number >= 0 && rule->device != on.number) continue;
     auto const number = static_cast<std::size_t>(rule - plan.rules.data()) + 1;
-    result.push_back({"rule " + std::to_string(number), rule->kind, &rule->chain.chain});
+    std::uint64_t largest = 0;
+    for (auto const& other : plan.rules) {
+      bool const same =
+          !other.chain.passthrough && other.kind == rule->kind && other.chain.chain == rule->chain.chain;
+      if (same) largest = std::max(largest, other.max_size.value_or(~std::uint64_t{0}));
+    }
+    result.push_back({"rule " + std::to_string(number), rule->kind, &rule->chain.chain, largest});
   }
   return result;
 }

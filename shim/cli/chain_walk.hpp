@@ -16,6 +16,7 @@ struct built_chain {
   std::string label;  // "device", "rule 2"
   std::string kind;   // whose memory: "device", "managed", "host"
   std::vector<std::string> const* names;
+  std::uint64_t largest = ~std::uint64_t{0};  // request that comes here: rules may have a max_size
 };
 
 // Those that serve requests on `on`, in the order of the file.

@@ -37,7 +37,7 @@ class search {
     for (auto const& chain : chains_of(plan_, on_)) {
       walk(plan_, *chain.names, on_.number, [&](config::resource_plan const& resource, position const& at) {
         pools(resource, at);
-        blocks(resource, at);
+        blocks(resource, at, chain.largest);
         limits(resource);
         drivers(resource, at);
         debugging(resource);
@@ -88,14 +88,14 @@ class search {
     }
   }
 
-  void blocks(config::resource_plan const& r, position const& at) {
+  void blocks(config::resource_plan const& r, position const& at, std::uint64_t largest) {
     if (r.type == "fixed_size") {
       std::uint64_t const block = bytes_of(r, "block_size", on_, 0);
       if (at.of_bin && !holds(r, "blocks_to_preallocate", std::int64_t{0})) {
         add("the bin " + quoted(r.name) + " takes its blocks before anyone asks",
             "leave blocks_to_preallocate out: the bin grows by itself");
       }
-      if (!at.of_bin) {
+      if (!at.of_bin && largest > block) {
         add(quoted(r.name) + " refuses every request above " + shown(block) + " as out of memory",
             "make it a bin of a binning, which sends larger requests on");
       }
