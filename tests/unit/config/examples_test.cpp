@@ -21,12 +21,15 @@ load_result example(std::string const& name) {
 
 TEST(examples, all_load_without_a_diagnostic) {
   std::set<std::string> found;
-  for (auto const& entry : std::filesystem::directory_iterator(GPUMEM_CONFIG_FOLDER "/examples")) {
-    found.insert(entry.path().stem().string());
-    example(entry.path().stem().string());
+  std::filesystem::path const folder = GPUMEM_CONFIG_FOLDER "/examples";
+  for (auto const& entry : std::filesystem::recursive_directory_iterator(folder)) {
+    if (entry.is_directory()) continue;
+    std::string const name = entry.path().lexically_relative(folder).replace_extension().string();
+    found.insert(name);
+    example(name);
   }
   for (char const* name : {"default", "pool_over_cuda_async", "pytorch_binning", "limits", "debug",
-                           "nccl_native", "cudnn_arena", "large_native"}) {
+                           "nccl_native", "cudnn_arena", "large_native", "rmm/cuda_async", "rmm/arena"}) {
     EXPECT_TRUE(found.contains(name)) << name;
   }
 }

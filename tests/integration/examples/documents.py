@@ -1,0 +1,48 @@
+"""The documents against the tree: every link leads somewhere, and docs/rmm.md names all that exists.
+
+documents.py. Reads every Markdown file; each resource type, each of its options and each file of config/examples/rmm stands
+in docs/rmm.md.
+"""
+import pathlib
+import re
+import sys
+
+ROOT = pathlib.Path(__file__).resolve().parents[3]
+FOLDERS = ("shim", "core", "config", "tests", "scripts", "docs")
+
+
+def link_faults():
+    files = [ROOT / "README.md"] + [f for folder in FOLDERS for f in sorted((ROOT / folder).rglob("*.md"))]
+    faults, links = [], 0
+    for file in files:
+        for target in re.findall(r"\]\(([^)\s#]+)(?:#[^)]*)?\)", file.read_text()):
+            if re.match(r"[a-z]+:", target):
+                continue
+            links += 1
+            if not (file.parent / target).exists():
+                faults.append(f"{file.relative_to(ROOT)}: {target} is not there")
+    assert links > 30, f"only {links} links were found in {len(files)} files"
+    return faults
+
+
+def parity_faults():
+    schema = (ROOT / "config" / "schema.def").read_text()
+    text = (ROOT / "docs" / "rmm.md").read_text()
+    said = set(re.findall(r"`([a-z_]+)`", text))
+    types = set(re.findall(r'^GPUMEM_TYPE\("(\w+)"', schema, re.M))
+    options = set(re.findall(r'^GPUMEM_KEY\("resource\.\w+", "(\w+)"', schema, re.M))
+    assert len(types) > 15 and len(options) > 25, (types, options)
+    faults = [f"docs/rmm.md does not name {name}" for name in sorted((types | options) - said)]
+    for file in sorted((ROOT / "config" / "examples" / "rmm").glob("*.toml")):
+        if f"examples/rmm/{file.name})" not in text:
+            faults.append(f"docs/rmm.md does not link {file.name}")
+    return faults
+
+
+def main():
+    faults = link_faults() + parity_faults()
+    print(*faults, sep="\n")
+    sys.exit(1 if faults else 0)
+
+
+main()
