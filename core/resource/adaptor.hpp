@@ -20,7 +20,7 @@ class adaptor : public resource {
   // A block from below that the program never saw.
   void give_back_block(space::handle h, demand const& wish) noexcept {
     blocks()[h].now.store(space::state::cached, std::memory_order_release);
-    take_back(home_.where, h, {.slot = wish.slot, .stream = wish.stream}, this);
+    take_back(owner_of(home_.where, h), h, {.slot = wish.slot, .stream = wish.stream}, this);
   }
 
   resource& below_;

@@ -3,6 +3,7 @@
 // issue 189504). Driver calls are made without the mutex: other threads' requests go on meanwhile.
 #include <algorithm>
 #include <cstdio>
+#include <utility>
 
 #include "core/base/clock.hpp"
 #include "core/resource/suballocator.hpp"
@@ -57,8 +58,15 @@ space::handle suballocator::climb(climber& c) {
     }
     held.lock();
   }
-  // Frees may lie whole in magazines, where they cannot merge, or wait for an event.
-  flush_all();
+  // Frees may lie whole in magazines, where they cannot merge: in this thread's own, then in all.
+  if (c.own != nullptr) {
+    flush(c.own);
+    if (auto h = search(wish, units, false, hidden); h != space::none) {
+      stats::add(device.rung_carved, 1);
+      return h;
+    }
+  }
+  flush(nullptr);
   if (region_.has_pending()) {
     space::stamp const youngest = region_.youngest_stamp();
     held.unlock();
@@ -111,7 +119,7 @@ space::handle suballocator::climb(climber& c) {
     }
     if (round > 0 || code != CUDA_ERROR_OUT_OF_MEMORY) break;
     // Everything that was freed before this request, waited for; then the search that overlooks nothing.
-    flush_all();
+    flush(nullptr);
     held.unlock();
     home_.when.wait(home_.when.open());
     held.lock();
@@ -151,12 +159,12 @@ void suballocator::reap() noexcept {
 }
 
 // Into the index, where blocks merge: those that are done as done, the others by the way they were freed.
-void suballocator::flush_all() noexcept {
+// `only` null: all magazines.
+void suballocator::flush(magazine* only) noexcept {
+  visit_magazines([&](magazine& m) { m.emptied = m.empty(blocks()); }, only);
   for (auto const& m : magazines_) {
-    space::domain const to = domain_of(m->stream);
-    m->flush(blocks(), [&](space::handle h) {
-      region_.put(h, home_.when.is_done(blocks()[h].freed) ? space::done : to);
-    });
+    if (only == nullptr || m.get() == only)
+      put_list(std::exchange(m->emptied, space::none), domain_of(m->stream));
   }
 }
 
@@ -264,7 +272,7 @@ std::uint64_t suballocator::release_empty(lock& held, std::uint64_t keep_idle) n
 
 std::uint64_t suballocator::give_back() noexcept {
   lock held(mutex_);
-  flush_all();
+  flush(nullptr);
   held.unlock();
   home_.when.wait(home_.when.open());
   held.lock();

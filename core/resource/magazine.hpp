@@ -1,15 +1,15 @@
 // Freed blocks kept whole, by exact size, for one thread (or one stream) of one suballocator: the hit path.
 // Blocks of one size wait in a queue, oldest first, so that the head tells whether any is done. Finding,
-// adding and taking cost a few dozen instructions under a lock that only a flush by another thread ever
-// contends for. No driver call, no heap, no look at other blocks.
+// adding and taking cost a few dozen instructions under a lock biased to the thread; a flush by another
+// thread pays for that. No driver call, no heap, no look at other blocks.
 #pragma once
 
 #include <array>
 #include <cstdint>
 #include <optional>
 
+#include "core/base/biased_lock.hpp"
 #include "core/space/block_table.hpp"
-#include "core/space/spin_lock.hpp"
 #include "core/stream_order/streams.hpp"
 
 namespace gpumem::resource {
@@ -23,7 +23,7 @@ class alignas(64) magazine {
   space::handle take(space::block_table& blocks, std::uint32_t units, Predicate may_serve,
                      std::optional<space::stamp>& waiting, std::uint64_t misaligned = 0) noexcept {
     row& r = rows_[row_of(units)];
-    lock_.lock();
+    auto const held = lock_.lock();
     space::handle h = space::none;
     if (r.units == units && r.head != space::none) {
       space::block& b = blocks[r.head];
@@ -40,7 +40,7 @@ class alignas(64) magazine {
         waiting = blocks[r.tail].freed;
       }
     }
-    lock_.unlock();
+    lock_.unlock(held);
     return h;
   }
 
@@ -52,7 +52,7 @@ class alignas(64) magazine {
     b.next = space::none;
     row& r = rows_[row_of(b.units)];
     space::handle evicted = space::none;
-    lock_.lock();
+    auto const held = lock_.lock();
     if (r.head != space::none &&
         (r.units != b.units || r.count >= most_of_a_size || bytes_ + b.bytes() > most_bytes)) {
       evicted = r.head;
@@ -75,54 +75,52 @@ class alignas(64) magazine {
     }
     ++fresh_;
     fresh_bytes_ += b.bytes();
-    lock_.unlock();
+    lock_.unlock(held);
     return evicted;
   }
 
-  // Hands every block to `take_over(handle)`, outside this lock.
-  template <typename Consumer>
-  void flush(space::block_table& blocks, Consumer take_over) noexcept {
-    for (row& r : rows_) {
-      lock_.lock();
-      space::handle h = r.head;
-      bytes_ -= r.units * space::unit * r.count;
-      r = {};
-      lock_.unlock();
-      while (h != space::none) {
-        space::handle const next = blocks[h].next;
-        take_over(h);
-        h = next;
-      }
-    }
+  // For what is done to many magazines at once, with one barrier for all: announce each, then (if any wants
+  // it) base::barrier_on_all_threads(), then enter each, look or empty, leave. By one thread at a time.
+  bool announce() noexcept {
+    lock_.announce();
+    return lock_.biased_to_another();
   }
-  // Forgets all blocks: their context is gone.
-  void clear() noexcept {
-    lock_.lock();
-    rows_ = {};
-    bytes_ = 0;
-    lock_.unlock();
-  }
+  void enter() noexcept { lock_.enter(); }
+  void leave() noexcept { lock_.unlock(base::biased_lock::hold::visitor); }
 
-  // Adds up the blocks, and those that are not done.
+  // Takes everything out, as one list through `next`. Between enter and leave.
+  space::handle empty(space::block_table& blocks) noexcept {
+    space::handle all = space::none;
+    for (row& r : rows_) {
+      if (r.head == space::none) continue;
+      blocks[r.tail].next = all;
+      all = r.head;
+      r = {};
+    }
+    bytes_ = 0;
+    return all;
+  }
+  // Adds up the blocks, and those that are not done. Between enter and leave.
   template <typename Predicate>
   void measure(space::block_table& blocks, Predicate is_done, std::uint64_t& all,
-               std::uint64_t& pending) noexcept {
-    lock_.lock();
+               std::uint64_t& pending) const noexcept {
     for (row const& r : rows_) {
       for (space::handle h = r.head; h != space::none; h = blocks[h].next) {
         all += blocks[h].bytes();
         if (!is_done(blocks[h].freed)) pending += blocks[h].bytes();
       }
     }
-    lock_.unlock();
   }
+  // The thread that uses it from now on, the last one having ended.
+  void belongs_to_this_thread() noexcept { lock_.bias_to_this_thread(); }
 
   // Enough frees of the epoch `open` lie here that an event for them is worth its price (0.25 us).
   bool worth_an_event(std::uint32_t open) const noexcept {
     return newest_ == open && (fresh_ >= frees_an_event || fresh_bytes_ >= bytes_an_event);
   }
 
-  bool in_use = false;                                // by a thread; under the suballocator's mutex
+  space::handle emptied = space::none;  // on its way out of here; under the suballocator's mutex
+  bool in_use = false;                  // by a thread; under the suballocator's mutex
   stream_order::slot stream = stream_order::no_slot;  // whose frees these are; no_slot: a thread's
 
  private:
@@ -132,16 +130,16 @@ class alignas(64) magazine {
     space::handle head = space::none;
     space::handle tail = space::none;
   };
-  static constexpr std::uint32_t most_of_a_size = 256;
+  static constexpr std::uint32_t most_of_a_size = 512;
   static constexpr std::uint64_t most_bytes = 4ull << 30;
-  static constexpr std::uint32_t frees_an_event = 32;
+  static constexpr std::uint32_t frees_an_event = 128;
   static constexpr std::uint64_t bytes_an_event = 112ull
                                                   << 20;  // with one such batch under way: below 256 MiB
   static constexpr std::size_t row_count = 64;
 
   static std::size_t row_of(std::uint32_t units) noexcept { return (units * 0x9e3779b1u) >> 26; }
 
-  space::spin_lock lock_;
+  base::biased_lock lock_;
   std::uint32_t newest_ = 0;  // epoch of the newest block, and how much of it lies here
   std::uint32_t fresh_ = 0;
   std::uint64_t fresh_bytes_ = 0;

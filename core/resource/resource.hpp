@@ -91,16 +91,15 @@ inline resource& owner_of(space::atlas& where, space::handle h) noexcept {
 }
 
 // A free of the program's: what the block passed through hears of it, up to but not including `until`.
-inline void tell_above(space::atlas& where, space::handle h, order when,
+inline void tell_above(resource const& owner, space::handle h, order when,
                        resource const* until = nullptr) noexcept {
-  for (resource* r = owner_of(where, h).above(); r != until && r != nullptr; r = r->above())
-    r->freed(h, when);
+  for (resource* r = owner.above(); r != until && r != nullptr; r = r->above()) r->freed(h, when);
 }
 // The same, and then its owner has the block back.
-inline void take_back(space::atlas& where, space::handle h, order when,
+inline void take_back(resource& owner, space::handle h, order when,
                       resource const* until = nullptr) noexcept {
-  tell_above(where, h, when, until);
-  owner_of(where, h).deallocate(h, when);
+  tell_above(owner, h, when, until);
+  owner.deallocate(h, when);
 }
 
 // Set when this thread changed what is reserved from the driver, so that the router samples the ledger after

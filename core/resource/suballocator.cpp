@@ -146,6 +146,7 @@ magazine* suballocator::new_thread_magazine() noexcept {
     }
   }
   free->in_use = true;
+  free->belongs_to_this_thread();
   slots->entries[slot_index_] = {this, free};
   return free;
 }
@@ -160,6 +161,7 @@ magazine* suballocator::new_stream_magazine(stream_order::slot s) noexcept {
   }
   magazines_.back()->in_use = true;  // by the stream slot, for good
   magazines_.back()->stream = s;
+  magazines_.back()->belongs_to_this_thread();  // most streams are one thread's
   by_stream_[s].store(magazines_.back().get(), std::memory_order_release);
   return magazines_.back().get();
 }
@@ -181,10 +183,10 @@ levels suballocator::measure() noexcept {
   std::uint64_t cached = 0;
   region_.reap([&](space::stamp s) { return home_.when.is_done(s); });
   sum.pending = region_.pending_bytes();
-  for (auto const& m : magazines_) {
-    m->measure(
+  visit_magazines([&](magazine& m) {
+    m.measure(
         blocks(), [&](space::stamp s) { return home_.when.is_done(s); }, cached, sum.pending);
-  }
+  });
   sum.idle += cached;
   return sum;
 }
@@ -192,16 +194,20 @@ levels suballocator::measure() noexcept {
 void suballocator::stream_gone(stream_order::slot s) noexcept {
   lock held(mutex_);
   if (magazine* const m = by_stream_[s].load(std::memory_order_acquire); m != nullptr) {
-    m->flush(blocks(), [&](space::handle h) {
-      region_.put(h, GPUMEM_MUTANT(done_with_stream) ? space::done : space::pending);
-    });
+    space::handle freed = space::none;
+    visit_magazines([&](magazine& one) { freed = one.empty(blocks()); }, m);
+    while (freed != space::none) {
+      space::handle const next = blocks()[freed].next;
+      region_.put(freed, GPUMEM_MUTANT(done_with_stream) ? space::done : space::pending);
+      freed = next;
+    }
   }
   region_.orphan(domain_of(s));
 }
 
 void suballocator::forget() noexcept {
   lock held(mutex_);
-  for (auto const& m : magazines_) m->clear();
+  visit_magazines([&](magazine& m) { m.empty(blocks()); });
   while (!region_.segments().empty()) {
     space::segment* const s = region_.segments().back();
     upstream_.lost({s->base, s->bytes, s->token});

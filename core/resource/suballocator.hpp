@@ -81,7 +81,22 @@ class suballocator : public resource, public source {
   bool wants_more_in_turn(std::uint64_t bytes) noexcept;
   space::handle search(demand const& wish, std::uint32_t units, bool thorough, bool hidden) noexcept;
   void reap() noexcept;
-  void flush_all() noexcept;
+  // Calls `visit` with each magazine (or with `only`), which nobody else uses meanwhile; under mutex_.
+  template <typename Visit>
+  void visit_magazines(Visit visit, magazine* only = nullptr) noexcept {
+    bool others = false;
+    for (auto const& m : magazines_) {
+      if (only == nullptr || m.get() == only) others = m->announce() || others;
+    }
+    if (others) base::barrier_on_all_threads();
+    for (auto const& m : magazines_) {
+      if (only != nullptr && m.get() != only) continue;
+      m->enter();
+      visit(*m);
+      m->leave();
+    }
+  }
+  void flush(magazine* only) noexcept;
   space::handle wait_on_device(demand const& wish, std::uint32_t units) noexcept;
   space::handle grow(lock& held, climber const& c, std::uint64_t at_least = 0);
   // Over a source of pages (paged_growth.cpp).

@@ -11,35 +11,11 @@ constinit state* present = nullptr;
 
 namespace {
 
-// A few streams of each thread by handle: the driver is asked only once for each, until a stream comes or
-// goes. Its answers take a lock of its own, which 16 threads would meet at.
-struct stream_memo {
-  struct line {
-    CUstream stream = nullptr;
-    CUcontext current = nullptr;
-    std::uint64_t since = 0;
-    stream_place place;
-  };
-  std::array<line, 4> lines{};
-};
-constinit thread_local stream_memo memo;
-
-// A stream that captures, or belongs to a capture by a dependency: its allocations are graph nodes of the
-// driver's.
-bool is_capturing(context_entry& entry, CUstream stream) noexcept {
-  if (!entry.order.capturing()) return false;
-  CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
-  if (stream == CU_STREAM_LEGACY)
-    return false;  // cannot be captured; asking would invalidate a global capture
-  return driver::real.cuStreamIsCapturing(stream, &status) != CUDA_SUCCESS ||
-         status != CU_STREAM_CAPTURE_STATUS_NONE;
-}
-
 stream_place ask_driver(state& s, CUstream stream, CUcontext current) noexcept {
   if (current == nullptr && driver::real.cuStreamGetCtx(stream, &current) != CUDA_SUCCESS) return {};
   context_entry* const entry = s.known.find_or_make(current);
   if (entry == nullptr) return {};
-  if (is_capturing(*entry, stream)) return {entry, stream_order::no_slot, true};
+  if (entry->order.capturing() && captures(stream)) return {entry, stream_order::no_slot, true};
   // The legacy stream must not be touched while others capture.
   bool const may_ask = driver::real.cuStreamGetId != nullptr &&
                        !(stream == CU_STREAM_LEGACY && stream_order::active_captures.load() > 0);
@@ -51,19 +27,28 @@ stream_place ask_driver(state& s, CUstream stream, CUcontext current) noexcept {
 
 }  // namespace
 
-stream_place place_of(state& s, CUstream stream, CUcontext current) noexcept {
+context_entry* look_up(state& s, CUcontext context) noexcept {
   std::uint64_t const now = s.streams_changed.load(std::memory_order_acquire);
-  auto const mixed = (reinterpret_cast<std::uint64_t>(stream) >> 4) * 0x9e3779b97f4a7c15ull;
-  auto& line = memo.lines[mixed >> 62];
-  if (line.stream == stream && line.current == current && line.since == now) {
-    stream_place known = line.place;
-    known.capturing = is_capturing(*known.entry, stream);
-    return known;
-  }
-  // A capturing stream is not asked who it is: that would invalidate its capture (measured: cuStreamGetId,
-  // then 901).
+  context_entry* const entry = s.known.find_or_make(context);
+  if (entry != nullptr) memo.keep(context, entry, now);
+  return entry;
+}
+
+// Its allocations are graph nodes of the driver's.
+bool captures(CUstream stream) noexcept {
+  CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
+  if (stream == CU_STREAM_LEGACY)
+    return false;  // cannot be captured; asking would invalidate a global capture
+  return driver::real.cuStreamIsCapturing(stream, &status) != CUDA_SUCCESS ||
+         status != CU_STREAM_CAPTURE_STATUS_NONE;
+}
+
+// A capturing stream is not asked who it is: that would invalidate its capture (measured: cuStreamGetId, then
+// 901).
+stream_place look_up(state& s, CUstream stream, CUcontext current) noexcept {
+  std::uint64_t const now = s.streams_changed.load(std::memory_order_acquire);
   stream_place const place = ask_driver(s, stream, current);
-  if (place.entry != nullptr && place.slot != stream_order::no_slot) line = {stream, current, now, place};
+  if (place.entry != nullptr && place.slot != stream_order::no_slot) memo.keep(stream, current, place, now);
   return place;
 }
 
@@ -81,6 +66,10 @@ outcome unknown_free(state& s, CUdeviceptr address) noexcept {
   if (inside == nullptr) return pass;
   bool const ours = inside->owner == nullptr || still_of(resource::owner_of(*inside).home(), address);
   return ours ? outcome{true, CUDA_ERROR_INVALID_VALUE} : pass;
+}
+
+std::uint64_t changes() noexcept {
+  return present != nullptr ? present->streams_changed.load(std::memory_order_acquire) : 0;
 }
 
 bool owns(CUdeviceptr address) noexcept {

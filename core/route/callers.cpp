@@ -10,7 +10,7 @@
 
 namespace gpumem::route {
 
-constinit thread_local std::array<callers::memo_line, 16> callers::memo;
+constinit thread_local std::array<callers::memo_line, 2> callers::memo;
 
 struct callers::found_object {
   callers const& asking;

@@ -26,7 +26,7 @@ class callers {
   rule_mask rules_of(void const* code) noexcept {
     auto const address = reinterpret_cast<std::uintptr_t>(code);
     std::uint64_t const now = libraries_changed.load(std::memory_order_acquire) + first_;
-    memo_line& line = memo[(address * 0x9e3779b97f4a7c15ull) >> 60];
+    memo_line& line = memo[(address * 0x9e3779b97f4a7c15ull) >> 63];
     if (line.address != address || line.since != now) line = {address, now, look_up(address, now)};
     return line.rules;
   }
@@ -50,7 +50,7 @@ class callers {
   rule_mask look_up(std::uintptr_t address, std::uint64_t now) noexcept;
   void remember(found_object const& object, std::uint64_t now) noexcept;
 
-  static constinit thread_local std::array<memo_line, 16> memo;
+  static constinit thread_local std::array<memo_line, 2> memo;
 
   std::vector<std::string> const patterns_;
   std::string program_;  // the loader gives the program itself no name

@@ -73,7 +73,7 @@ context_entry::context_entry(space::atlas& where, peers const& access, CUcontext
   }
 }
 
-resource::chain* context_entry::chain_of(std::size_t k, chain_factory factory) noexcept {
+resource::chain* context_entry::make_chain(std::size_t k, chain_factory factory) noexcept {
   if (made_[k].load(std::memory_order_acquire)) return chains_[k].load(std::memory_order_acquire);
   std::lock_guard lock(mutex_);
   if (made_[k].load(std::memory_order_relaxed)) return chains_[k].load(std::memory_order_relaxed);

@@ -22,7 +22,10 @@ struct context_entry {
                 rule_set const* rules);
 
   // A route's chain, or one of rules; made on first use. Null: passthrough.
-  resource::chain* chain_of(std::size_t number, chain_factory factory) noexcept;
+  resource::chain* chain_of(std::size_t number, chain_factory factory) noexcept {
+    auto* const made = chains_[number].load(std::memory_order_acquire);
+    return made != nullptr ? made : make_chain(number, factory);
+  }
   // Counts a request that rule `index` took.
   void count_rule(std::size_t index, std::uint64_t bytes) const noexcept {
     auto& counters = stats::local().nodes[rule_nodes_[index]];
@@ -55,6 +58,8 @@ struct context_entry {
   }
 
  private:
+  resource::chain* make_chain(std::size_t number, chain_factory factory) noexcept;
+
   std::array<resource::habitat, max_chains> homes_;
   std::array<std::atomic<resource::chain*>, max_chains> chains_{};
   std::array<std::atomic<bool>, max_chains> made_{};

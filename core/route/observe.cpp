@@ -9,7 +9,7 @@ namespace gpumem::route {
 
 namespace {
 
-context_entry* entry_of(CUcontext context) noexcept {
+context_entry* known_entry(CUcontext context) noexcept {
   return present != nullptr ? present->known.find(context) : nullptr;
 }
 
@@ -52,27 +52,27 @@ void capture_begins(CUcontext context, CUstream stream) noexcept {
 }
 
 void context_end_begins(CUcontext context) noexcept {
-  if (context_entry* const entry = entry_of(context); entry != nullptr) entry->order.end_begins();
+  if (context_entry* const entry = known_entry(context); entry != nullptr) entry->order.end_begins();
 }
 
 void context_end_failed(CUcontext context) noexcept {
-  if (context_entry* const entry = entry_of(context); entry != nullptr) entry->order.end_failed();
+  if (context_entry* const entry = known_entry(context); entry != nullptr) entry->order.end_failed();
 }
 
 void capture_ended(CUcontext context, CUstream stream) noexcept {
-  if (context_entry* const entry = entry_of(context); entry != nullptr) entry->order.capture_ended(stream);
+  if (context_entry* const entry = known_entry(context); entry != nullptr) entry->order.capture_ended(stream);
 }
 
 // A green context's synchronisation waits for its own work only: it completes no epoch.
 std::uint64_t synchronize_begins(CUcontext context) noexcept {
   if (present != nullptr && present->known.find_green(context) != nullptr) return 0;
-  context_entry* const entry = entry_of(context);
+  context_entry* const entry = known_entry(context);
   return entry != nullptr ? entry->order.synchronize_begins() : 0;
 }
 
 void synchronize_done(CUcontext context, std::uint64_t mark) noexcept {
   if (mark == 0) return;
-  if (context_entry* const entry = entry_of(context); entry != nullptr) {
+  if (context_entry* const entry = known_entry(context); entry != nullptr) {
     entry->order.synchronize_done(static_cast<stream_order::stamp>(mark));
   }
 }
@@ -82,7 +82,7 @@ void stream_created(CUcontext, CUstream) noexcept {
 }
 
 void stream_destroyed(CUcontext context, CUstream stream) noexcept {
-  context_entry* const entry = entry_of(context);
+  context_entry* const entry = known_entry(context);
   if (entry == nullptr) return;
   unsigned long long id = 0;
   if (driver::real.cuStreamGetId != nullptr && driver::real.cuStreamGetId(stream, &id) == CUDA_SUCCESS) {
@@ -109,7 +109,7 @@ void context_gone(CUcontext context) noexcept {
     present->streams_changed.fetch_add(1, std::memory_order_acq_rel);
     return;  // its memory is the primary context's and stays
   }
-  context_entry* const entry = entry_of(context);
+  context_entry* const entry = known_entry(context);
   if (entry == nullptr || GPUMEM_MUTANT(stale_context)) return;
   entry->forget();
   present->streams_changed.fetch_add(1, std::memory_order_acq_rel);

@@ -48,9 +48,8 @@ bool take_rule(rule_set& rules, context_entry const& entry, driver::request cons
 outcome allocate(driver::request const& request, CUdeviceptr* result) noexcept {
   state* const s = present;
   if (s == nullptr) return pass;
-  stream_place const place = request.stream_ordered
-                                 ? place_of(*s, request.stream, request.context)
-                                 : stream_place{.entry = s->known.find_or_make(request.context)};
+  stream_place const place = request.stream_ordered ? place_of(*s, request.stream, request.context)
+                                                    : stream_place{.entry = entry_of(*s, request.context)};
   context_entry* const entry = place.entry;
   if (entry == nullptr || entry->order.broken()) return pass;
   std::size_t number = static_cast<std::size_t>(request.kind);
@@ -137,10 +136,10 @@ outcome release(driver::release const& release) noexcept {
   }
   // A block that another process may have open serves nobody again; it stays as it is until its context ends.
   if (b.exported == 1 && !GPUMEM_MUTANT(exported_served)) {
-    resource::tell_above(s->where, h, when);
+    resource::tell_above(owner, h, when);
     return {true, CUDA_SUCCESS};
   }
-  resource::take_back(s->where, h, when);
+  resource::take_back(owner, h, when);
   return {true, CUDA_SUCCESS};
 }
 

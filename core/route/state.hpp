@@ -31,14 +31,84 @@ struct state {
 extern state* present;
 
 // Where a stream belongs: its context, and its slot there; no_slot where the driver cannot name streams
-// (before 12.0). `current` names the context of a default stream, and is null with any other. `entry` null:
-// the driver must answer.
+// (before 12.0). `entry` null: the driver must answer.
 struct stream_place {
   context_entry* entry = nullptr;
   stream_order::slot slot = stream_order::no_slot;
   bool capturing = false;  // its allocations and frees are graph nodes of the driver's
 };
-stream_place place_of(state& s, CUstream stream, CUcontext current) noexcept;
+
+// What each thread remembers, until a stream or a context comes or goes: the context it used last, and a few
+// streams by handle, two places for each. The driver is asked only once for each: its answers take a lock of
+// its own, which 16 threads would meet at.
+class route_memo {
+ public:
+  context_entry* find(CUcontext context, std::uint64_t now) const noexcept {
+    return context_ == context && since_ == now ? entry_ : nullptr;
+  }
+  void keep(CUcontext context, context_entry* entry, std::uint64_t now) noexcept {
+    renew(now);
+    context_ = context;
+    entry_ = entry;
+  }
+
+  stream_place find(CUstream stream, CUcontext current, std::uint64_t now) const noexcept {
+    if (since_ != now) return {};
+    std::size_t const first = index_of(stream);
+    for (std::size_t const i : {first, first ^ 1}) {
+      stream_line const& line = streams_[i];
+      if (line.stream == stream && line.current == current) return {line.entry, line.slot};
+    }
+    return {};
+  }
+  void keep(CUstream stream, CUcontext current, stream_place const& place, std::uint64_t now) noexcept {
+    renew(now);
+    std::size_t const first = index_of(stream);
+    streams_[first ^ 1] = streams_[first];
+    streams_[first] = {stream, current, place.entry, place.slot};
+  }
+
+ private:
+  struct stream_line {
+    CUstream stream = nullptr;
+    CUcontext current = nullptr;
+    context_entry* entry = nullptr;  // null: unused
+    stream_order::slot slot = stream_order::no_slot;
+  };
+
+  static std::size_t index_of(CUstream stream) noexcept {
+    return (reinterpret_cast<std::uint64_t>(stream) >> 4) * 0x9e3779b97f4a7c15ull >> 62;
+  }
+  void renew(std::uint64_t now) noexcept {
+    if (since_ == now) return;
+    *this = {};
+    since_ = now;
+  }
+
+  std::uint64_t since_ = 0;
+  CUcontext context_ = nullptr;
+  context_entry* entry_ = nullptr;
+  std::array<stream_line, 4> streams_{};
+};
+inline constinit thread_local route_memo memo;
+
+// Null when the device cannot be asked or memory is short.
+context_entry* look_up(state& s, CUcontext context) noexcept;
+inline context_entry* entry_of(state& s, CUcontext context) noexcept {
+  auto* const known = memo.find(context, s.streams_changed.load(std::memory_order_acquire));
+  return known != nullptr ? known : look_up(s, context);
+}
+
+// A stream that captures, or belongs to a capture by a dependency.
+bool captures(CUstream stream) noexcept;
+stream_place look_up(state& s, CUstream stream, CUcontext current) noexcept;
+// `current` names the context of a default stream, and is null with any other.
+inline stream_place place_of(state& s, CUstream stream, CUcontext current) noexcept {
+  stream_place place = memo.find(stream, current, s.streams_changed.load(std::memory_order_acquire));
+  if (place.entry == nullptr) return look_up(s, stream, current);
+  if (place.entry->order.capturing()) place.capturing = captures(stream);
+  return place;
+}
 
 // False where the address is no longer of this context, which is being ended.
 bool still_of(resource::habitat const& home, CUdeviceptr address) noexcept;

@@ -76,12 +76,12 @@ TEST_F(ladder, many_frees_of_one_size_are_settled_by_one_event) {
   pool& p = make_pool({.initial_pool_size = 64 * mib});
   p.prepare();
   std::vector<space::handle> all;
-  for (int i = 0; i < 100; ++i) all.push_back(get(p, 4096));
+  for (int i = 0; i < 200; ++i) all.push_back(get(p, 4096));
   for (auto const h : all) give(p, h);
-  for (int i = 0; i < 100; ++i) get(p, 4096);
+  for (int i = 0; i < 200; ++i) get(p, 4096);
   EXPECT_EQ(driver.calls("cuCtxRecordEvent"), 1);
   EXPECT_RUNG(rung_reaped, 1);
-  EXPECT_RUNG(rung_cached, 99);
+  EXPECT_RUNG(rung_cached, 199);
 }
 
 TEST_F(ladder, a_stream_is_made_to_wait_near_the_end_of_memory) {

@@ -1,0 +1,89 @@
+// A lock that costs the thread it is biased to no atomic read-modify-write: two plain stores and a load. Any
+// other thread may take it too, and pays for that with a barrier on all threads of the process (membarrier,
+// some microseconds), the asymmetric form of Dekker's algorithm (Dice, Huang, Yang: "Asymmetric Dekker
+// Synchronization", 2001). After a few such visits, or where the kernel has no membarrier, it is a spin lock
+// for everybody. For data that one thread uses all the time and others nearly never: magazines. Never held
+// across a call that blocks.
+#pragma once
+
+#include <sched.h>
+
+#include <atomic>
+
+namespace gpumem::base {
+
+// The identity of a thread, and whether this process has the barrier; see biased_lock.cpp.
+inline constinit thread_local char thread_mark = 0;
+bool prepare_barrier() noexcept;  // cheap after its first call
+void barrier_on_all_threads() noexcept;
+
+class biased_lock {
+ public:
+  // How the lock is held: what unlock() must know.
+  enum class hold : unsigned char { biased, plain, visitor };
+
+  // From now on this thread's. Only while no thread that it was biased to lives or uses it.
+  void bias_to_this_thread() noexcept {
+    if (prepare_barrier()) owner_.store(&thread_mark, std::memory_order_release);
+  }
+
+  hold lock() noexcept {
+    if (owner_.load(std::memory_order_relaxed) == &thread_mark) [[likely]] {
+      inside_.store(true, std::memory_order_relaxed);
+      // The barrier of a visitor orders this store before the load for the processor; this does for the
+      // compiler.
+      std::atomic_signal_fence(std::memory_order_seq_cst);
+      if (!visited_.load(std::memory_order_acquire)) [[likely]]
+        return hold::biased;
+      inside_.store(false, std::memory_order_release);
+    }
+    return lock_slowly();
+  }
+  void unlock(hold how) noexcept {
+    if (how == hold::biased) [[likely]] {
+      inside_.store(false, std::memory_order_release);
+      return;
+    }
+    // Of nobody any more: it stays visited, for an owner that was overtaken between its look at owner_ and
+    // here.
+    if (how == hold::visitor && owner_.load(std::memory_order_relaxed) != nullptr) {
+      visited_.store(false, std::memory_order_release);
+    }
+    held_.store(false, std::memory_order_release);
+  }
+
+  // Several locks at once with one barrier: announce() each, then one barrier_on_all_threads(), then enter()
+  // each, and at last unlock(hold::visitor) each. One thread at a time may do this with the same locks.
+  void announce() noexcept {
+    take();
+    visited_.store(true, std::memory_order_seq_cst);
+  }
+  void enter() noexcept {
+    while (inside_.load(std::memory_order_acquire)) sched_yield();
+  }
+  // Whether a visitor needs the barrier.
+  bool biased_to_another() const noexcept {
+    void const* const owner = owner_.load(std::memory_order_relaxed);
+    return owner != nullptr && owner != &thread_mark;
+  }
+
+ private:
+  static constexpr int most_visits = 16;
+
+  hold lock_slowly() noexcept;
+  void take() noexcept {
+    while (held_.exchange(true, std::memory_order_acquire)) {
+      for (int spins = 0; held_.load(std::memory_order_relaxed); ++spins) {
+        if (spins > 64) sched_yield();
+      }
+    }
+  }
+
+  std::atomic<void const*> owner_{nullptr};
+  std::atomic<bool> inside_{false};   // written by the owner only
+  std::atomic<bool> visited_{false};  // another thread is inside, or about to be; written under held_
+  std::atomic<bool> held_{false};
+  int visits_ = 0;  // under held_
+};
+
+}  // namespace gpumem::base

@@ -1,0 +1,92 @@
+// The biased lock: exclusive among its owner, visitors with and without the barrier, and after the bias is
+// lost.
+#include "core/base/biased_lock.hpp"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <thread>
+#include <vector>
+
+namespace gpumem::base {
+namespace {
+
+using hold = biased_lock::hold;
+
+TEST(biased_lock, its_owner_holds_it_without_the_plain_lock) {
+  biased_lock lock;
+  EXPECT_EQ(lock.lock(), hold::plain);
+  lock.unlock(hold::plain);
+  lock.bias_to_this_thread();
+  hold const how = lock.lock();
+  EXPECT_EQ(how, prepare_barrier() ? hold::biased : hold::plain);
+  lock.unlock(how);
+}
+
+TEST(biased_lock, after_many_visits_nobody_is_favoured) {
+  biased_lock lock;
+  lock.bias_to_this_thread();
+  if (!prepare_barrier()) GTEST_SKIP() << "this kernel has no membarrier";
+  std::jthread([&] {
+    for (int i = 0; i < 15; ++i) {
+      hold const how = lock.lock();
+      EXPECT_EQ(how, hold::visitor);
+      lock.unlock(how);
+    }
+    hold const last = lock.lock();
+    EXPECT_EQ(last, hold::plain);
+    lock.unlock(last);
+  }).join();
+  hold const how = lock.lock();
+  EXPECT_EQ(how, hold::plain);
+  lock.unlock(how);
+}
+
+// A counter that loses additions unless the lock excludes: the owner, visitors that come rarely by the way of
+// flushes, and (second round) threads that come all the time.
+TEST(biased_lock, excludes) {
+  for (bool const often : {false, true}) {
+    biased_lock lock;
+    std::uint64_t volatile counter = 0;
+    std::uint64_t added = 0;
+    std::atomic<std::uint64_t> added_by_others{0};
+    std::atomic<bool> stop{false};
+    lock.bias_to_this_thread();
+    auto const add = [&] {
+      std::uint64_t const seen = counter;
+      counter = seen + 1;
+    };
+    std::vector<std::jthread> others;
+    for (int t = 0; t < (often ? 3 : 1); ++t) {
+      others.emplace_back([&] {
+        while (!stop.load(std::memory_order_relaxed)) {
+          if (often) {
+            hold const how = lock.lock();
+            add();
+            lock.unlock(how);
+          } else {
+            lock.announce();
+            if (lock.biased_to_another()) barrier_on_all_threads();
+            lock.enter();
+            add();
+            lock.unlock(hold::visitor);
+          }
+          added_by_others.fetch_add(1, std::memory_order_relaxed);
+        }
+      });
+    }
+    while (added < 300'000 || added_by_others.load(std::memory_order_relaxed) < 1000) {
+      hold const how = lock.lock();
+      add();
+      lock.unlock(how);
+      ++added;
+    }
+    stop = true;
+    others.clear();
+    EXPECT_EQ(counter, added + added_by_others.load());
+    EXPECT_GT(added_by_others.load(), 0u);
+  }
+}
+
+}  // namespace
+}  // namespace gpumem::base
