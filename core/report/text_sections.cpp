@@ -28,6 +28,11 @@ constexpr ledger_row reserved_rows[] = {{" ", "requested by the program", "reque
                                         {"+", "freed, work not known to be done", "pending"},
                                         {"+", "cached for reuse", "cached"}};
 
+// At a peak of reserved memory before much was asked for (an initial pool) the figure means nothing.
+std::string fragmentation_text(double share) {
+  return share < 10 ? fmt::format("{:.1f} % fragmentation", 100 * share) : "fragmentation above 1000 %";
+}
+
 void add_ledger(std::string& text, document const& device) {
   document const& now = field(device, "at_exit");
   document const& peak = field(device, "at_peak");
@@ -65,8 +70,7 @@ void add_ledger(std::string& text, document const& device) {
   }
   document const& fragmentation = field(device, "fragmentation");
   sum("reserved from the driver", "reserved",
-      fragmentation.is_number() ? fmt::format("{:.1f} % fragmentation", 100 * fragmentation.get<double>())
-                                : "");
+      fragmentation.is_number() ? fragmentation_text(fragmentation.get<double>()) : "");
   if (number_or_zero(now, "observed") != 0 || number_or_zero(peak, "observed") != 0) {
     row({"+", "seen, not routed", "observed"}, "");
   }
