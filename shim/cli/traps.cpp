@@ -39,6 +39,7 @@ class search {
         pools(resource, at);
         blocks(resource, at, chain.largest);
         limits(resource);
+        bounds(resource, at);
         drivers(resource, at);
         debugging(resource);
       });
@@ -127,12 +128,38 @@ class search {
     }
   }
 
+  // What a pool takes at start passes everything below it, and all that it serves everything above.
+  void bounds(config::resource_plan const& r, position const& at) {
+    std::uint64_t const initial = bytes_of(r, "initial_pool_size", on_, 0);
+    if (initial == 0 || at.of_bin) return;
+    for (std::size_t i = 0; i < at.names.size(); ++i) {
+      auto const* const other = plan_.find(at.names[i], on_.number);
+      if (other == nullptr || i == at.index) continue;
+      for (char const* key : {"allocation_limit", "maximum_pool_size", "arena_size"}) {
+        std::uint64_t const bound = bytes_of(*other, key, on_, unset);
+        if (bound >= initial) continue;
+        std::string const begins = quoted(r.name) + " begins with " + rounded(initial) + ", but the " + key +
+                                   " of " + quoted(other->name) + " is " + rounded(bound);
+        if (i > at.index)
+          add(begins,
+              "such a chain is not built, and the driver serves its requests: lower initial_pool_size");
+        else
+          add(begins, "the rest can never be used: lower initial_pool_size");
+      }
+    }
+  }
+
   void drivers(config::resource_plan const& r, position const& at) {
     if (r.type == "cuda_async" || r.type == "vmm") {
       add("memory of " + quoted(r.name) + " cannot be exported by legacy IPC",
           "a program that shares memory between processes (cudaIpcGetMemHandle: torch.multiprocessing, MPI, "
           "NCCL "
           "without cuMem) needs \"cuda\" at the end of the chain, or a rule that leads those calls there");
+    }
+    if (std::uint64_t const range = bytes_of(r, "reserve", on_, unset); range < on_.total) {
+      add("reserve of " + quoted(r.name) + ", " + rounded(range) + ", is less than the device has, " +
+              rounded(on_.total),
+          "memory beyond it is in another range, and blocks do not join across the two: leave reserve out");
     }
     if (r.type == "cuda_async" && holds(r, "pool", std::string("default"))) {
       add(quoted(r.name) + " uses the device's default pool, which other libraries use too",

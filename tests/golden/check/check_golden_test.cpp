@@ -4,6 +4,7 @@
 // it.
 #include <gtest/gtest.h>
 #include <sys/stat.h>
+#include <sys/xattr.h>
 
 #include <cstdlib>
 #include <filesystem>
@@ -180,6 +181,18 @@ TEST_F(program_files, setuid_counts_only_for_others_than_the_owner) {
   around_.user = ::getuid();
   around_.group = ::getgid();
   EXPECT_EQ(inspect("setuid", around_).result, verdict::unknown);
+}
+
+// Where the tests may give a file capabilities; the value is that of cap_net_raw, permitted and effective.
+TEST_F(program_files, file_capabilities_count_for_all_but_root) {
+  unsigned char const capability[20] = {1, 0, 0, 2, 0, 0x20};
+  std::string const path = folder_ + "/" + write("capable", contents(programs / "plain"));
+  if (::setxattr(path.c_str(), "security.capability", capability, sizeof capability, 0) != 0)
+    GTEST_SKIP() << "no right to give a file capabilities";
+  around_.user = 1000;
+  EXPECT_EQ(inspect("capable", around_).result, verdict::no);
+  around_.user = 0;
+  EXPECT_EQ(inspect("capable", around_).result, verdict::unknown);
 }
 
 // The file is another program's: no byte of it may lead out of it.
