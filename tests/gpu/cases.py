@@ -1,6 +1,6 @@
 """What run.py runs on a real GPU: one line a case. A case is a program of the build or a Python file of this folder.
 
-`configs` names files of tests/integration/programs/configs or of configs/ here, besides the default; `env` goes to the
+`configs` names files of tests/integration/programs/configs, of configs/ here or of config/examples, besides the default; `env` goes to the
 plain and the preloaded run alike. Groups and cases run in this order, the ones that prove safety first.
 """
 import dataclasses
@@ -29,7 +29,7 @@ def python(file, *arguments, **more):
     return Case(file, arguments, links=("",), counts=False, **more)
 
 
-POOLS = ("arena", "binning", "pool_over_cuda_async", "pool_over_vmm", "small_pool", "synchronize")
+POOLS = ("binning", "pool_over_cuda_async", "pool_over_vmm", "small_pool", "synchronize")
 TWO_CHAINS = ("binning", "pool_over_cuda_async")
 CACHE_OFF = {"PYTORCH_NO_CUDA_MEMORY_CACHING": "1"}
 TORCH = {
@@ -39,6 +39,10 @@ TORCH = {
                         "PYTORCH_CUDA_ALLOC_CONF": "backend:cudaMallocAsync"},
 }
 STREAM_MODES = (("many", "10000"), ("defaults",), ("wake",))
+# What RMM's documentation shows, but for what writes a log into the current folder, and system memory (HMM or ATS).
+RMM_EXAMPLES = tuple(f"rmm/{name}" for name in (
+    "binning", "binning_by_size", "binning_exponents", "cuda", "cuda_async", "cuda_async_view", "fixed_size", "per_device",
+    "pinned_host", "pool", "pool_over_cuda_async"))
 QUIET_TORCH = {"TORCH_CPP_LOG_LEVEL": "ERROR"}
 
 GROUPS = {
@@ -51,6 +55,9 @@ GROUPS = {
     ],
     "memory": [
         Case("fragmentation", ("10", "32"), configs=("bounded_vmm",), counts=False),
+    ],
+    "examples": [
+        Case("every_kind", ("8",), links=("shared",), configs=RMM_EXAMPLES),
     ],
     "captures": [
         Case("graph_capture", ("1000",), configs=POOLS),

@@ -20,7 +20,7 @@ from cases import GROUPS, LINKS, TWO_GPUS
 from table import Table
 
 PROGRAMS = ROOT / "tests" / "integration" / "programs"
-CONFIGS = (PROGRAMS / "configs", ROOT / "tests" / "gpu" / "configs")
+CONFIGS = (PROGRAMS / "configs", ROOT / "tests" / "gpu" / "configs", ROOT / "config" / "examples")
 NAMES = ("must_fail", *GROUPS, "memcheck", "two_gpus")
 TIME = re.compile(r"^time: (.*?) ([\d.]+) (ns|us|ms)$", re.MULTILINE)
 

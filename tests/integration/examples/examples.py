@@ -84,6 +84,9 @@ def main():
     surroundings = {"GPUMEM_SIMULATED_MEMORY": str(96 << 30)}
     plain = build.run([build.program("every_kind.shared")], env=surroundings)
     harness.equal(plain.code, 0, f"the plain run: {plain.stderr}")
+    shown = subprocess.run([build.tool, "check"], capture_output=True, text=True, env=build.environment(surroundings),
+                           check=False).stdout
+    assert "devices 0, 1: " in shown and "96.00 GiB" in shown, shown  # asked of the driver that is found
     failed = 0
     paths = sorted(EXAMPLES.rglob("*.toml"))
     assert len(paths) > 25, paths
