@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "core/report/coverage.hpp"
 #include "core/report/findings.hpp"
 #include "core/report/symbol_names.hpp"
 
@@ -115,6 +116,9 @@ document device_of(stats::device_totals const& from) {
   result["used_at_ns"] = from.gauges.used == 0 ? document(nullptr) : document(from.gauges.used_at_ns);
   result["at_exit"] = ledger_of(from.now);
   result["at_peak"] = peaked ? ledger_of(peak) : document(nullptr);
+  result["unseen_at_start"] =
+      from.gauges.first_unseen == 0 ? document(nullptr) : document(from.gauges.first_unseen);
+  result["unseen_since"] = number_or_null(unseen_since(from));
   result["highest_requested"] = std::max(from.gauges.highest_requested, from.now.requested);
   result["fragmentation"] = peaked && peak.requested != 0
                                 ? document(static_cast<double>(peak.reserved - peak.requested) /

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "core/base/bytes.hpp"
+#include "core/report/coverage.hpp"
 #include "core/report/symbol_names.hpp"
 
 namespace gpumem::report {
@@ -62,6 +63,14 @@ document find_what_stands_out(stats::snapshot const& from, bool killed) {
     add("!",
         counted(hook.counters.calls, hook.symbol + " call") + ", " + bytes_text(hook.counters.bytes) +
             (hook.counters.calls == 1 ? ", was" : ", were") + " not routed",
+        "CALLS");
+  }
+  for (auto const& device : from.devices) {
+    std::uint64_t const grown = unseen_since(device).value_or(0);
+    if (grown < unseen_growth_that_stands_out) continue;
+    add("!",
+        bytes_text(grown) + " came into use on device " + std::to_string(device.ordinal) +
+            " without a call that was seen",
         "CALLS");
   }
   if (from.config_warnings != 0) {

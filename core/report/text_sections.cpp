@@ -144,6 +144,21 @@ std::string curve(std::vector<std::uint64_t> const& columns, std::uint64_t top, 
   return line;
 }
 
+// What a part may be follows from when it came; see coverage.hpp.
+void add_unseen(std::string& text, document const& device) {
+  auto const at_start = number(device, "unseen_at_start");
+  auto const since = number(device, "unseen_since");
+  if (!at_start || !since) return;
+  std::string const name = fmt::format("device {}: ", number_or_zero(device, "ordinal"));
+  std::uint64_t const now = number_or_zero(field(device, "at_exit"), "unseen");
+  text += fmt::format("            {}{} from before the first allocation: context, other processes\n", name,
+                      bytes_text(now - *since));
+  if (*since == 0) return;
+  text += fmt::format("            {}{} since then: code of kernels, other processes, or a library that\n",
+                      std::string(name.size(), ' '), bytes_text(*since));
+  text += fmt::format("            {}takes memory past the hooks\n", std::string(name.size(), ' '));
+}
+
 std::string coverage_text(document const& hook) {
   std::string const route = words(hook, "route");
   std::uint64_t const calls = number_or_zero(hook, "calls");
@@ -230,7 +245,9 @@ void add_calls(std::string& text, document const& from) {
   for (auto const& device : field(from, "devices"))
     unseen += number_or_zero(field(device, "at_exit"), "unseen");
   text += line + "\n";
-  if (unseen != 0) text += fmt::format("  not seen  {} of device memory in use\n", bytes_text(unseen));
+  if (unseen == 0) return;
+  text += fmt::format("  not seen  {} of device memory in use\n", bytes_text(unseen));
+  for (auto const& device : field(from, "devices")) add_unseen(text, device);
 }
 
 void add_chains(std::string& text, document const& from) {

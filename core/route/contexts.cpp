@@ -32,6 +32,25 @@ void register_device(int device) noexcept {
   stats::register_device(device, name, text, total);
 }
 
+// What is in use before this process took anything through a hook: its context, and other processes. Later
+// growth of what is unseen is told from it.
+void look_first(CUcontext context, int device) noexcept {
+  auto& gauges = stats::gauges(device);
+  std::size_t free_bytes = 0;
+  std::size_t total = 0;
+  if (stats::get(gauges.first_unseen) != 0 ||
+      stream_order::active_captures.load(std::memory_order_acquire) != 0) {
+    return;
+  }
+  stream_order::current_context here(context);
+  if (driver::real.cuMemGetInfo_v2(&free_bytes, &total) != CUDA_SUCCESS) return;
+  std::uint64_t const used = total - free_bytes;
+  std::uint64_t const seen = stats::get(gauges.reserved) + stats::get(gauges.observed);
+  stats::set(gauges.used, used);
+  stats::set(gauges.used_at_ns, stats::elapsed_ns());
+  stats::set(gauges.first_unseen, used > seen ? used - seen : 1);  // 0 says that nobody looked
+}
+
 void log_passthrough(int device, char const* why) noexcept {
   char text[256];
   std::snprintf(text, sizeof text,
@@ -116,6 +135,7 @@ context_entry* contexts::find_or_make(CUcontext context) noexcept {
     if (driver::real.cuCtxGetDevice(&device) != CUDA_SUCCESS) return nullptr;
   }
   register_device(device);
+  look_first(context, device);
   context_entry* made = nullptr;
   try {
     made = new context_entry(where_, access_, context, device, rules_);

@@ -45,6 +45,7 @@ stats::device_totals device(int ordinal, std::uint64_t scale) {
   counters.cross_stream_frees = 18'204, counters.epochs_closed = 9'000;
   auto& gauges = made.gauges;
   gauges.reserved = 67 * gib, gauges.segments = 43, gauges.pending = 300 * mib;
+  gauges.first_unseen = 590 * mib;
   gauges.total = 80 * gib - 900 * mib, gauges.used = 69 * gib + 700 * mib, gauges.used_at_ns = 700 * second;
   gauges.peak_at_ns = 251 * second + 902'000'000, gauges.peak_reserved = 67 * gib;
   gauges.peak_requested = 61 * gib + 245 * mib, gauges.peak_handed = 62 * gib + 266 * mib,

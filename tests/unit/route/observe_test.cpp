@@ -108,6 +108,32 @@ TEST_F(observe, a_forked_child_knows_nothing) {
   EXPECT_TRUE(owns(must_get(1000)));
 }
 
+TEST_F(observe, what_was_in_use_before_the_first_request_is_kept) {
+  constexpr std::uint64_t before = 700u << 20;
+  auto& gauges = stats::gauges(0);
+  stats::set(gauges.first_unseen, 0);
+  stats::set(gauges.reserved, 0);  // what a test before this one left behind is no part of the fresh driver
+  CUdeviceptr others = 0, past_the_hooks = 0;
+  ASSERT_EQ(driver.allocate(&others, before), CUDA_SUCCESS);
+  must_get(1 << 20);
+  EXPECT_EQ(stats::get(gauges.first_unseen), before);
+  ASSERT_EQ(driver.allocate(&past_the_hooks, 3u << 20), CUDA_SUCCESS);
+  must_get(1u << 30);  // grows, and so looks again
+  EXPECT_EQ(stats::get(gauges.first_unseen), before);
+  EXPECT_EQ(stats::get(gauges.used) - stats::get(gauges.reserved), before + (3u << 20));
+}
+
+TEST_F(observe, the_first_look_waits_while_a_stream_captures) {
+  auto& gauges = stats::gauges(0);
+  stats::set(gauges.first_unseen, 0);
+  stream_order::active_captures = 1;
+  int const asked = driver.calls("cuMemGetInfo_v2");
+  must_get(1000);
+  EXPECT_EQ(driver.calls("cuMemGetInfo_v2"), asked);
+  EXPECT_EQ(stats::get(gauges.first_unseen), 0u);
+  stream_order::active_captures = 0;
+}
+
 TEST_F(observe, a_context_that_cannot_be_asked_is_passed_through) {
   CUdeviceptr unused = 0;
   EXPECT_PASS(get(1000, &unused, nullptr, reinterpret_cast<CUcontext>(0x999)));

@@ -1,0 +1,24 @@
+// What the unseen bytes of a device may be. The driver tells only how much is in use by anyone, so a part has
+// a name by when it came: before this process took anything through a hook it is the context, or other
+// processes; what came later is memory that a library took past the hooks, another process's, or the driver's
+// own. Pure.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <optional>
+
+#include "core/stats/snapshot.hpp"
+
+namespace gpumem::report {
+
+// From here on growth stands out. Code of kernels that the driver loads late stays below it in most programs.
+inline constexpr std::uint64_t unseen_growth_that_stands_out = std::uint64_t{1} << 30;
+
+// How much unseen memory came after the first look; unknown when nobody looked.
+inline std::optional<std::uint64_t> unseen_since(stats::device_totals const& device) {
+  if (device.gauges.first_unseen == 0 || !device.now.unseen) return std::nullopt;
+  return *device.now.unseen - std::min(*device.now.unseen, device.gauges.first_unseen);
+}
+
+}  // namespace gpumem::report
