@@ -59,8 +59,10 @@ class construction {
                             std::string const& options) const {
     return stats::register_node(name, type, depth, home_.device, route_name_, options);
   }
-  std::size_t register_node(resource_plan const& r, unsigned depth) const {
-    return register_node(r.name, r.type, depth, options_of(r).shown());
+  std::size_t register_node(resource_plan const& r, unsigned depth) {
+    std::size_t const node = register_node(r.name, r.type, depth, options_of(r).shown());
+    if (r.type == "arena") superblocks_[node] = register_node("superblocks", "superblocks", depth + 1, "");
+    return node;
   }
 
   // A list of names, top first; the top serves blocks.
@@ -92,6 +94,10 @@ class construction {
       here.segments = upstream;
     } else if (here.segments == nullptr) {
       throw not_built(r);
+    } else if (r.type == "arena") {
+      auto const [blocks, superblocks] = make_arena(options, at, superblocks_.at(node), *here.segments);
+      here.below = &blocks;
+      here.segments = &superblocks;
     } else if (auto* part = make_suballocator(options, at, *here.segments)) {
       prepared_.push_back(part);
       here.below = part;
@@ -164,6 +170,7 @@ class construction {
   resource::habitat const& home_;
   std::unique_ptr<resource::chain> built_;
   std::vector<resource::suballocator*> prepared_;
+  std::map<std::size_t, std::size_t> superblocks_;  // by the node of their arena
   std::uint64_t free_ = 0;
   std::uint64_t total_ = 0;
 };

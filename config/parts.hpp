@@ -4,6 +4,7 @@
 #pragma once
 
 #include "config/option_reader.hpp"
+#include "core/resource/arena.hpp"
 #include "core/resource/chain.hpp"
 #include "core/resource/suballocator.hpp"
 
@@ -22,6 +23,14 @@ resource::source* make_upstream(option_reader const& options, site const& at);
 // pool_parts.cpp: what cuts the segments of `below` into blocks.
 resource::suballocator* make_suballocator(option_reader const& options, site const& at,
                                           resource::source& below);
+
+// An arena, and the suballocator that its superblocks come from; `superblocks` is the node of that one.
+struct arena_made {
+  resource::arena& blocks;
+  resource::suballocator& superblocks;
+};
+arena_made make_arena(option_reader const& options, site const& at, std::size_t superblocks,
+                      resource::source& below);
 
 // adaptor_parts.cpp: what adds a behaviour to blocks, or, below a pool, to segments. Not every adaptor has
 // both forms.

@@ -27,6 +27,17 @@ std::unique_ptr<resource::suballocator> fixed_size(option_reader const& options,
 
 }  // namespace
 
+arena_made make_arena(option_reader const& options, site const& at, std::size_t superblocks,
+                      resource::source& below) {
+  resource::suballocator_options const engine{.maximum = options.bytes("arena_size", ~std::uint64_t{0}),
+                                              .plenty = options.total() / 4 * 3};
+  auto& shared = at.chain.add(
+      std::make_unique<resource::suballocator>(at.home, superblocks, engine, below, "superblocks"));
+  resource::arena_options const o{.per_stream = options.word("per") != "thread",
+                                  .dump_log_on_failure = options.flag("dump_log_on_failure", false)};
+  return {at.chain.add(std::make_unique<resource::arena>(at.home, at.node, o, shared)), shared};
+}
+
 resource::suballocator* make_suballocator(option_reader const& options, site const& at,
                                           resource::source& below) {
   std::unique_ptr<resource::suballocator> made;

@@ -135,6 +135,12 @@ space::handle suballocator::climb(climber& c) {
       give_back();
     }
     held.lock();
+    // What resources above gave back lies here.
+    reap();
+    if (auto h = search(wish, units, true, hidden); h != space::none) {
+      stats::add(device.rung_trimmed, 1);
+      return h;
+    }
   }
   stats::add(count().failed, 1);
   char text[120];

@@ -33,7 +33,7 @@ suballocator::suballocator(habitat const& home, std::size_t node, suballocator_o
       upstream_(upstream),
       pages_(upstream.pages()),
       name_(name),
-      slot_index_(take_index()),
+      slot_index_(options.one_magazine ? thread_slots::most : take_index()),
       has_index_(slot_index_ < thread_slots::most),
       region_(home.where, this) {}
 
@@ -118,7 +118,7 @@ void suballocator::put_list(space::handle first, space::domain to) noexcept {
 }
 
 magazine* suballocator::magazine_of(stream_order::slot s) noexcept {
-  if (s != stream_order::no_slot) {
+  if (s != stream_order::no_slot || options_.one_magazine) {
     if (GPUMEM_MUTANT(shared_magazine)) s = static_cast<stream_order::slot>(1 + s % 2);
     magazine* const m = by_stream_[s].load(std::memory_order_acquire);
     return m != nullptr ? m : new_stream_magazine(s);
@@ -164,6 +164,11 @@ magazine* suballocator::new_stream_magazine(stream_order::slot s) noexcept {
   magazines_.back()->belongs_to_this_thread();  // most streams are one thread's
   by_stream_[s].store(magazines_.back().get(), std::memory_order_release);
   return magazines_.back().get();
+}
+
+std::uint64_t suballocator::reserved() const noexcept {
+  lock held(mutex_, std::try_to_lock);  // as measure() does
+  return held ? region_.reserved_bytes() : 0;
 }
 
 void suballocator::return_magazine(magazine* m) const noexcept {

@@ -27,6 +27,7 @@ struct suballocator_options {
   std::uint64_t release_threshold =
       ~std::uint64_t{0};                     // give empty segments back while more than this is idle
   std::uint64_t plenty = ~std::uint64_t{0};  // reserve beyond this only after waiting for pending frees
+  bool one_magazine = false;  // for all threads, where one thread or stream has this suballocator for itself
 };
 
 class suballocator : public resource, public source {
@@ -52,6 +53,7 @@ class suballocator : public resource, public source {
   std::uint64_t trim() noexcept override { return give_back(); }
 
   void return_magazine(magazine* m) const noexcept;
+  std::uint64_t reserved() const noexcept;
 
  private:
   using lock = std::unique_lock<std::mutex>;

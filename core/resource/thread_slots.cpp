@@ -14,6 +14,26 @@ constinit thread_local thread_slots* own_slots = nullptr;
 
 namespace {
 
+// Bit n: a thread has number n.
+std::array<std::atomic<std::uint64_t>, 8> numbers{};
+constexpr std::uint32_t most_numbers = 64 * 8;
+
+std::uint32_t take_number() noexcept {
+  for (std::uint32_t word = 0; word < numbers.size(); ++word) {
+    std::uint64_t seen = numbers[word].load(std::memory_order_relaxed);
+    while (~seen != 0) {
+      if (!numbers[word].compare_exchange_weak(seen, seen | (seen + 1), std::memory_order_relaxed)) continue;
+      return 64 * word + static_cast<std::uint32_t>(__builtin_ctzll(~seen));
+    }
+  }
+  static std::atomic<std::uint32_t> beyond{0};  // all are taken: from here on threads share them
+  return most_numbers + beyond.fetch_add(1, std::memory_order_relaxed);
+}
+void return_number(std::uint32_t number) noexcept {
+  if (number < most_numbers)
+    numbers[number / 64].fetch_and(~(1ull << number % 64), std::memory_order_relaxed);
+}
+
 pthread_key_t key;
 std::atomic<bool> have_key{false};
 
@@ -23,6 +43,7 @@ void leave(void* pointer) {
   for (auto const& e : slots->entries) {
     if (e.own != nullptr) e.owner->return_magazine(e.own);
   }
+  return_number(slots->number);
   delete slots;
 }
 
@@ -38,6 +59,7 @@ thread_slots* attach_thread() noexcept {
     delete slots;
     return nullptr;
   }
+  slots->number = take_number();
   own_slots = slots;
   return slots;
 }

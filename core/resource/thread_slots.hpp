@@ -17,6 +17,8 @@ struct thread_slots {
     magazine* own = nullptr;
   };
   std::array<entry, most> entries{};
+  // The smallest that no other thread has: counted up from 0, used again when a thread ends.
+  std::uint32_t number = 0;
 };
 
 extern constinit thread_local thread_slots* own_slots;

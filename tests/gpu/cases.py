@@ -29,7 +29,7 @@ def python(file, *arguments, **more):
     return Case(file, arguments, links=("",), counts=False, **more)
 
 
-POOLS = ("binning", "pool_over_cuda_async", "pool_over_vmm", "small_pool", "synchronize")
+POOLS = ("arena", "binning", "pool_over_cuda_async", "pool_over_vmm", "small_pool", "synchronize")
 TWO_CHAINS = ("binning", "pool_over_cuda_async")
 CACHE_OFF = {"PYTORCH_NO_CUDA_MEMORY_CACHING": "1"}
 TORCH = {

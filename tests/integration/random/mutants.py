@@ -45,6 +45,10 @@ def test_always_done_under_binning(build):
     expect_caught(build, "always_done", "unordered reuse", "binning")
 
 
+def test_always_done_under_arena(build):
+    expect_caught(build, "always_done", "unordered reuse", "arena")
+
+
 def test_no_event(build):
     expect_caught(build, "no_event", "unordered reuse")
 

@@ -63,6 +63,14 @@ def test_pool_over_vmm(build):
     expect_clean(build, "pool_over_vmm")
 
 
+def test_arena(build):
+    expect_clean(build, "arena")
+
+
+def test_small_arena(build):
+    expect_clean(build, "small_arena")
+
+
 def test_cuda(build):
     expect_clean(build, "cuda")
 

@@ -14,6 +14,9 @@ CONFIGS = {
     "pool_over_cuda_async": 'version = 1\n[route]\ndevice = ["pool", "cuda_async"]\n',
     "pool_over_vmm": 'version = 1\n[route]\ndevice = ["pool", "vmm"]\n[resource.pool]\nmaximum_pool_size = "6 GiB"\n'
                      'release_threshold = "64 MiB"\n',
+    "arena": 'version = 1\n[route]\ndevice = ["arena", "cuda"]\n',
+    "small_arena": 'version = 1\n[route]\ndevice = ["arena", "cuda"]\n[resource.arena]\narena_size = "6 GiB"\n'
+                   'per = "thread"\n',
     "cuda": 'version = 1\n[route]\ndevice = ["cuda"]\n',
     "cuda_async": 'version = 1\n[route]\ndevice = ["cuda_async"]\n',
     "synchronize": 'version = 1\n[route]\ndevice = ["pool", "cuda"]\n[behavior]\nfree = "synchronize"\n',

@@ -1,0 +1,178 @@
+// An arena: who gets which part, whose block a freed one is, and that parts do not keep memory from each
+// other.
+#include "core/resource/arena.hpp"
+
+#include <unistd.h>
+
+#include <barrier>
+#include <set>
+#include <thread>
+
+#include "core/base/log.hpp"
+#include "tests/unit/resource/fixture.hpp"
+
+namespace gpumem::resource {
+namespace {
+
+struct arenas : resource_fixture {
+  static inline resource* relieved = nullptr;
+
+  arena& make_arena(std::uint64_t size = ~0ull, arena_options const& o = {}) {
+    below = &make<suballocator>(suballocator_options{.maximum = size}, here->cuda, "superblocks");
+    arena& made = make<arena>(o, *below);
+    // As the router does: every resource of the context, top first.
+    relieved = &made;
+    here->home.relieve = [](CUcontext) { return relieved->give_back(); };
+    return made;
+  }
+  resource* owner(space::handle h) { return &owner_of(here->where, h); }
+  void settle() { here->when.synchronize_done(here->when.synchronize_begins()); }
+
+  suballocator* below = nullptr;
+};
+
+TEST_F(arenas, each_stream_has_a_part_and_so_has_each_thread) {
+  arena& a = make_arena();
+  space::handle const first = get(a, 1000, 1), second = get(a, 1000, 2), again = get(a, 1000, 1);
+  EXPECT_NE(owner(first), owner(second));
+  EXPECT_EQ(owner(first), owner(again));
+  space::handle const here_now = get(a, 1000);
+  space::handle elsewhere = space::none;
+  std::jthread([&] { elsewhere = get(a, 1000); }).join();
+  EXPECT_NE(owner(here_now), owner(first));
+  EXPECT_NE(owner(here_now), owner(elsewhere));
+}
+
+TEST_F(arenas, per_thread_a_stream_makes_no_difference) {
+  arena& a = make_arena(~0ull, {.per_stream = false});
+  EXPECT_EQ(owner(get(a, 1000, 1)), owner(get(a, 1000, 2)));
+  EXPECT_EQ(owner(get(a, 1000, 1)), owner(get(a, 1000)));
+}
+
+// RMM's arena lost or raced for what a thread left behind when it ended (its issue 1393).
+TEST_F(arenas, the_next_thread_takes_over_what_an_ended_one_left) {
+  driver.manual_events(false);
+  arena& a = make_arena();
+  get(a, 1000);
+  std::set<resource*> owners;
+  for (int i = 0; i < 200; ++i) {
+    std::jthread([&] {
+      space::handle const h = get(a, 1 * mib);
+      owners.insert(owner(h));
+      give(a, h);
+    }).join();
+  }
+  EXPECT_EQ(owners.size(), 1u);
+  EXPECT_EQ(driver.used(), 4 * mib) << "a superblock for each of two threads";
+}
+
+TEST_F(arenas, a_block_goes_back_to_its_part_in_stream_order) {
+  arena& a = make_arena();
+  space::handle const h = get(a, 1 * mib, 1);
+  give(a, h, 2);
+  // Freed after stream 2's work: neither stream may have it before that is done, the other one's part never.
+  space::handle const meanwhile = get(a, 1 * mib, 1);
+  EXPECT_NE(block(meanwhile).begin(), block(h).begin());
+  settle();
+  driver.manual_events(false);
+  give(a, meanwhile, 1);
+  std::set<std::uint64_t> served;
+  for (int i = 0; i < 2; ++i) served.insert(block(get(a, 1 * mib, 1)).begin());
+  EXPECT_TRUE(served.contains(block(h).begin()));
+}
+
+TEST_F(arenas, a_block_freed_by_another_thread_serves_its_own_part) {
+  driver.manual_events(false);
+  arena& a = make_arena();
+  space::handle const h = get(a, 1000);
+  std::jthread([&] { give(a, h); }).join();
+  settle();
+  EXPECT_EQ(get(a, 1000), h);
+}
+
+TEST_F(arenas, a_hit_makes_no_driver_call_and_touches_no_other_part) {
+  arena& a = make_arena();
+  space::handle const h = get(a, 1000);
+  give(a, h);
+  settle();
+  int const calls = driver.calls_in_all();
+  EXPECT_EQ(get(a, 1000), h);
+  EXPECT_EQ(driver.calls_in_all(), calls);
+  EXPECT_RUNG(rung_cached, 1);
+}
+
+TEST_F(arenas, arena_size_bounds_all_parts_together) {
+  driver.manual_events(false);
+  arena& a = make_arena(64 * mib);
+  for (stream_order::slot s = 1; s <= 8; ++s) get(a, 8 * mib, s);
+  EXPECT_EQ(driver.used(), 64 * mib);
+  EXPECT_EQ(refusal(a, 8 * mib, 9), CUDA_ERROR_OUT_OF_MEMORY);
+  EXPECT_EQ(driver.used(), 64 * mib);
+}
+
+// Freed superblocks serve other parts: the free ends of one another's are not what a request fails for.
+TEST_F(arenas, what_one_part_leaves_serves_another) {
+  driver.manual_events(false);
+  arena& a = make_arena(64 * mib);
+  space::handle const small = get(a, 512, 20);
+  std::vector<space::handle> first;
+  for (int i = 0; i < 7; ++i) first.push_back(get(a, 8 * mib, 1));
+  for (space::handle const h : first) give(a, h, 1);
+  EXPECT_EQ(refusal(a, 48 * mib, 2), CUDA_SUCCESS);
+  EXPECT_EQ(block(small).now.load(), space::state::live);
+}
+
+TEST_F(arenas, more_threads_and_streams_than_parts_share_them) {
+  driver.manual_events(false);
+  arena& a = make_arena();
+  for (stream_order::slot s = 1; s <= 200; ++s) get(a, 1000, s);
+  std::vector<std::jthread> threads;
+  std::barrier all(150);
+  std::atomic<int> served{0};
+  for (int t = 0; t < 150; ++t) {
+    threads.emplace_back([&] {
+      all.arrive_and_wait();
+      for (int i = 0; i < 20; ++i) {
+        space::handle const h = get(a, 1000);
+        served += h != space::none ? 1 : 0;
+        give(a, h);
+      }
+      all.arrive_and_wait();
+    });
+  }
+  threads.clear();
+  EXPECT_EQ(served.load(), 150 * 20);
+}
+
+TEST_F(arenas, gives_all_back_and_measures_it) {
+  driver.manual_events(false);
+  arena& a = make_arena();
+  std::vector<space::handle> all;
+  for (stream_order::slot s = 1; s <= 5; ++s) all.push_back(get(a, 3 * mib, s));
+  for (space::handle const h : all) give(a, h);
+  EXPECT_EQ(a.measure().idle + below->measure().idle, driver.used());
+  a.give_back();
+  EXPECT_EQ(driver.used(), 0u);
+  EXPECT_EQ(a.measure().idle, 0u);
+}
+
+TEST_F(arenas, a_failure_dumps_every_part_when_asked) {
+  driver.manual_events(false);
+  int pipe_ends[2];
+  ASSERT_EQ(pipe(pipe_ends), 0);
+  base::start_log(pipe_ends[1], base::log_level::warn);
+  arena& a = make_arena(8 * mib, {.dump_log_on_failure = true});
+  get(a, 1000, 3);
+  get(a, 1000);
+  EXPECT_EQ(refusal(a, 64 * mib, 5), CUDA_ERROR_OUT_OF_MEMORY);
+  base::start_log(2, base::log_level::warn);
+  char text[4096] = {};
+  ASSERT_GT(read(pipe_ends[0], text, sizeof text - 1), 0);
+  for (char const* wanted :
+       {"superblocks: 4.0 MiB", "part of stream 3: 2.0 MiB, 2.0 MiB idle", "part of thread"})
+    EXPECT_NE(std::string(text).find(wanted), std::string::npos) << wanted << " in\n" << text;
+  for (int const end : pipe_ends) close(end);
+}
+
+}  // namespace
+}  // namespace gpumem::resource
