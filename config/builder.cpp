@@ -7,6 +7,7 @@
 #include "config/rule_checks.hpp"
 #include "core/base/bytes.hpp"
 #include "core/resource/binning.hpp"
+#include "core/resource/by_flags.hpp"
 #include "core/resource/direct.hpp"
 #include "core/resource/fixed_size.hpp"
 #include "core/stats/state_page.hpp"
@@ -22,6 +23,7 @@ plan const* in_use = nullptr;
 struct ground {
   resource::resource* below = nullptr;  // null: nothing serves blocks here yet
   resource::source* segments = nullptr;
+  resource::source* unpooled = nullptr;  // segments of the driver, with nothing but adaptors between
 };
 
 // These ask what is below for segments, not for blocks.
@@ -91,16 +93,17 @@ class construction {
       serve_blocks(here, depth + 1);
       here.below = &built_->add(make_bins(options, node, depth, here));
     } else if (auto* upstream = make_upstream(options, at)) {
-      here.segments = upstream;
+      here.segments = here.unpooled = upstream;
+      if (r.type == "pinned_host") pinned_flags_ = pinned_flags_of(options);
     } else if (here.segments == nullptr) {
       throw not_built(r);
     } else if (r.type == "arena") {
       auto const [blocks, superblocks] = make_arena(options, at, superblocks_.at(node), *here.segments);
-      here.below = &blocks;
+      here.below = &apart(blocks, here, depth);
       here.segments = &superblocks;
     } else if (auto* part = make_suballocator(options, at, *here.segments)) {
       prepared_.push_back(part);
-      here.below = part;
+      here.below = &apart(*part, here, depth);
       here.segments = part;
     } else {
       adapt(r, options, at, depth, segments_wanted, here);
@@ -116,8 +119,23 @@ class construction {
       if (here.below == nullptr) throw not_built(r);
     }
     if (!segments_wanted) return;
+    bool const unpooled = here.segments == here.unpooled;
     here.segments = make_source_adaptor(options, at, *here.segments);
     if (here.segments == nullptr) throw not_built(r);
+    if (unpooled) here.unpooled = here.segments;
+  }
+
+  // A pool of a route whose requests have flags serves those whose flags fit (by_flags).
+  resource::resource& apart(resource::resource& pool, ground const& here, unsigned depth) {
+    if (home_.kind == driver::memory_kind::device) return pool;
+    resource::direct*& others = others_[here.unpooled];
+    if (others == nullptr) {
+      std::size_t const node = register_node("other flags", "direct", depth + 1, "");
+      others = &built_->add(std::make_unique<resource::direct>(home_, node, *here.unpooled));
+    }
+    unsigned const of_all =
+        home_.kind == driver::memory_kind::host ? pinned_flags_ : static_cast<unsigned>(CU_MEM_ATTACH_GLOBAL);
+    return built_->add(std::make_unique<resource::by_flags>(home_, 0, of_all, pool, *others));
   }
 
   static driver::allocation_failed not_built(resource_plan const& r) {
@@ -161,7 +179,7 @@ class construction {
     resource::fixed_size_options const o{.block_size = max};
     auto& part = built_->add(std::make_unique<resource::fixed_size>(home_, node, o, *here.segments));
     prepared_.push_back(&part);
-    return part;
+    return apart(part, here, depth);
   }
 
   plan const& plan_;
@@ -170,7 +188,9 @@ class construction {
   resource::habitat const& home_;
   std::unique_ptr<resource::chain> built_;
   std::vector<resource::suballocator*> prepared_;
-  std::map<std::size_t, std::size_t> superblocks_;  // by the node of their arena
+  std::map<resource::source*, resource::direct*> others_;  // for flags that no pool has, by their source
+  unsigned pinned_flags_ = 0;                              // that every request gets
+  std::map<std::size_t, std::size_t> superblocks_;         // by the node of their arena
   std::uint64_t free_ = 0;
   std::uint64_t total_ = 0;
 };

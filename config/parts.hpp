@@ -20,6 +20,9 @@ struct site {
 // upstream_parts.cpp: what stands at the end of a chain.
 resource::source* make_upstream(option_reader const& options, site const& at);
 
+// The flags of cuMemHostAlloc that a pinned_host gives to every request.
+unsigned pinned_flags_of(option_reader const& options);
+
 // pool_parts.cpp: what cuts the segments of `below` into blocks.
 resource::suballocator* make_suballocator(option_reader const& options, site const& at,
                                           resource::source& below);

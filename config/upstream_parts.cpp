@@ -20,17 +20,25 @@ std::unique_ptr<resource::source> vmm(option_reader const& options, site const& 
   return std::make_unique<upstream::vmm>(at.home, at.node, options.bytes("reserve", 0));
 }
 
-std::unique_ptr<resource::source> pinned_host(site const& at) {
-  return std::make_unique<upstream::pinned_host>(at.home, at.node, upstream::pinned_host::options{});
+std::unique_ptr<resource::source> pinned_host(option_reader const& options, site const& at) {
+  return std::make_unique<upstream::pinned_host>(at.home, at.node, pinned_flags_of(options));
 }
 
 }  // namespace
+
+unsigned pinned_flags_of(option_reader const& options) {
+  unsigned flags = 0;
+  if (options.flag("portable", false)) flags |= CU_MEMHOSTALLOC_PORTABLE;
+  if (options.flag("mapped", false)) flags |= CU_MEMHOSTALLOC_DEVICEMAP;
+  if (options.flag("write_combined", false)) flags |= CU_MEMHOSTALLOC_WRITECOMBINED;
+  return flags;
+}
 
 resource::source* make_upstream(option_reader const& options, site const& at) {
   std::unique_ptr<resource::source> made;
   if (options.type() == "cuda") made = std::make_unique<upstream::cuda>(at.home, at.node);
   if (options.type() == "managed") made = std::make_unique<upstream::managed>(at.home, at.node);
-  if (options.type() == "pinned_host") made = pinned_host(at);
+  if (options.type() == "pinned_host") made = pinned_host(options, at);
   if (options.type() == "cuda_async") made = cuda_async(options, at);
   if (options.type() == "vmm") made = vmm(options, at);
   return made != nullptr ? &at.chain.add_source(std::move(made)) : nullptr;

@@ -129,11 +129,9 @@ space::handle suballocator::climb(climber& c) {
       return h;
     }
     held.unlock();
-    if (home_.relieve != nullptr) {
-      home_.relieve(home_.context);
-    } else {
-      give_back();
-    }
+    if (home_.relieve != nullptr) home_.relieve(home_.context);
+    // That is about memory of the device.
+    if (home_.relieve == nullptr || home_.kind == driver::memory_kind::host) give_back();
     held.lock();
     // What resources above gave back lies here.
     reap();

@@ -20,6 +20,7 @@ class direct final : public resource {
   space::handle allocate(demand const& wish) override;
   void deallocate(space::handle h, order when) noexcept override;
   space::handle block_at(space::segment const& in, std::uint64_t address) noexcept override;
+  bool keeps_freed() const noexcept override { return false; }
   std::uint64_t give_back() noexcept override { return upstream_.trim(); }
   void forget() noexcept override;
 

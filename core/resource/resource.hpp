@@ -54,6 +54,9 @@ class resource : public space::segment_owner {
   // gets it back, from the owner upwards. The block still has its size, slack and stream.
   virtual void freed(space::handle, order) noexcept {}
 
+  // What is freed may serve again, and does not go back to the source at once, which would wait for all work.
+  virtual bool keeps_freed() const noexcept { return true; }
+
   // The block of one of its segments that holds `address`, live or not.
   virtual space::handle block_at(space::segment const& in, std::uint64_t address) noexcept;
 

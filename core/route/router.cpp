@@ -43,6 +43,17 @@ bool take_rule(rule_set& rules, context_entry const& entry, driver::request cons
   return number != passthrough;
 }
 
+// Host memory is every device's: natively its free waits for the work of all contexts. The epochs of its own
+// context cover that one's; the host waits for the others. False where that cannot be had now.
+bool others_are_done(state& s, resource::habitat const& home) noexcept {
+  bool done = true;
+  s.known.each([&](context_entry& e) {
+    if (&e.order == &home.when || e.order.broken()) return;
+    done = e.order.synchronize() == CUDA_SUCCESS && done;
+  });
+  return done;
+}
+
 }  // namespace
 
 outcome allocate(driver::request const& request, CUdeviceptr* result) noexcept {
@@ -134,8 +145,11 @@ outcome release(driver::release const& release) noexcept {
     stats::add(counters.freed_handed, b.bytes());
     if (release.stream_ordered && b.where != when.slot) stats::add(counters.cross_stream_frees, 1);
   }
-  // A block that another process may have open serves nobody again; it stays as it is until its context ends.
-  if (b.exported == 1 && !GPUMEM_MUTANT(exported_served)) {
+  bool const may_serve =
+      home.kind != driver::memory_kind::host || !owner.keeps_freed() || others_are_done(*s, home);
+  // A block that another process may have open, or work that nobody can wait for, serves nobody again; it
+  // stays as it is until its context ends.
+  if (!may_serve || (b.exported == 1 && !GPUMEM_MUTANT(exported_served))) {
     resource::tell_above(owner, h, when);
     return {true, CUDA_SUCCESS};
   }

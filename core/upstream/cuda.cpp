@@ -45,12 +45,8 @@ void managed::lost(resource::extent const& memory) noexcept {
 // Host memory is in no device's ledger; the calls line and the node count it.
 resource::extent pinned_host::reserve(resource::demand const& wish) {
   void* address = nullptr;
-  unsigned flags = wish.flags;
-  if (options_.portable) flags |= CU_MEMHOSTALLOC_PORTABLE;
-  if (options_.mapped) flags |= CU_MEMHOSTALLOC_DEVICEMAP;
-  if (options_.write_combined) flags |= CU_MEMHOSTALLOC_WRITECOMBINED;
   call(home_, node_, wish.bytes, "pinned_host",
-       [&] { return driver::real.cuMemHostAlloc(&address, wish.bytes, flags); });
+       [&] { return driver::real.cuMemHostAlloc(&address, wish.bytes, wish.flags | flags_); });
   auto const base = reinterpret_cast<std::uint64_t>(address);
   resource::outlive_ended_contexts(home_, base, wish.bytes);
   return {base, wish.bytes, 0};

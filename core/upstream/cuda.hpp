@@ -34,20 +34,16 @@ class managed final : public resource::source {
 
 class pinned_host final : public resource::source {
  public:
-  struct options {
-    bool portable = false;
-    bool mapped = false;
-    bool write_combined = false;
-  };
-  pinned_host(resource::habitat const& home, std::size_t node, options const& o) noexcept
-      : home_(home), node_(node), options_(o) {}
+  // `flags`: of cuMemHostAlloc, for every request besides its own.
+  pinned_host(resource::habitat const& home, std::size_t node, unsigned flags) noexcept
+      : home_(home), node_(node), flags_(flags) {}
   resource::extent reserve(resource::demand const& wish) override;
   void release(resource::extent const& memory, CUstream order) noexcept override;
 
  private:
   resource::habitat const& home_;
   std::size_t const node_;
-  options const options_;
+  unsigned const flags_;
 };
 
 }  // namespace gpumem::upstream

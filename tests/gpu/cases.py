@@ -54,6 +54,7 @@ GROUPS = {
         Case("reuse", ("50",)),
     ],
     "memory": [
+        Case("host_memory", ("200",), configs=("host_pool",), counts=False),
         Case("fragmentation", ("10", "32"), configs=("bounded_vmm",), counts=False),
     ],
     "examples": [

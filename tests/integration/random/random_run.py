@@ -17,11 +17,12 @@ CONFIGS = {
     "arena": 'version = 1\n[route]\ndevice = ["arena", "cuda"]\n',
     "small_arena": 'version = 1\n[route]\ndevice = ["arena", "cuda"]\n[resource.arena]\narena_size = "6 GiB"\n'
                    'per = "thread"\n',
-    "cuda": 'version = 1\n[route]\ndevice = ["cuda"]\n',
+    "cuda": 'version = 1\n[route]\ndevice = ["cuda"]\nhost = ["pinned_host"]\n',
     "cuda_async": 'version = 1\n[route]\ndevice = ["cuda_async"]\n',
     "synchronize": 'version = 1\n[route]\ndevice = ["pool", "cuda"]\n[behavior]\nfree = "synchronize"\n',
     "managed_and_host": 'version = 1\n[route]\ndevice = ["pool", "cuda"]\nmanaged = ["managed_pool", "managed"]\n'
-                        'host = ["pinned_host"]\n[resource.managed_pool]\ntype = "pool"\n',
+                        'host = ["host_pool", "pinned_host"]\n[resource.managed_pool]\ntype = "pool"\n'
+                        '[resource.host_pool]\ntype = "pool"\n',
 }
 SMALL_DEVICE = {"GPUMEM_SIMULATED_MEMORY": str(5 << 30)}
 FIGURES = re.compile(r"allocations (\d+) operations (\d+) faults (\d+) hazards (\d+)")

@@ -26,8 +26,7 @@ inline std::unique_ptr<resource::chain> make_pools(resource::habitat const& home
   auto built = std::make_unique<resource::chain>();
   resource::source* below = nullptr;
   if (home.kind == driver::memory_kind::host) {
-    below = &built->add_source(
-        std::make_unique<upstream::pinned_host>(home, 1, upstream::pinned_host::options{}));
+    below = &built->add_source(std::make_unique<upstream::pinned_host>(home, 1, 0));
   } else {
     below = &built->add_source(std::make_unique<upstream::cuda>(home, 1));
   }

@@ -1,0 +1,30 @@
+// Keeps memory apart that was asked for with flags (cuMemHostAlloc: portable, mapped, write-combined;
+// cuMemAllocManaged: attach): a pool's segments are of one kind, and the driver answers for a block what it
+// would answer for its segment. Requests whose flags every segment has anyway go to the pool, others to the
+// driver, one by one. Made by the builder above each pool of a route whose requests have flags. Immutable.
+#pragma once
+
+#include "core/resource/resource.hpp"
+
+namespace gpumem::resource {
+
+class by_flags final : public resource {
+ public:
+  // `of_all`: what the segments of `pool` have.
+  by_flags(habitat const& home, std::size_t node, unsigned of_all, resource& pool, resource& others) noexcept
+      : resource(home, node), of_all_(of_all), pool_(pool), others_(others) {
+    pool_.stand_under(*this);
+    others_.stand_under(*this);
+  }
+
+  space::handle allocate(demand const& wish) override {
+    return ((wish.flags & ~of_all_) == 0 ? pool_ : others_).allocate(wish);
+  }
+
+ private:
+  unsigned const of_all_;
+  resource& pool_;
+  resource& others_;
+};
+
+}  // namespace gpumem::resource

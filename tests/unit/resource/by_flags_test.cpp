@@ -1,0 +1,63 @@
+// Requests with flags that a pool's segments lack go past it.
+#include "core/resource/by_flags.hpp"
+
+#include "tests/unit/resource/fixture.hpp"
+
+namespace gpumem::resource {
+namespace {
+
+struct flags : resource_fixture {
+  void SetUp() override {
+    resource_fixture::SetUp();
+    driver.manual_events(false);
+    here->home.kind = driver::memory_kind::host;
+  }
+  by_flags& make_by_flags(unsigned of_all) {
+    pinned = new upstream::pinned_host(here->home, 0, of_all);
+    pooled = &make<pool>(pool_options{}, *pinned);
+    others = &make<direct>(*pinned);
+    return make<by_flags>(of_all, *pooled, *others);
+  }
+  space::handle get_with(resource& from, std::uint64_t bytes, unsigned with) {
+    return from.allocate({.bytes = bytes, .flags = with});
+  }
+  resource* owner(space::handle h) { return &owner_of(here->where, h); }
+
+  upstream::pinned_host* pinned = nullptr;
+  pool* pooled = nullptr;
+  direct* others = nullptr;
+};
+
+TEST_F(flags, none_is_for_the_pool_any_is_not) {
+  by_flags& all = make_by_flags(0);
+  space::handle const plain = get_with(all, 1000, 0);
+  EXPECT_EQ(owner(plain), pooled);
+  for (unsigned const f :
+       {CU_MEMHOSTALLOC_PORTABLE, CU_MEMHOSTALLOC_DEVICEMAP, CU_MEMHOSTALLOC_WRITECOMBINED})
+    EXPECT_EQ(owner(get_with(all, 1000, f)), others);
+  int const calls = driver.calls("cuMemHostAlloc");
+  give(all, plain);
+  here->when.synchronize_done(here->when.synchronize_begins());
+  EXPECT_EQ(get_with(all, 1000, 0), plain);
+  EXPECT_EQ(driver.calls("cuMemHostAlloc"), calls);
+}
+
+TEST_F(flags, what_every_segment_has_may_be_asked_for) {
+  by_flags& all = make_by_flags(CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP);
+  EXPECT_EQ(owner(get_with(all, 1000, 0)), pooled);
+  EXPECT_EQ(owner(get_with(all, 1000, CU_MEMHOSTALLOC_PORTABLE)), pooled);
+  EXPECT_EQ(owner(get_with(all, 1000, CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_WRITECOMBINED)), others);
+}
+
+TEST_F(flags, a_pool_of_the_host_relieves_itself) {
+  here->home.relieve = [](CUcontext) -> std::uint64_t { return 0; };  // about device memory
+  by_flags& all = make_by_flags(0);
+  driver.set_capacity(8 * mib);
+  std::vector<space::handle> live;
+  for (int i = 0; i < 4; ++i) live.push_back(get_with(all, 2 * mib, 0));
+  for (space::handle const h : live) give(all, h);
+  EXPECT_NE(get_with(all, 8 * mib, 0), space::none) << "the empty segments had to go first";
+}
+
+}  // namespace
+}  // namespace gpumem::resource
