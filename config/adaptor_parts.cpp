@@ -1,14 +1,45 @@
 // See parts.hpp. Here: the adaptors.
+#include "config/limits.hpp"
 #include "config/parts.hpp"
+#include "core/resource/limiting.hpp"
 
 namespace gpumem::config {
 
-resource::resource* make_adaptor(option_reader const&, site const&, resource::resource&) {
-  return nullptr;
+namespace {
+
+std::unique_ptr<resource::resource> limiting(option_reader const& options, site const& at,
+                                             resource::resource& below) {
+  return std::make_unique<resource::limiting>(at.home, at.node, below,
+                                              budget_of(options, at.home.device, at.home.kind));
 }
 
-resource::source* make_source_adaptor(option_reader const&, site const&, resource::source&) {
-  return nullptr;
+std::unique_ptr<resource::source> limiting(option_reader const& options, site const& at,
+                                           resource::source& below) {
+  return std::make_unique<resource::limiting_source>(at.node, below,
+                                                     budget_of(options, at.home.device, at.home.kind));
+}
+
+}  // namespace
+
+resource::resource* make_adaptor(option_reader const& options, site const& at, resource::resource& below) {
+  std::unique_ptr<resource::resource> made;
+  if (options.type() == "limiting") made = limiting(options, at, below);
+  return made != nullptr ? &at.chain.add(std::move(made)) : nullptr;
+}
+
+resource::source* make_source_adaptor(option_reader const& options, site const& at, resource::source& below) {
+  std::unique_ptr<resource::source> made;
+  if (options.type() == "limiting") made = limiting(options, at, below);
+  return made != nullptr ? &at.chain.add_source(std::move(made)) : nullptr;
+}
+
+resource::resource* make_fallback(site const& at, std::vector<resource::fallback::branch> chains) {
+  return &at.chain.add(std::make_unique<resource::fallback>(at.home, at.node, std::move(chains)));
+}
+
+resource::source* make_fallback(site const& at, std::vector<resource::fallback_source::branch> chains) {
+  return &at.chain.add_source(
+      std::make_unique<resource::fallback_source>(at.home, at.node, std::move(chains)));
 }
 
 }  // namespace gpumem::config

@@ -24,12 +24,20 @@ struct ground {
   resource::resource* below = nullptr;  // null: nothing serves blocks here yet
   resource::source* segments = nullptr;
   resource::source* unpooled = nullptr;  // segments of the driver, with nothing but adaptors between
+  unsigned flags = 0;                    // of page-locked memory, that all of it has
 };
 
-// These ask what is below for segments, not for blocks.
-bool cuts_segments(resource_plan const& r) {
-  return r.type == "pool" || r.type == "arena" || r.type == "fixed_size" || r.type == "binning";
-}
+// What the parts further up ask for.
+struct need {
+  bool blocks = true;
+  bool segments = false;
+
+  need below(resource_plan const& r) const {
+    if (r.type == "binning") return {blocks, true};  // segments for its bins
+    if (r.type == "pool" || r.type == "arena" || r.type == "fixed_size") return {false, true};
+    return *this;
+  }
+};
 
 class construction {
  public:
@@ -48,7 +56,7 @@ class construction {
   }
 
   std::unique_ptr<resource::chain> run() {
-    stack_list(route_.chain, 0);
+    stack_list(route_.chain, 0, {});
     for (auto* part : prepared_) part->prepare();
     return std::move(built_);
   }
@@ -67,8 +75,8 @@ class construction {
     return node;
   }
 
-  // A list of names, top first; the top serves blocks.
-  resource::resource& stack_list(std::vector<std::string> const& names, unsigned depth) {
+  // A list of names, top first; the top serves what is needed.
+  ground stack_list(std::vector<std::string> const& names, unsigned depth, need wanted) {
     // Nodes are registered top first: that is the order of the report.
     std::vector<std::size_t> nodes;
     for (auto const& name : names) {
@@ -76,17 +84,16 @@ class construction {
     }
     ground here;
     for (std::size_t i = names.size(); i-- > 0;) {
-      bool segments_wanted = false;  // by a part further up
-      for (std::size_t above = 0; above < i; ++above)
-        segments_wanted = segments_wanted || cuts_segments(find(names[above]));
-      stack(find(names[i]), nodes[i], depth + static_cast<unsigned>(i), segments_wanted, here);
+      need of_this = wanted;
+      for (std::size_t above = 0; above < i; ++above) of_this = of_this.below(find(names[above]));
+      stack(find(names[i]), nodes[i], depth + static_cast<unsigned>(i), of_this, here);
     }
-    serve_blocks(here, depth + static_cast<unsigned>(names.size()));
-    return *here.below;
+    if (wanted.blocks) serve_blocks(here, depth + static_cast<unsigned>(names.size()));
+    return here;
   }
 
   // Puts one resource on what is built so far.
-  void stack(resource_plan const& r, std::size_t node, unsigned depth, bool segments_wanted, ground& here) {
+  void stack(resource_plan const& r, std::size_t node, unsigned depth, need wanted, ground& here) {
     option_reader const options = options_of(r);
     site const at{*built_, home_, node};
     if (r.type == "binning") {
@@ -94,7 +101,9 @@ class construction {
       here.below = &built_->add(make_bins(options, node, depth, here));
     } else if (auto* upstream = make_upstream(options, at)) {
       here.segments = here.unpooled = upstream;
-      if (r.type == "pinned_host") pinned_flags_ = pinned_flags_of(options);
+      if (r.type == "pinned_host") here.flags = pinned_flags_of(options);
+    } else if (r.type == "fallback") {
+      stack_fallback(options, at, depth, wanted, here);
     } else if (here.segments == nullptr) {
       throw not_built(r);
     } else if (r.type == "arena") {
@@ -106,19 +115,19 @@ class construction {
       here.below = &apart(*part, here, depth);
       here.segments = part;
     } else {
-      adapt(r, options, at, depth, segments_wanted, here);
+      adapt(r, options, at, depth, wanted, here);
     }
   }
 
   // Below a pool an adaptor sees segments; where blocks come through as well (binning), both.
   void adapt(resource_plan const& r, option_reader const& options, site const& at, unsigned depth,
-             bool segments_wanted, ground& here) {
-    if (!segments_wanted) serve_blocks(here, depth + 1);
+             need wanted, ground& here) {
+    if (!wanted.segments) serve_blocks(here, depth + 1);
     if (here.below != nullptr) {
       here.below = make_adaptor(options, at, *here.below);
       if (here.below == nullptr) throw not_built(r);
     }
-    if (!segments_wanted) return;
+    if (!wanted.segments) return;
     bool const unpooled = here.segments == here.unpooled;
     here.segments = make_source_adaptor(options, at, *here.segments);
     if (here.segments == nullptr) throw not_built(r);
@@ -134,8 +143,25 @@ class construction {
       others = &built_->add(std::make_unique<resource::direct>(home_, node, *here.unpooled));
     }
     unsigned const of_all =
-        home_.kind == driver::memory_kind::host ? pinned_flags_ : static_cast<unsigned>(CU_MEM_ATTACH_GLOBAL);
+        home_.kind == driver::memory_kind::host ? here.flags : static_cast<unsigned>(CU_MEM_ATTACH_GLOBAL);
     return built_->add(std::make_unique<resource::by_flags>(home_, 0, of_all, pool, *others));
+  }
+
+  // Each of its chains is built as one that serves what the fallback is asked for.
+  void stack_fallback(option_reader const& options, site const& at, unsigned depth, need wanted,
+                      ground& here) {
+    std::vector<resource::fallback::branch> tops;
+    std::vector<resource::fallback_source::branch> sources;
+    auto const* chains = options.value<std::vector<std::vector<std::string>>>("chains");
+    for (std::size_t i = 0; chains != nullptr && i < chains->size(); ++i) {
+      std::size_t const node = register_node("chain " + std::to_string(i + 1), "chain", depth + 1, "");
+      ground const made = stack_list((*chains)[i], depth + 2, wanted);
+      tops.push_back({made.below, node});
+      sources.push_back({made.segments, node});
+      here.flags = i == 0 ? made.flags : here.flags & made.flags;
+    }
+    if (wanted.blocks) here.below = make_fallback(at, std::move(tops));
+    if (wanted.segments) here.segments = here.unpooled = make_fallback(at, std::move(sources));
   }
 
   static driver::allocation_failed not_built(resource_plan const& r) {
@@ -165,7 +191,7 @@ class construction {
       if (to == nullptr) {
         ground branch = here;
         resource_plan const& target = find(b.to);
-        stack(target, register_node(target, depth + 1), depth + 1, false, branch);
+        stack(target, register_node(target, depth + 1), depth + 1, {}, branch);
         to = branch.below;
       }
       bins.push_back({b.max, to});
@@ -189,7 +215,6 @@ class construction {
   std::unique_ptr<resource::chain> built_;
   std::vector<resource::suballocator*> prepared_;
   std::map<resource::source*, resource::direct*> others_;  // for flags that no pool has, by their source
-  unsigned pinned_flags_ = 0;                              // that every request gets
   std::map<std::size_t, std::size_t> superblocks_;         // by the node of their arena
   std::uint64_t free_ = 0;
   std::uint64_t total_ = 0;

@@ -6,6 +6,7 @@
 #include "config/option_reader.hpp"
 #include "core/resource/arena.hpp"
 #include "core/resource/chain.hpp"
+#include "core/resource/fallback.hpp"
 #include "core/resource/suballocator.hpp"
 
 namespace gpumem::config {
@@ -39,5 +40,9 @@ arena_made make_arena(option_reader const& options, site const& at, std::size_t 
 // both forms.
 resource::resource* make_adaptor(option_reader const& options, site const& at, resource::resource& below);
 resource::source* make_source_adaptor(option_reader const& options, site const& at, resource::source& below);
+
+// The chains are built already.
+resource::resource* make_fallback(site const& at, std::vector<resource::fallback::branch> chains);
+resource::source* make_fallback(site const& at, std::vector<resource::fallback_source::branch> chains);
 
 }  // namespace gpumem::config

@@ -13,7 +13,8 @@ std::unique_ptr<resource::suballocator> pool(option_reader const& options, site 
                                  .maximum_pool_size = options.bytes("maximum_pool_size", ~std::uint64_t{0}),
                                  .growth = options.bytes("growth", 0),
                                  .release_threshold = options.bytes("release_threshold", ~std::uint64_t{0}),
-                                 .plenty = options.total() / 4 * 3};
+                                 .plenty = options.total() / 4 * 3,
+                                 .name = options.name().c_str()};
   return std::make_unique<resource::pool>(at.home, at.node, o, below);
 }
 
@@ -21,7 +22,8 @@ std::unique_ptr<resource::suballocator> fixed_size(option_reader const& options,
                                                    resource::source& below) {
   resource::fixed_size_options const o{
       .block_size = options.bytes("block_size", 1ull << 20),
-      .blocks_to_preallocate = static_cast<std::uint64_t>(options.number("blocks_to_preallocate", 0))};
+      .blocks_to_preallocate = static_cast<std::uint64_t>(options.number("blocks_to_preallocate", 0)),
+      .name = options.name().c_str()};
   return std::make_unique<resource::fixed_size>(at.home, at.node, o, below);
 }
 

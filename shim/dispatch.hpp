@@ -10,6 +10,7 @@
 #include "core/driver/table.hpp"
 #include "core/route/router.hpp"
 #include "core/stats/counters.hpp"
+#include "shim/admission.hpp"
 #include "shim/hook.hpp"
 #include "shim/observed_memory.hpp"
 #include "shim/process.hpp"
@@ -72,20 +73,29 @@ CUresult with_room(Real&& real) noexcept {
   return context != nullptr && route::give_back(context) != 0 ? real() : code;
 }
 
-// Pass-through of an allocation: repeated once for room, then noted as observed memory under the address it
-// returned.
+// True where the memory of a stream-ordered call is a graph's, not this address's. The legacy stream never
+// captures, and asking it would spoil a capture of another.
+inline bool is_graph_node(CUstream stream) noexcept {
+  CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
+  return stream != CU_STREAM_LEGACY && driver::real.cuStreamIsCapturing(stream, &status) == CUDA_SUCCESS &&
+         status != CU_STREAM_CAPTURE_STATUS_NONE;
+}
+
+// Pass-through of an allocation: asked of the limits, repeated once for room, then noted as observed memory
+// under the address it returned.
 template <typename Real>
-CUresult pass_allocation(driver::request const& request, CUdeviceptr const* result, Real&& real) noexcept {
+CUresult pass_allocation(driver::request const& request, CUdeviceptr* result, Real&& real) noexcept {
+  if (result == nullptr || request.kind == driver::memory_kind::host ||
+      (request.stream_ordered && is_graph_node(request.stream))) {
+    return with_room(real);
+  }
+  admission leave(static_cast<hook>(request.hook), request.bytes);
+  if (!leave) {
+    *result = 0;  // as the driver does when it refuses
+    return CUDA_ERROR_OUT_OF_MEMORY;
+  }
   CUresult const code = with_room(real);
-  bool graph_node = false;  // then it is the graph that owns memory, not this address
-  if (code == CUDA_SUCCESS && request.stream_ordered) {
-    CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
-    graph_node = driver::real.cuStreamIsCapturing(request.stream, &status) == CUDA_SUCCESS &&
-                 status != CU_STREAM_CAPTURE_STATUS_NONE;
-  }
-  if (code == CUDA_SUCCESS && result != nullptr && request.kind != driver::memory_kind::host && !graph_node) {
-    observed_memory::instance().add(observed_kind::address, *result, request.bytes);
-  }
+  if (code == CUDA_SUCCESS) leave.keep(observed_kind::address, *result, request.bytes);
   return code;
 }
 

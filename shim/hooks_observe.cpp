@@ -50,10 +50,6 @@ std::uint64_t key(Handle handle) noexcept {
   return reinterpret_cast<std::uint64_t>(handle);
 }
 
-void held(observed_kind kind, std::uint64_t key, std::uint64_t bytes) noexcept {
-  observed_memory::instance().add(kind, key, bytes);
-}
-
 void gone(observed_kind kind, std::uint64_t key) noexcept {
   observed_memory::instance().remove(kind, key);
 }
@@ -61,18 +57,35 @@ void gone(observed_kind kind, std::uint64_t key) noexcept {
 template <typename Real>
 CUresult pool_allocation(hook which, CUdeviceptr* result, std::size_t bytes, CUstream stream, bool per_thread,
                          Real&& real) noexcept {
-  driver::request const request{
-      .bytes = bytes, .stream_ordered = true, .stream = named_stream(stream, per_thread)};
+  driver::request const request{.bytes = bytes,
+                                .stream_ordered = true,
+                                .hook = static_cast<std::uint16_t>(which),
+                                .stream = named_stream(stream, per_thread)};
   hook_scope const scope;
   if (!scope) return real();
   return counted(which, bytes, pass_allocation(request, result, real));
 }
 
+// A call that takes memory of the current device, and needs leave for `most` bytes. `keep` tells the
+// admission what it took. A refusal leaves the output alone.
+template <typename Real, typename Keep>
+CUresult taking(hook which, std::uint64_t most, Real&& real, Keep&& keep) noexcept {
+  hook_scope const scope;
+  if (!scope) return real();
+  admission leave(which, most);
+  CUresult const code = leave ? with_room(real) : CUDA_ERROR_OUT_OF_MEMORY;
+  if (code == CUDA_SUCCESS) keep(leave);
+  return counted(which, most, code);
+}
+
 template <typename Real>
 CUresult array_creation(hook which, CUarray* result, std::uint64_t bytes, Real&& real) noexcept {
-  return observe(
-      which, bytes, [&] { return with_room(real); },
-      [&] { held(observed_kind::array, key(*result), bytes); });
+  return taking(which, bytes, real,
+                [&](admission& leave) { leave.keep(observed_kind::array, key(*result), bytes); });
+}
+
+bool is_on_device(CUmemAllocationProp const* property) noexcept {
+  return property != nullptr && property->location.type == CU_MEM_LOCATION_TYPE_DEVICE;
 }
 
 }  // namespace
@@ -82,9 +95,10 @@ extern "C" {
 CUresult cuMemAllocPitch_v2(CUdeviceptr* result, size_t* pitch, size_t width, size_t height,
                             unsigned int element) {
   auto const real = [&] { return GPUMEM_REAL(cuMemAllocPitch_v2)(result, pitch, width, height, element); };
-  return observe(
-      hook::cuMemAllocPitch_v2, width * height, [&] { return with_room(real); },
-      [&] { held(observed_kind::address, *result, *pitch * height); });
+  constexpr size_t row = 512;  // what the driver rounds rows up to, at most
+  size_t const most = (width + row - 1) / row * row * height;
+  return taking(hook::cuMemAllocPitch_v2, most, real,
+                [&](admission& leave) { leave.keep(observed_kind::address, *result, *pitch * height); });
 }
 
 CUresult cuMemAllocFromPoolAsync(CUdeviceptr* result, size_t bytes, CUmemoryPool pool, CUstream stream) {
@@ -127,9 +141,8 @@ CUresult cuMipmappedArrayCreate(CUmipmappedArray* result, CUDA_ARRAY3D_DESCRIPTO
                                 unsigned int levels) {
   std::uint64_t const bytes = array == nullptr ? 0 : mipmapped_bytes(*array, levels);
   auto const real = [&] { return GPUMEM_REAL(cuMipmappedArrayCreate)(result, array, levels); };
-  return observe(
-      hook::cuMipmappedArrayCreate, bytes, [&] { return with_room(real); },
-      [&] { held(observed_kind::mipmapped_array, key(*result), bytes); });
+  return taking(hook::cuMipmappedArrayCreate, bytes, real,
+                [&](admission& leave) { leave.keep(observed_kind::mipmapped_array, key(*result), bytes); });
 }
 
 CUresult cuMipmappedArrayDestroy(CUmipmappedArray array) {
@@ -141,12 +154,15 @@ CUresult cuMipmappedArrayDestroy(CUmipmappedArray array) {
 CUresult cuMemCreate(CUmemGenericAllocationHandle* handle, size_t bytes, CUmemAllocationProp const* property,
                      unsigned long long flags) {
   auto const real = [&] { return GPUMEM_REAL(cuMemCreate)(handle, bytes, property, flags); };
-  return observe(
-      hook::cuMemCreate, bytes, [&] { return with_room(real); },
-      [&] {
-        if (property->location.type != CU_MEM_LOCATION_TYPE_DEVICE) return;
-        virtual_memory::instance().created(*handle, bytes, property->location.id);
-      });
+  hook_scope const scope;
+  if (!scope) return real();
+  if (!is_on_device(property)) return counted(hook::cuMemCreate, bytes, real());
+  admission leave(hook::cuMemCreate, bytes, property->location.id);
+  CUresult const code = leave ? with_room(real) : CUDA_ERROR_OUT_OF_MEMORY;
+  if (code == CUDA_SUCCESS && virtual_memory::instance().created(*handle, bytes, property->location.id)) {
+    leave.keep(bytes);
+  }
+  return counted(hook::cuMemCreate, bytes, code);
 }
 
 CUresult cuMemRelease(CUmemGenericAllocationHandle handle) {

@@ -1,8 +1,7 @@
 // The hooks whose answer must fit: to the program every block is an allocation of its own, and cached memory
 // is free. Called by the program on any thread. The driver answers first; an error of its own is never
 // covered up, and what is not a block of ours is never altered.
-#include <algorithm>
-
+#include "core/route/limits.hpp"
 #include "shim/dispatch.hpp"
 #include "shim/ipc_handle.hpp"
 
@@ -25,14 +24,24 @@ extern "C" {
 CUresult cuMemGetInfo_v2(size_t* free, size_t* total) {
   hook_scope const scope;
   if (!scope) return GPUMEM_REAL(cuMemGetInfo_v2)(free, total);
-  std::size_t all = 0;  // asked for in any case: it bounds `free`
-  CUresult const code = GPUMEM_REAL(cuMemGetInfo_v2)(free, total != nullptr ? total : &all);
-  if (code == CUDA_SUCCESS && free != nullptr) {
-    std::uint64_t const limit = total != nullptr ? *total : all;
-    std::uint64_t const idle = route::idle_bytes(current_context());
-    *free = static_cast<std::size_t>(std::min<std::uint64_t>(limit, *free + idle));
+  std::size_t real_free = 0;  // both asked for in any case: one bounds the other
+  std::size_t real_total = 0;
+  CUresult const code = GPUMEM_REAL(cuMemGetInfo_v2)(&real_free, &real_total);
+  if (code == CUDA_SUCCESS) {
+    route::memory_info const told = route::tell_memory(current_context(), {real_free, real_total});
+    if (free != nullptr) *free = static_cast<std::size_t>(told.free);
+    if (total != nullptr) *total = static_cast<std::size_t>(told.total);
   }
   return counted(hook::cuMemGetInfo_v2, 0, code);
+}
+
+// Not counted: a program that only looks at its devices has no report.
+CUresult cuDeviceTotalMem_v2(size_t* bytes, CUdevice device) {
+  CUresult const code = GPUMEM_REAL(cuDeviceTotalMem_v2)(bytes, device);
+  if (code != CUDA_SUCCESS || bytes == nullptr) return code;
+  hook_scope const scope;
+  if (scope) *bytes = static_cast<std::size_t>(route::total_memory(device, *bytes));
+  return code;
 }
 
 CUresult cuMemGetAddressRange_v2(CUdeviceptr* base, size_t* size, CUdeviceptr address) {

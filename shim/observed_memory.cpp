@@ -1,11 +1,9 @@
-// The table of observed memory and the `observed` gauge; see observed_memory.hpp. No driver call while a lock
-// is held.
+// The table of observed memory; see observed_memory.hpp. No driver call while a lock is held.
 #include "shim/observed_memory.hpp"
 
 #include <new>
 
-#include "core/driver/table.hpp"
-#include "core/stats/state_page.hpp"
+#include "core/route/limits.hpp"
 
 namespace gpumem::shim {
 namespace {
@@ -23,19 +21,15 @@ observed_memory& observed_memory::instance() noexcept {
   return only;
 }
 
-void observed_memory::add(observed_kind kind, std::uint64_t key, std::uint64_t bytes) noexcept {
-  CUcontext context = nullptr;
-  CUdevice device = 0;
-  if (driver::real.cuCtxGetCurrent(&context) != CUDA_SUCCESS || context == nullptr) return;
-  if (driver::real.cuCtxGetDevice(&device) != CUDA_SUCCESS) return;
+bool observed_memory::add(observed_kind kind, std::uint64_t key, item const& held) noexcept {
+  remove(kind, key);  // what the driver gives out anew was given back on a way that no hook saw
   auto& part = of(key);
   try {
-    std::lock_guard const held(part.lock);
-    part.items[static_cast<std::size_t>(kind)].insert_or_assign(key, item{bytes, context, device});
+    std::lock_guard const lock(part.lock);
+    return part.items[static_cast<std::size_t>(kind)].try_emplace(key, held).second;
   } catch (std::bad_alloc const&) {
-    return;  // not counted, so nothing will be subtracted either
+    return false;
   }
-  stats::gauge_add(stats::gauges(device).observed, bytes);
 }
 
 std::uint64_t observed_memory::remove(observed_kind kind, std::uint64_t key) noexcept {
@@ -49,7 +43,7 @@ std::uint64_t observed_memory::remove(observed_kind kind, std::uint64_t key) noe
     gone = found->second;
     items.erase(found);
   }
-  stats::gauge_subtract(stats::gauges(gone.device).observed, gone.bytes);
+  route::let_go(gone.device, gone.bytes);
   return gone.bytes;
 }
 
@@ -59,7 +53,7 @@ void observed_memory::forget(CUcontext context) noexcept {
     for (auto& items : part.items) {
       std::erase_if(items, [context](auto const& entry) {
         if (entry.second.context != context) return false;
-        stats::gauge_subtract(stats::gauges(entry.second.device).observed, entry.second.bytes);
+        route::let_go(entry.second.device, entry.second.bytes);
         return true;
       });
     }

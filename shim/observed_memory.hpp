@@ -21,8 +21,13 @@ class observed_memory {
   // The one table of this process; never destroyed.
   static observed_memory& instance() noexcept;
 
-  // Attributes `bytes` to the device of the current context.
-  void add(observed_kind kind, std::uint64_t key, std::uint64_t bytes) noexcept;
+  struct item {
+    std::uint64_t bytes;
+    CUcontext context;
+    int device;
+  };
+  // False when there is no host memory to remember it: then it must not be counted either.
+  bool add(observed_kind kind, std::uint64_t key, item const& held) noexcept;
   // Bytes that were held by `key`; 0 when it was never seen.
   std::uint64_t remove(observed_kind kind, std::uint64_t key) noexcept;
   // A destroyed or reset context takes its memory along.
@@ -31,11 +36,6 @@ class observed_memory {
   void reset_in_child() noexcept;
 
  private:
-  struct item {
-    std::uint64_t bytes;
-    CUcontext context;
-    int device;
-  };
   struct shard {
     std::mutex lock;
     std::array<std::map<std::uint64_t, item>, 3> items;  // by observed_kind

@@ -9,6 +9,7 @@
 #include <string>
 
 #include "config/builder.hpp"
+#include "config/limits.hpp"
 #include "config/load.hpp"
 #include "core/base/line_writer.hpp"
 #include "core/base/log.hpp"
@@ -91,6 +92,7 @@ void start_router(std::span<std::string_view const> calls) noexcept {
   } catch (std::bad_alloc const&) {
     base::log_line(base::log_level::warn, "no host memory for the rules: all requests take their routes");
   }
+  route::use_limits(config::use_limits(current->plan));
   route::start(config::use_plan(current->plan), current->plan.free == config::free_mode::synchronize, rules);
 }
 report::write_options const& report_options() noexcept {

@@ -4,7 +4,7 @@
 
 #include <new>
 
-#include "core/stats/state_page.hpp"
+#include "core/route/limits.hpp"
 
 namespace gpumem::shim {
 namespace {
@@ -22,7 +22,7 @@ virtual_memory& virtual_memory::instance() noexcept {
   return only;
 }
 
-void virtual_memory::created(CUmemGenericAllocationHandle handle, std::uint64_t bytes, int device) noexcept {
+bool virtual_memory::created(CUmemGenericAllocationHandle handle, std::uint64_t bytes, int device) noexcept {
   std::lock_guard const held(lock_);
   memory_id const id = ++last_;
   try {
@@ -30,9 +30,9 @@ void virtual_memory::created(CUmemGenericAllocationHandle handle, std::uint64_t 
     handles_.insert_or_assign(handle, named{id, 1});
   } catch (std::bad_alloc const&) {
     memories_.erase(id);
-    return;
+    return false;
   }
-  stats::gauge_add(stats::gauges(device).observed, bytes);
+  return true;
 }
 
 // The handle may be the one already known, or a new one for the memory mapped at `address`.
@@ -89,7 +89,7 @@ void virtual_memory::unmapped(CUdeviceptr address, std::uint64_t bytes) noexcept
 void virtual_memory::drop(memory_id id) noexcept {
   auto const found = memories_.find(id);
   if (found == memories_.end() || --found->second.references != 0) return;
-  stats::gauge_subtract(stats::gauges(found->second.device).observed, found->second.bytes);
+  route::let_go(found->second.device, found->second.bytes);
   memories_.erase(found);
 }
 

@@ -17,7 +17,8 @@ class virtual_memory {
   // The one table of this process; never destroyed.
   static virtual_memory& instance() noexcept;
 
-  void created(CUmemGenericAllocationHandle handle, std::uint64_t bytes, int device) noexcept;
+  // False when there is no host memory to remember it: then it must not be counted either.
+  bool created(CUmemGenericAllocationHandle handle, std::uint64_t bytes, int device) noexcept;
   void retained(CUmemGenericAllocationHandle handle, CUdeviceptr address) noexcept;
   void released(CUmemGenericAllocationHandle handle) noexcept;
   void mapped(CUdeviceptr address, std::uint64_t bytes, CUmemGenericAllocationHandle handle) noexcept;

@@ -5,24 +5,31 @@
 
 #include <cuda.h>
 
+#include <cstdint>
 #include <cstdio>
 #include <exception>
 
 namespace gpumem::driver {
 
+// What the report's advice depends on.
+enum class refused_by : std::uint8_t { driver, limit, pool_maximum, largest_block, host_memory };
+
 class allocation_failed : public std::exception {
  public:
   // `who` refused; `reason` says why, in plain words with numbers.
-  explicit allocation_failed(CUresult code, char const* who = "driver", char const* reason = "") noexcept
-      : code_(code) {
+  explicit allocation_failed(CUresult code, char const* who = "driver", char const* reason = "",
+                             refused_by kind = refused_by::driver) noexcept
+      : code_(code), kind_(kind) {
     std::snprintf(text_, sizeof text_, "%s: %s", who, reason);
   }
   CUresult code() const noexcept { return code_; }
+  refused_by kind() const noexcept { return kind_; }
   char const* what() const noexcept override { return text_; }
 
  private:
   CUresult code_;
-  char text_[160];
+  refused_by kind_;
+  char text_[240];
 };
 
 }  // namespace gpumem::driver

@@ -34,6 +34,14 @@ class chain {
     }
     return sum;
   }
+  // Bytes that this budget counts and a request could have.
+  std::uint64_t idle_in(budget const& counted) noexcept {
+    std::uint64_t idle = 0;
+    for (auto const& part : resources_) {
+      if (part->counts_in(counted)) idle += part->measure().idle;
+    }
+    return idle;
+  }
   // Top first, so that what a bin gives back to its pool goes on to the driver.
   std::uint64_t give_back() noexcept {
     std::uint64_t bytes = 0;

@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <utility>
 
+#include "core/base/bytes.hpp"
 #include "core/base/clock.hpp"
 #include "core/resource/suballocator.hpp"
 #include "core/stats/state_page.hpp"
@@ -107,17 +108,17 @@ space::handle suballocator::climb(climber& c) {
       return h;
     }
   }
-  CUresult code = CUDA_ERROR_OUT_OF_MEMORY;
+  driver::allocation_failed refused(CUDA_ERROR_OUT_OF_MEMORY);
   for (int round = 0;; ++round) {
     try {
       auto h = grow(held, c);
       stats::add(round == 0 ? device.rung_grown : device.rung_trimmed, 1);
       return h;
     } catch (driver::allocation_failed const& failed) {
-      code = failed.code();
+      refused = failed;
       if (!held) held.lock();
     }
-    if (round > 0 || code != CUDA_ERROR_OUT_OF_MEMORY) break;
+    if (round > 0 || refused.code() != CUDA_ERROR_OUT_OF_MEMORY) break;
     // Everything that was freed before this request, waited for; then the search that overlooks nothing.
     flush(nullptr);
     held.unlock();
@@ -141,12 +142,7 @@ space::handle suballocator::climb(climber& c) {
     }
   }
   stats::add(count().failed, 1);
-  char text[120];
-  std::snprintf(text, sizeof text, "reserved %llu B, idle %llu B in pieces of at most %llu B",
-                static_cast<unsigned long long>(region_.reserved_bytes()),
-                static_cast<unsigned long long>(region_.idle_bytes()),
-                static_cast<unsigned long long>(region_.largest_idle()));
-  throw driver::allocation_failed(code, name_, text);
+  throw refused;  // as whoever refused it says: the driver, a limit, or this pool's own maximum
 }
 
 space::handle suballocator::search(demand const& wish, std::uint32_t units, bool thorough,
@@ -218,6 +214,15 @@ std::uint64_t suballocator::growth_for(std::uint64_t bytes) const noexcept {
   return (step + driver_page - 1) / driver_page * driver_page;
 }
 
+driver::allocation_failed suballocator::at_maximum(std::uint64_t asked) const noexcept {
+  char text[160];
+  std::snprintf(text, sizeof text, "maximum_pool_size %.16s, reserved %.16s, asked %.16s",
+                base::print_bytes(options_.maximum).view().data(),
+                base::print_bytes(region_.reserved_bytes()).view().data(),
+                base::print_bytes(asked).view().data());
+  return refusal(driver::refused_by::pool_maximum, text);
+}
+
 // Adds a segment for the request; throws what upstream throws. The mutex is given up meanwhile, held again on
 // return.
 space::handle suballocator::grow(lock& held, climber const& c, std::uint64_t at_least) {
@@ -225,7 +230,7 @@ space::handle suballocator::grow(lock& held, climber const& c, std::uint64_t at_
   std::uint64_t const bytes = c.room();
   std::uint64_t const taken = region_.reserved_bytes() + growing_;
   if (taken > options_.maximum || bytes > options_.maximum - taken) {
-    throw driver::allocation_failed(CUDA_ERROR_OUT_OF_MEMORY, name_, "maximum_pool_size reached");
+    throw at_maximum(bytes);
   }
   std::uint64_t size =
       std::min(growth_for(std::max(bytes, at_least)), options_.maximum - taken) / space::unit * space::unit;
@@ -251,10 +256,10 @@ space::handle suballocator::grow(lock& held, climber const& c, std::uint64_t at_
     held.unlock();
     upstream_.release(memory, nullptr);
     held.lock();
-    throw driver::allocation_failed(CUDA_ERROR_OUT_OF_MEMORY, name_, "no host memory for its tables");
+    throw refusal(driver::refused_by::host_memory, "no host memory for its tables");
   }
   space::handle const h = search(c.wish, c.units, true, c.hidden);
-  if (h == space::none) throw driver::allocation_failed(CUDA_ERROR_OUT_OF_MEMORY, name_, "no host memory");
+  if (h == space::none) throw refusal(driver::refused_by::host_memory, "no host memory for its tables");
   return h;
 }
 

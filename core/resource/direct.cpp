@@ -9,7 +9,8 @@ space::handle direct::allocate(demand const& wish) {
   demand rounded = wish;
   rounded.bytes = space::units_of(wish.bytes) * space::unit;
   if (rounded.bytes < wish.bytes || rounded.bytes / space::unit > ~std::uint32_t{0}) {
-    throw driver::allocation_failed(CUDA_ERROR_OUT_OF_MEMORY, "direct", "larger than any device");
+    throw driver::allocation_failed(CUDA_ERROR_OUT_OF_MEMORY, "direct", "larger than any device",
+                                    driver::refused_by::largest_block);
   }
   extent memory{};
   try {
@@ -30,7 +31,8 @@ space::handle direct::allocate(demand const& wish) {
   lock.unlock();
   if (h == space::none) {
     upstream_.release(memory, wish.stream);
-    throw driver::allocation_failed(CUDA_ERROR_OUT_OF_MEMORY, "direct", "no host memory for its tables");
+    throw driver::allocation_failed(CUDA_ERROR_OUT_OF_MEMORY, "direct", "no host memory for its tables",
+                                    driver::refused_by::host_memory);
   }
   stats::add(count().bytes_in, memory.bytes);
   return h;

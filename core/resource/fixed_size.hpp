@@ -12,6 +12,7 @@ namespace gpumem::resource {
 struct fixed_size_options {
   std::uint64_t block_size = 1ull << 20;  // rounded up to 512 B
   std::uint64_t blocks_to_preallocate = 0;
+  char const* name = "";  // in the configuration
 };
 
 class fixed_size final : public suballocator {
@@ -25,7 +26,8 @@ class fixed_size final : public suballocator {
     // A slab is 1 MiB or 8 blocks, and not above 64 MiB unless one block is.
     std::uint64_t const slab =
         std::max(block, std::min<std::uint64_t>(std::max<std::uint64_t>(1ull << 20, 8 * block), 64ull << 20));
-    return {.round_to = block,
+    return {.name = o.name,
+            .round_to = block,
             .largest = o.block_size,
             .initial = o.blocks_to_preallocate * block,
             .growth = slab,

@@ -16,6 +16,7 @@
 namespace gpumem::resource {
 
 class chain;
+class budget;
 
 // What all resources of one chain share.
 struct habitat {
@@ -61,6 +62,8 @@ class resource : public space::segment_owner {
   virtual space::handle block_at(space::segment const& in, std::uint64_t address) noexcept;
 
   virtual levels measure() noexcept { return {}; }
+  // What it holds is counted by this budget, idle or not.
+  virtual bool counts_in(budget const&) const noexcept { return false; }
   // Gives every empty segment to its source; bytes given back.
   virtual std::uint64_t give_back() noexcept { return 0; }
   virtual void stream_gone(stream_order::slot) noexcept {}

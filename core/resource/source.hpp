@@ -10,6 +10,8 @@
 
 namespace gpumem::resource {
 
+class budget;
+
 // One upstream allocation. Both ends are multiples of 512 bytes.
 struct extent {
   std::uint64_t address = 0;
@@ -60,6 +62,8 @@ class source {
   virtual void peers_changed() noexcept {}
   // Gives back what the source itself holds for nobody; bytes given back.
   virtual std::uint64_t trim() noexcept { return 0; }
+  // Its segments are counted by this budget.
+  virtual bool counts_in(budget const&) const noexcept { return false; }
 };
 
 }  // namespace gpumem::resource

@@ -14,6 +14,7 @@ class source_adaptor : public source {
   void release(extent const& memory, CUstream order) noexcept override { below_.release(memory, order); }
   void lost(extent const& memory) noexcept override { below_.lost(memory); }
   std::uint64_t trim() noexcept override { return below_.trim(); }
+  bool counts_in(budget const& b) const noexcept override { return below_.counts_in(b); }
 
  protected:
   source& below_;

@@ -2,8 +2,10 @@
 #include "core/resource/suballocator.hpp"
 
 #include <algorithm>
+#include <cstdio>
 #include <new>
 
+#include "core/base/bytes.hpp"
 #include "core/base/mutant.hpp"
 #include "core/resource/thread_slots.hpp"
 
@@ -13,6 +15,8 @@ namespace {
 
 // Indices into thread_slots, given out to suballocators that live at the same time.
 std::atomic<std::uint64_t> free_indices{~std::uint64_t{0}};
+
+constexpr std::uint64_t most_bytes = ~std::uint32_t{0} * space::unit;
 
 std::size_t take_index() noexcept {
   std::uint64_t seen = free_indices.load(std::memory_order_relaxed);
@@ -53,7 +57,7 @@ void suballocator::prepare() {
   extent const memory = upstream_.reserve({.bytes = options_.initial});
   lock held(mutex_);
   if (!region_.add_segment(memory.address, memory.bytes, memory.token)) {
-    throw driver::allocation_failed(CUDA_ERROR_OUT_OF_MEMORY, name_, "no host memory for its tables");
+    throw refusal(driver::refused_by::host_memory, "no host memory for its tables");
   }
 }
 
@@ -61,9 +65,19 @@ std::uint32_t suballocator::rounded_units(std::uint64_t bytes) const {
   std::uint64_t const step = options_.round_to;
   std::uint64_t const rounded = (std::max<std::uint64_t>(bytes, 1) + step - 1) / step * step;
   if (bytes > options_.largest || rounded < bytes || rounded / space::unit > ~std::uint32_t{0}) {
-    throw driver::allocation_failed(CUDA_ERROR_OUT_OF_MEMORY, name_, "larger than its largest block");
+    char text[80];
+    std::snprintf(text, sizeof text, "its largest block is %.16s, asked %.16s",
+                  base::print_bytes(std::min(options_.largest, most_bytes)).view().data(),
+                  base::print_bytes(bytes).view().data());
+    throw refusal(driver::refused_by::largest_block, text);
   }
   return static_cast<std::uint32_t>(rounded / space::unit);
+}
+
+driver::allocation_failed suballocator::refusal(driver::refused_by kind, char const* why) const noexcept {
+  char who[64];
+  std::snprintf(who, sizeof who, *options_.name != '\0' ? "%s \"%s\"" : "%s", name_, options_.name);
+  return driver::allocation_failed(CUDA_ERROR_OUT_OF_MEMORY, who, why, kind);
 }
 
 space::handle suballocator::allocate(demand const& wish) {

@@ -19,6 +19,7 @@
 namespace gpumem::resource {
 
 struct suballocator_options {
+  char const* name = "";                      // in the configuration; kept, not copied
   std::uint64_t round_to = space::unit;       // sizes become multiples of this, a multiple of 512
   std::uint64_t largest = ~std::uint64_t{0};  // bigger requests are refused
   std::uint64_t initial = 0;                  // reserved at the start
@@ -43,6 +44,7 @@ class suballocator : public resource, public source {
   void deallocate(space::handle h, order when) noexcept override;
   space::handle block_at(space::segment const& in, std::uint64_t address) noexcept override;
   levels measure() noexcept override;
+  bool counts_in(budget const& b) const noexcept override { return upstream_.counts_in(b); }
   std::uint64_t give_back() noexcept override;
   void stream_gone(stream_order::slot s) noexcept override;
   void forget() noexcept override;
@@ -114,6 +116,8 @@ class suballocator : public resource, public source {
   std::uint64_t release_empty(lock& held, std::uint64_t keep_idle) noexcept;
   void put_list(space::handle first, space::domain to) noexcept;
   std::uint32_t rounded_units(std::uint64_t bytes) const;
+  driver::allocation_failed refusal(driver::refused_by kind, char const* why) const noexcept;
+  driver::allocation_failed at_maximum(std::uint64_t asked) const noexcept;
 
   suballocator_options const options_;
   source& upstream_;

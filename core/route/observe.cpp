@@ -1,6 +1,7 @@
 // What the shim sees and core must know: captures, synchronisations, streams and contexts that come and go.
 // See router.hpp.
 #include "core/base/mutant.hpp"
+#include "core/resource/budget.hpp"
 #include "core/resource/thread_slots.hpp"
 #include "core/route/state.hpp"
 #include "core/stream_order/relaxed_mode.hpp"
@@ -143,6 +144,7 @@ void pool_shared(CUmemoryPool pool, int device) noexcept {
 // behind.
 void forked_child() noexcept {
   present = nullptr;
+  resource::budget::forget_all();
   resource::drop_thread();
   stream_order::active_captures.store(0, std::memory_order_relaxed);
 }

@@ -3,6 +3,7 @@
 #include "core/route/router.hpp"
 
 #include "core/base/mutant.hpp"
+#include "core/route/limits.hpp"
 #include "core/route/state.hpp"
 #include "core/stats/state_page.hpp"
 #include "core/stream_order/relaxed_mode.hpp"
@@ -17,18 +18,11 @@ bool counts_as_device(driver::memory_kind kind) noexcept {
 
 outcome refuse(driver::request const& request, context_entry& entry, resource::chain& chain,
                driver::allocation_failed const& failed, CUdeviceptr* result) noexcept {
-  auto& counters = stats::local().devices[stats::device_slot(entry.device)];
-  if (failed.code() == CUDA_ERROR_OUT_OF_MEMORY) stats::add(counters.out_of_memory, 1);
-  resource::levels const now = chain.measure();
-  stats::note_failure({.bytes = request.bytes,
-                       .stream = reinterpret_cast<std::uint64_t>(request.stream),
-                       .in_use = stats::get(stats::gauges(entry.device).reserved) - now.idle,
-                       .cached = now.idle,
-                       .largest_free = now.largest,
-                       .code = failed.code(),
-                       .hook = request.hook,
-                       .device = entry.device,
-                       .reason = failed.what()});
+  note_refusal({.bytes = request.bytes,
+                .stream = reinterpret_cast<std::uint64_t>(request.stream),
+                .hook = request.hook,
+                .device = entry.device},
+               failed, chain.measure());
   *result = 0;  // as the driver does when it refuses (measured, design.md section 10 notwithstanding)
   return {true, failed.code()};
 }

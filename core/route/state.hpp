@@ -19,6 +19,7 @@ struct state {
   rule_set* rules = nullptr;  // null: none
   bool synchronize_on_free = false;
   std::array<std::atomic<bool>, 64> own_pool{};  // by device: the program set a pool of its own
+  std::array<std::atomic<bool>, stats::max_devices> limits_made{};  // all budgets of the device are there
   // Moves on when a stream comes or goes: remembered slots of stream handles are then asked for again.
   std::atomic<std::uint64_t> streams_changed{1};
 

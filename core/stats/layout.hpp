@@ -12,7 +12,7 @@
 namespace gpumem::stats {
 
 inline constexpr std::uint64_t page_magic = 0x6567'6170'6d65'6d67;  // "gmempage", little endian
-inline constexpr std::uint32_t layout_version = 2;
+inline constexpr std::uint32_t layout_version = 3;
 inline constexpr std::size_t max_shards = 1024;  // threads alive at once; further ones share the last shard
 inline constexpr std::size_t max_failures = 16;  // the first ones are kept; all are counted
 inline constexpr std::size_t timeline_samples = 512;
@@ -66,7 +66,8 @@ struct failure_entry {
   std::int32_t code;  // CUresult
   std::uint16_t hook;
   std::uint16_t device;
-  char reason[160];
+  std::uint32_t refused_by;  // see stats::failure
+  char reason[240];
 };
 
 enum class end_kind : std::uint32_t { none, exit, signal, exec };

@@ -226,9 +226,9 @@ class parser {
     for (std::uint64_t i = 0; i < kept; ++i) {
       auto const entry = read<failure_entry>(head_->failure_offset + i * sizeof(failure_entry));
       if (entry.ready != 1) continue;
-      failure_note note{entry.t_ns,           entry.bytes,  entry.stream, entry.in_use, entry.cached,
-                        entry.largest_free,   entry.thread, entry.code,   entry.device, {},
-                        text_of(entry.reason)};
+      failure_note note{
+          entry.t_ns,   entry.bytes, entry.stream, entry.in_use, entry.cached,          entry.largest_free,
+          entry.thread, entry.code,  entry.device, {},           text_of(entry.reason), entry.refused_by};
       if (entry.hook < head_->hook_count) {
         note.symbol = text_of(read<hook_entry>(head_->hook_offset + entry.hook * sizeof(hook_entry)).symbol);
       }

@@ -46,6 +46,7 @@ struct failure_note {
   int device = 0;
   std::string symbol;
   std::string reason;
+  unsigned refused_by = 0;  // driver::refused_by
 };
 
 struct snapshot {

@@ -230,6 +230,7 @@ void note_failure(failure const& what) noexcept {
   entry.code = what.code;
   entry.hook = what.hook;
   entry.device = static_cast<std::uint16_t>(device_slot(what.device));
+  entry.refused_by = what.refused_by;
   copy_text(entry.reason, what.reason);
   std::atomic_ref<std::uint64_t>(entry.ready).store(1, std::memory_order_release);
 }

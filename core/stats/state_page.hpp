@@ -73,7 +73,8 @@ struct failure {
   int code = 0;  // CUresult
   std::uint16_t hook = 0;
   int device = 0;
-  std::string_view reason;  // value, limit, remedy; at most 159 characters are kept
+  std::uint32_t refused_by = 0;  // driver::refused_by
+  std::string_view reason;       // who refused, value, limit; at most 239 characters are kept
 };
 void note_failure(failure const& what) noexcept;
 

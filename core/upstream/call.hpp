@@ -2,6 +2,7 @@
 // thrown with the driver's own code.
 #pragma once
 
+#include "core/base/bytes.hpp"
 #include "core/driver/error.hpp"
 #include "core/resource/resource.hpp"
 #include "core/resource/source.hpp"
@@ -21,7 +22,9 @@ void call(resource::habitat const& home, std::size_t node, std::uint64_t bytes, 
   }
   if (code != CUDA_SUCCESS) {
     stats::add(counters.failed, 1);
-    throw driver::allocation_failed(code, who, "the driver refused");
+    char text[80];
+    std::snprintf(text, sizeof text, "the driver refused %s", base::print_bytes(bytes).view().data());
+    throw driver::allocation_failed(code, who, text);
   }
   stats::add(counters.bytes_in, bytes);
 }

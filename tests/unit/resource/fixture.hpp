@@ -29,6 +29,7 @@ struct world {
   stream_order::epochs when{tests::first_context, 0};
   habitat home{where, when, tests::first_context, 0, driver::memory_kind::device};
   upstream::cuda cuda{home, 0};
+  std::vector<std::unique_ptr<source>> sources;
   std::vector<std::unique_ptr<resource>> parts;
 };
 inline std::vector<world*> kept;
@@ -57,6 +58,14 @@ struct resource_fixture : testing::Test {
     auto made = std::make_unique<Part>(here->home, node, std::forward<Arguments>(arguments)...);
     Part& part = *made;
     here->parts.push_back(std::move(made));
+    return part;
+  }
+  // A source that stands between a pool and the driver; kept until the parts are gone.
+  template <typename Source, typename... Arguments>
+  Source& below(Arguments&&... arguments) {
+    auto made = std::make_unique<Source>(std::forward<Arguments>(arguments)...);
+    Source& part = *made;
+    here->sources.push_back(std::move(made));
     return part;
   }
   pool& make_pool(pool_options const& o = {}) { return make<pool>(o, here->cuda); }

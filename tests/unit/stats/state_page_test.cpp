@@ -188,7 +188,7 @@ TEST_F(state_page, the_first_failures_are_kept_and_all_are_counted) {
     ASSERT_EQ(now.value.failures.size(), max_failures);
     EXPECT_EQ(now.value.failures[0].bytes, 1u);
     EXPECT_EQ(now.value.failures[0].symbol, "cuMemAllocAsync");
-    EXPECT_EQ(now.value.failures[0].reason, std::string(159, 'r'));
+    EXPECT_EQ(now.value.failures[0].reason, std::string(239, 'r'));
   });
 }
 

@@ -1,0 +1,77 @@
+// `fallback`: chains tried in order, the next one only when all before it are out of memory (RMM's failure
+// callback, made useful). Each chain climbs its whole ladder first. Stands at the end of a chain; above it
+// blocks or, below a pool, segments. Frees find their owner by themselves. Called from any thread; no lock on
+// a request that the first chain serves.
+#pragma once
+
+#include <map>
+#include <mutex>
+#include <vector>
+
+#include "core/resource/resource.hpp"
+#include "core/resource/source.hpp"
+
+namespace gpumem::resource {
+
+// Bytes that a chain after the first has given: the node's counter keeps how many there were at most.
+class spill {
+ public:
+  void took(stats::node_counters& counters, std::uint64_t bytes) noexcept;
+  void gave(std::uint64_t bytes) noexcept { now_.fetch_sub(bytes, std::memory_order_relaxed); }
+  void forget() noexcept { now_.store(0, std::memory_order_relaxed); }
+
+ private:
+  std::atomic<std::uint64_t> now_{0};
+  std::atomic<std::uint64_t> most_{0};
+};
+
+class fallback final : public resource {
+ public:
+  struct branch {
+    resource* top;
+    std::size_t node;  // of the report, for what this chain took
+  };
+  fallback(habitat const& home, std::size_t node, std::vector<branch> branches)
+      : resource(home, node), branches_(std::move(branches)), spills_(branches_.size()) {
+    for (branch const& b : branches_) b.top->stand_under(*this);
+  }
+
+  space::handle allocate(demand const& wish) override;
+  void freed(space::handle h, order) noexcept override;
+  void forget() noexcept override;
+
+ private:
+  std::size_t branch_of(space::handle h) noexcept;
+
+  std::vector<branch> const branches_;
+  std::vector<spill> spills_;
+};
+
+// The same below a pool.
+class fallback_source final : public source {
+ public:
+  struct branch {
+    source* segments;
+    std::size_t node;
+  };
+  fallback_source(habitat const& home, std::size_t node, std::vector<branch> branches)
+      : home_(home), node_(node), branches_(std::move(branches)), spills_(branches_.size()) {}
+
+  extent reserve(demand const& wish) override;
+  void release(extent const& memory, CUstream order) noexcept override;
+  void lost(extent const& memory) noexcept override;
+  std::uint64_t trim() noexcept override;
+
+ private:
+  std::size_t take_note(
+      extent const& memory) noexcept;  // of the branch it came from, which is then forgotten
+
+  habitat const& home_;
+  std::size_t const node_;
+  std::vector<branch> const branches_;
+  std::vector<spill> spills_;
+  std::mutex mutex_;
+  std::map<std::uint64_t, std::size_t> later_;  // addresses from branches after the first
+};
+
+}  // namespace gpumem::resource

@@ -1,0 +1,118 @@
+// See limits.hpp.
+#include "core/route/limits.hpp"
+
+#include <algorithm>
+
+#include "core/driver/error.hpp"
+#include "core/resource/budget.hpp"
+#include "core/route/state.hpp"
+#include "core/stats/state_page.hpp"
+#include "core/stream_order/relaxed_mode.hpp"
+
+namespace gpumem::route {
+
+namespace {
+
+// Set once, before the first request; a forked child has the same configuration.
+constinit limit_maker maker = nullptr;
+
+void make_limits(int device) noexcept {
+  if (maker == nullptr || present == nullptr) return;
+  auto& made = present->limits_made[stats::device_slot(device)];
+  if (made.load(std::memory_order_acquire)) return;
+  stream_order::relaxed_mode relaxed;
+  if (maker(device)) made.store(true, std::memory_order_release);
+}
+
+template <typename Visit>
+void each_chain_of(int device, Visit visit) noexcept {
+  if (present == nullptr) return;
+  present->known.each([&](context_entry& e) {
+    if (e.device == device) e.each_device_chain(visit);
+  });
+}
+
+void refuse(observed_request const& wanted, resource::budget const& by) noexcept {
+  resource::levels now;
+  each_chain_of(wanted.device, [&now](resource::chain& c) {
+    resource::levels const here = c.measure();
+    now.idle += here.idle;
+    now.largest = std::max(now.largest, here.largest);
+  });
+  note_refusal({.bytes = wanted.bytes, .hook = wanted.hook, .device = wanted.device},
+               by.refusal(wanted.bytes), now);
+}
+
+}  // namespace
+
+void use_limits(limit_maker wanted) noexcept {
+  maker = wanted;
+}
+
+bool admit(observed_request const& wanted) noexcept {
+  make_limits(wanted.device);
+  resource::budget const* against = nullptr;
+  if (resource::observed_use::admit(wanted.device, wanted.bytes, against)) return true;
+  // Idle segments count: they go first, as they do when the driver refuses.
+  if (against->may_hold_idle()) {
+    each_chain_of(wanted.device, [](resource::chain& c) { c.give_back(); });
+    if (resource::observed_use::admit(wanted.device, wanted.bytes, against)) return true;
+  }
+  refuse(wanted, *against);
+  return false;
+}
+
+void withdraw(int device, std::uint64_t bytes) noexcept {
+  resource::observed_use::withdraw(device, bytes);
+}
+
+void hold(int device, std::uint64_t bytes, std::uint64_t admitted) noexcept {
+  resource::observed_use::hold(device, bytes, admitted);
+}
+
+void let_go(int device, std::uint64_t bytes) noexcept {
+  resource::observed_use::let_go(device, bytes);
+}
+
+std::uint64_t total_memory(int device, std::uint64_t total) noexcept {
+  make_limits(device);
+  resource::budget::each(device, [&total](resource::budget& b) {
+    if (b.report_as_total()) total = std::min(total, b.limit());
+  });
+  return total;
+}
+
+// Cached memory counts as free: the next request can have it.
+memory_info tell_memory(CUcontext context, memory_info const& real) noexcept {
+  CUdevice device = 0;
+  if (context == nullptr || driver::real.cuCtxGetDevice(&device) != CUDA_SUCCESS) return real;
+  make_limits(device);
+  memory_info told{std::min(real.total, real.free + idle_bytes(context)), real.total};
+  resource::budget::each(device, [&](resource::budget& b) {
+    std::uint64_t idle = 0;
+    if (b.may_hold_idle()) each_chain_of(device, [&](resource::chain& c) { idle += c.idle_in(b); });
+    told.free = std::min({told.free, b.left() + idle, b.limit()});
+    if (b.report_as_total()) told.total = std::min(told.total, b.limit());
+  });
+  return told;
+}
+
+void note_refusal(refused_request const& request, driver::allocation_failed const& why,
+                  resource::levels const& now) noexcept {
+  if (why.code() == CUDA_ERROR_OUT_OF_MEMORY) {
+    stats::add(stats::local().devices[stats::device_slot(request.device)].out_of_memory, 1);
+  }
+  std::uint64_t const reserved = stats::get(stats::gauges(request.device).reserved);
+  stats::note_failure({.bytes = request.bytes,
+                       .stream = request.stream,
+                       .in_use = reserved > now.idle ? reserved - now.idle : 0,
+                       .cached = now.idle,
+                       .largest_free = now.largest,
+                       .code = why.code(),
+                       .hook = request.hook,
+                       .device = request.device,
+                       .refused_by = static_cast<std::uint32_t>(why.kind()),
+                       .reason = why.what()});
+}
+
+}  // namespace gpumem::route

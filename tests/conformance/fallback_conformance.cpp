@@ -1,0 +1,48 @@
+// A fallback whose first chain is full at 4 MiB, so that every test spills; and the same below a pool.
+// Only the chains are here; what they promise is in resource_suite.hpp.
+// The factory runs on the router's slow path, as config/builder's does.
+#include "core/resource/fallback.hpp"
+#include "core/resource/limiting.hpp"
+#include "tests/conformance/resource_suite.hpp"
+
+namespace gpumem::conformance {
+
+inline resource::budget& narrow(resource::habitat const& home) {
+  return *resource::budget::find_or_make({.name = "narrow", .device = home.device, .limit = 4u << 20});
+}
+
+struct pool_and_managed_pool {
+  static constexpr std::uint64_t largest = ~0ull;
+  static constexpr bool outlives_context = false;
+  static constexpr bool keeps_blocks = true;
+  static std::unique_ptr<resource::chain> build(resource::habitat const& home) {
+    auto built = std::make_unique<resource::chain>();
+    auto& cuda = built->add_source(std::make_unique<upstream::cuda>(home, 1));
+    auto& limit = built->add_source(std::make_unique<resource::limiting_source>(2, cuda, narrow(home)));
+    auto& first = built->add(std::make_unique<resource::pool>(home, 3, resource::pool_options{}, limit));
+    auto& managed = built->add_source(std::make_unique<upstream::managed>(home, 4));
+    auto& second = built->add(std::make_unique<resource::pool>(home, 5, resource::pool_options{}, managed));
+    built->add(std::make_unique<resource::fallback>(
+        home, 6, std::vector<resource::fallback::branch>{{&first, 7}, {&second, 8}}));
+    return built;
+  }
+};
+struct pool_over_fallback {
+  static constexpr std::uint64_t largest = ~0ull;
+  static constexpr bool outlives_context = false;
+  static constexpr bool keeps_blocks = true;
+  static std::unique_ptr<resource::chain> build(resource::habitat const& home) {
+    auto built = std::make_unique<resource::chain>();
+    auto& cuda = built->add_source(std::make_unique<upstream::cuda>(home, 1));
+    auto& limit = built->add_source(std::make_unique<resource::limiting_source>(2, cuda, narrow(home)));
+    auto& managed = built->add_source(std::make_unique<upstream::managed>(home, 3));
+    auto& either = built->add_source(std::make_unique<resource::fallback_source>(
+        home, 4, std::vector<resource::fallback_source::branch>{{&limit, 5}, {&managed, 6}}));
+    built->add(std::make_unique<resource::pool>(home, 7, resource::pool_options{}, either));
+    return built;
+  }
+};
+using chains = testing::Types<pool_and_managed_pool, pool_over_fallback>;
+INSTANTIATE_TYPED_TEST_SUITE_P(fallback, resource_suite, chains);
+
+}  // namespace gpumem::conformance
