@@ -6,6 +6,7 @@
 
 #include "core/report/coverage.hpp"
 #include "core/report/findings.hpp"
+#include "core/report/remedy.hpp"
 #include "core/report/symbol_names.hpp"
 
 namespace gpumem::report {
@@ -154,7 +155,8 @@ document chains_of(snapshot const& from) {
                               {"bytes",
                                {{"in", count.bytes_in},
                                 {"out", count.bytes_out},
-                                {"current", difference(count.bytes_in, count.bytes_out)}}}});
+                                {"current", difference(count.bytes_in, count.bytes_out)},
+                                {"most", count.most == 0 ? document(nullptr) : document(count.most)}}}});
   }
   return chains;
 }
@@ -182,6 +184,8 @@ document failures_of(snapshot const& from) {
                         {"device", note.device},
                         {"error", note.code},
                         {"reason", text_or_null(note.reason)},
+                        {"refused_by", std::string(refused_by(note))},
+                        {"remedy", text_or_null(remedy_for(note))},
                         {"in_use", note.in_use},
                         {"cached", note.cached},
                         {"largest_free", note.largest_free}});

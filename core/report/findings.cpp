@@ -57,6 +57,16 @@ document find_what_stands_out(stats::snapshot const& from, bool killed) {
   if (!from.passed_by.empty()) {
     add("!!", "CUDA was called past gpumem, and not counted, by " + from.passed_by, "DEVICE");
   }
+  std::uint64_t spilled = 0, most = 0;
+  for (auto const& node : from.nodes) {
+    if (node.counters.most == 0) continue;
+    spilled += node.counters.hits;
+    most = std::max(most, node.counters.most);
+  }
+  if (spilled != 0) {
+    add("!", counted(spilled, "allocation") + " spilled, at most " + bytes_text(most) + " at a time",
+        "CHAIN");
+  }
   for (auto const& hook : from.hooks) {
     bool const takes = describe_symbol(hook.symbol, hook.route).kind == call_kind::allocate;
     if (hook.route != "observed" || !takes || hook.counters.bytes == 0) continue;

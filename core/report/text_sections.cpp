@@ -102,6 +102,9 @@ void add_attempts(std::string& text, document const& device) {
     line += item + "  ";
   }
   text += trimmed(line);
+  // Beside the others: the later chain has counted its own rung.
+  std::uint64_t const spilled = number_or_zero(counters, "rung_fallback");
+  if (spilled != 0) text += "  fallback  " + count_text(spilled) + " served by a later chain\n";
 }
 
 std::uint64_t value_at(document const& list, std::size_t index) {
@@ -167,6 +170,22 @@ std::string coverage_text(document const& hook) {
   if (served >= calls) return route;
   if (served == 0) return route + ": passthrough";
   return percent_text(served, calls) + " routed";
+}
+
+// A sentence with its label, in lines of the page's width that break at spaces.
+void add_wrapped(std::string& text, std::string_view label, std::string_view sentence) {
+  std::size_t const width = page_width - 12 - label.size();
+  for (bool first = true; !sentence.empty(); first = false) {
+    std::size_t end = std::min(width, sentence.size());
+    if (end < sentence.size()) {
+      std::size_t const space = sentence.rfind(' ', end);
+      if (space != sentence.npos && space != 0) end = space;
+    }
+    text += trimmed("            " + (first ? std::string(label) : std::string(label.size(), ' ')) +
+                    std::string(sentence.substr(0, end)));
+    sentence.remove_prefix(end);
+    while (!sentence.empty() && sentence.front() == ' ') sentence.remove_prefix(1);
+  }
 }
 
 }  // namespace
@@ -278,6 +297,12 @@ void add_chains(std::string& text, document const& from) {
         std::string const line = indent + "  " + options;
         text += line.size() > page_width ? left(line, page_width) + "\n" : line + "\n";
       }
+      if (number_or_zero(bytes, "most") != 0) {
+        text += indent + "  spilled " + count_text(hits) + (hits == 1 ? " request, " : " requests, ") +
+                bytes_text(number_or_zero(bytes, "in")) + "; now " +
+                bytes_text(number_or_zero(bytes, "current")) + ", at most " +
+                bytes_text(number_or_zero(bytes, "most")) + "\n";
+      }
     }
   }
 }
@@ -328,14 +353,12 @@ void add_failures(std::string& text, document const& from) {
     text +=
         fmt::format("            device {}, {}thread {}\n", number_or_zero(failure, "device"),
                     stream ? fmt::format("stream {:#x}, ", *stream) : "", number_or_zero(failure, "thread"));
-    std::string const reason = words(failure, "reason");
-    for (std::size_t at = 0; at < reason.size(); at += page_width - 12) {
-      text += trimmed("            " + reason.substr(at, page_width - 12));
-    }
+    add_wrapped(text, "refused by  ", words(failure, "reason"));
     text += fmt::format("            in use {}, cached {}, largest free block {}\n",
                         bytes_text(number_or_zero(failure, "in_use")),
                         bytes_text(number_or_zero(failure, "cached")),
                         bytes_text(number_or_zero(failure, "largest_free")));
+    add_wrapped(text, "try         ", words(failure, "remedy"));
   }
 }
 

@@ -71,6 +71,7 @@ bool write_reports(stats::page const* page, write_options const& options) noexce
   try {
     stats::snapshot_result const taken = stats::take_snapshot();
     if (taken.error.empty()) {
+      if (taken.value.empty()) return true;  // it only looked at its devices
       good = write_both(taken.value, options);
     } else {
       base::write_all(options.stderr_fd, "gpumem: error: no report: " + taken.error + "\n");

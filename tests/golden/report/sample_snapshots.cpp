@@ -74,23 +74,28 @@ void add_hooks(stats::snapshot& to) {
 }
 
 void add_chain(stats::snapshot& to, int ordinal) {
-  to.nodes.push_back(
-      {"binning", "binning", "device", "", 0, ordinal, {1'204'919, 0, 192'659, 0, 9960 * gib, 9959 * gib}});
+  to.nodes.push_back({"binning",
+                      "binning",
+                      "device",
+                      "",
+                      0,
+                      ordinal,
+                      {1'204'919, 0, 192'659, 0, 9960 * gib, 9959 * gib, 0}});
   to.nodes.push_back({"1 KiB",
                       "fixed_size",
                       "device",
                       "block_size 1 KiB",
                       1,
                       ordinal,
-                      {402'118, 402'087, 31, 0, 384 * mib, 384 * mib}});
+                      {402'118, 402'087, 31, 0, 384 * mib, 384 * mib, 0}});
   to.nodes.push_back({"pool",
                       "pool",
                       "device",
                       "initial_pool_size 1 GiB, maximum_pool_size 70 GiB",
                       0,
                       ordinal,
-                      {192'659, 192'616, 43, 0, 9000 * gib, 8999 * gib}});
-  to.nodes.push_back({"cuda", "cuda", "device", "", 0, ordinal, {43, 0, 0, 0, 67 * gib, 0}});
+                      {192'659, 192'616, 43, 0, 9000 * gib, 8999 * gib, 0}});
+  to.nodes.push_back({"cuda", "cuda", "device", "", 0, ordinal, {43, 0, 0, 0, 67 * gib, 0, 0}});
 }
 
 sample clean() {
@@ -137,9 +142,12 @@ sample out_of_memory() {
   made.content.devices.push_back(small);
   made.content.failures = {
       {11 * second, 4 * gib + 205 * mib, 0x5581c0, 67 * gib, 4 * gib, 2 * gib, 48244, 2, 0, "cuMemAllocAsync",
-       "maximum_pool_size 70.00 GiB: 67.00 GiB are in use; raise it, or free earlier"},
-      {11 * second + 5'000'000, 5 * gib, 0, 67 * gib, 4 * gib, 2 * gib, 48244, 2, 0, "cuMemAllocAsync", ""}};
-  made.content.failures_total = 2;
+       "pool \"small\": maximum_pool_size 71.00 GiB, reserved 71.00 GiB, asked 4.20 GiB", 2},
+      {11 * second + 5'000'000, 5 * gib, 0, 67 * gib, 6 * gib, 2 * gib, 48244, 2, 0, "cuMemCreate",
+       "limiting \"limiting\": limit 80.00 GiB, in use 78.00 GiB, of it seen only 5.00 GiB, asked 5.00 GiB",
+       1},
+      {12 * second, 5 * gib, 0, 67 * gib, 0, 0, 48244, 201, 0, "cuMemAlloc_v2", ""}};
+  made.content.failures_total = 3;
   made.content.config_path.clear();
   made.content.config_warnings = 1;
   return made;
@@ -147,6 +155,14 @@ sample out_of_memory() {
 
 sample two_devices() {
   sample made = clean();
+  // A fallback whose second chain took what the first had no room for.
+  made.content.devices[0].counters.rung_fallback = 14;
+  made.content.nodes.push_back(
+      {"fallback", "fallback", "device", "", 0, 0, {4'000, 3'986, 14, 0, 90 * gib, 88 * gib, 0}});
+  made.content.nodes.push_back(
+      {"chain 1", "chain", "device", "", 1, 0, {4'000, 3'986, 0, 14, 80 * gib, 79 * gib, 0}});
+  made.content.nodes.push_back(
+      {"chain 2", "chain", "device", "", 1, 0, {14, 14, 0, 0, 10 * gib, 9 * gib, 4 * gib}});
   made.name = "two_devices";
   made.content.devices.push_back(device(1, 2));
   made.content.devices.back().timeline.clear();
