@@ -1,0 +1,90 @@
+"""Limits and fallbacks over unmodified programs on the simulated CUDA.
+
+limits.py BUILD [test...]. The program `limited` fills the device by one kind of memory after the other; what fits, the
+code of the refusal and the report are compared with the limit.
+"""
+import pathlib
+import sys
+
+FOLDER = pathlib.Path(__file__).resolve().parent
+sys.path[:0] = [str(FOLDER.parent), str(FOLDER)]
+import harness
+from limits_checks import check_failures, check_limit
+
+
+def run(build, config, *arguments, link="shared", env=None):
+    chosen = {"GPUMEM_CONFIG": str(FOLDER / "configs" / f"{config}.toml"), **(env or {})}
+    done = build.run([build.program(f"limited.{link}"), *arguments], preload=True, env=chosen)
+    assert done.code == 0, f"exit code {done.code}: {done.stderr[-2000:]}"
+    assert len(done.reports) == 1, f"{len(done.reports)} reports"
+    assert not harness.ledger_faults(done.reports[0]), harness.ledger_faults(done.reports[0])
+    return done
+
+
+def test_every_route_below_a_pool(build):
+    done = run(build, "below_pool")
+    check_limit(done)
+    check_failures(done.reports[0])
+    assert 'refused by  limiting "limiting"' in done.texts[0], done.texts[0]
+
+
+def test_every_route_above_a_pool(build):
+    done = run(build, "above_pool", link="static")
+    check_limit(done)
+    check_failures(done.reports[0])
+
+
+def test_limit_reported_as_total(build):
+    first, *_, last = [line for line in run(build, "above_pool").stdout.splitlines() if line.startswith("free")]
+    assert first == last == "free 64 MiB, total 64 MiB, device 64 MiB, properties 64 MiB", (first, last)
+
+
+def test_free_is_bounded_where_the_total_is_not(build):
+    first = run(build, "below_pool").stdout.splitlines()[0]
+    assert first == "free 64 MiB, total 8192 MiB, device 8192 MiB, properties 8192 MiB", first
+
+
+def test_total_before_any_context(build):
+    """A limit is told to a program that asks for properties before it has made any memory, and no report comes of it."""
+    done = build.run([build.program("limited.shared"), "properties"], preload=True,
+                     env={"GPUMEM_CONFIG": str(FOLDER / "configs" / "above_pool.toml")})
+    assert done.code == 0 and done.stdout.startswith("properties 64 MiB"), done.stdout + done.stderr
+    assert not done.reports and not done.state, (done.reports, done.state)
+
+
+def chain_rows(report):
+    return {node["name"]: node for chain in report["chains"] for node in chain["nodes"]}
+
+
+def check_spill(done, spilled_mib, requests, kept_mib=0):
+    assert done.stdout.startswith("12 blocks of 8 MiB, "), done.stdout
+    node = chain_rows(done.reports[0])["chain 2"]
+    assert node["hits"] == requests, node
+    assert node["bytes"]["most"] == spilled_mib << 20, node
+    assert node["bytes"]["current"] == kept_mib << 20, node
+    assert done.reports[0]["devices"][0]["counters"]["rung_fallback"] == requests
+    assert not done.reports[0]["failures"], done.reports[0]["failures"]
+    text = done.texts[0]
+    assert "spilled" in text and f"{spilled_mib}.00 MiB" in text, text
+
+
+def test_fallback_to_managed(build):
+    done = run(build, "fallback", "spill", "96")
+    assert "4 managed" in done.stdout, done.stdout
+    check_spill(done, 32, 4)
+
+
+def test_fallback_below_a_pool(build):
+    done = run(build, "pool_over_fallback", "spill", "96")
+    assert "4 managed" in done.stdout, done.stdout
+    check_spill(done, 32, 4, kept_mib=32)  # by the pool, for the next request
+
+
+def test_fallback_is_equal_to_plain(build):
+    """Nobody can tell, but for the kind of memory that the driver names."""
+    plain = build.run([build.program("limited.shared"), "spill", "96"])
+    spilled = run(build, "fallback", "spill", "96")
+    assert plain.stdout.replace(" 0 managed", " 4 managed") == spilled.stdout, (plain.stdout, spilled.stdout)
+
+
+harness.main(globals())
