@@ -1,4 +1,5 @@
-// See limits.hpp. Follows routes and rules through bins and fallbacks to every `limiting` that may stand in its way.
+// See limits.hpp. Follows routes and rules through bins and fallbacks to every `limiting` that may stand in
+// its way.
 #include "config/limits.hpp"
 
 #include <set>

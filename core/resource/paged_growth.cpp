@@ -4,7 +4,9 @@
 // that fragments never make memory unusable above the size of a page. The mutex is given up for driver calls;
 // what they work on is live and hidden meanwhile.
 #include <algorithm>
+#include <cstdio>
 
+#include "core/base/bytes.hpp"
 #include "core/resource/suballocator.hpp"
 
 namespace gpumem::resource {
@@ -94,12 +96,12 @@ space::handle suballocator::grow_in_pages(lock& held, climber const& c, std::uin
   // Behind the last page there is nearly always room: what is needed is the request less its idle end.
   std::uint64_t const wished = std::min(growth_for(std::max(room, at_least)), budget);
   if (room > options_.maximum) {
-    throw driver::allocation_failed(CUDA_ERROR_OUT_OF_MEMORY, name_, "larger than maximum_pool_size");
+    throw at_maximum(room);
   }
   stats::add(count().upstream, 1);
   space::region::opening place;
   if (!open_place(held, as_units(room), as_units(wished), place)) {
-    throw driver::allocation_failed(CUDA_ERROR_OUT_OF_MEMORY, name_, "no host memory for its tables");
+    throw refusal(driver::refused_by::host_memory, "no host memory for its tables");
   }
   CUresult code = CUDA_ERROR_OUT_OF_MEMORY;
   std::uint64_t const filled = fill_place(held, place, budget, code);
@@ -108,16 +110,22 @@ space::handle suballocator::grow_in_pages(lock& held, climber const& c, std::uin
     // Without a block for the rest of the hole; the driver's own refusals come before this.
     if (filled > 0) pages_->unmap(blocks()[place.middle].begin(), filled);
     region_.close(place);
-    throw driver::allocation_failed(code, name_, budget == 0 ? "maximum_pool_size reached" : "no more pages");
+    throw no_pages(room, budget < place.needed * space::unit, code);
   }
   region_.fill(place);
-  if (filled < place.needed * space::unit) {
-    throw driver::allocation_failed(code, name_,
-                                    budget < room ? "maximum_pool_size reached" : "no more pages");
-  }
+  if (filled < place.needed * space::unit) throw no_pages(room, budget < place.needed * space::unit, code);
   space::handle const h = search(c.wish, c.units, true, c.hidden);
-  if (h == space::none) throw driver::allocation_failed(CUDA_ERROR_OUT_OF_MEMORY, name_, "no host memory");
+  if (h == space::none) throw refusal(driver::refused_by::host_memory, "no host memory for its tables");
   return h;
+}
+
+driver::allocation_failed suballocator::no_pages(std::uint64_t asked, bool too_many,
+                                                 CUresult code) const noexcept {
+  if (too_many) return at_maximum(asked);
+  char text[80];
+  std::snprintf(text, sizeof text, "the driver has no pages for %.16s",
+                base::print_bytes(asked).view().data());
+  return driver::allocation_failed(code, name_, text);
 }
 
 std::uint64_t suballocator::release_pages(lock& held, std::uint64_t keep_idle) noexcept {

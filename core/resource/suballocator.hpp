@@ -118,6 +118,7 @@ class suballocator : public resource, public source {
   std::uint32_t rounded_units(std::uint64_t bytes) const;
   driver::allocation_failed refusal(driver::refused_by kind, char const* why) const noexcept;
   driver::allocation_failed at_maximum(std::uint64_t asked) const noexcept;
+  driver::allocation_failed no_pages(std::uint64_t asked, bool too_many, CUresult code) const noexcept;
 
   suballocator_options const options_;
   source& upstream_;

@@ -23,7 +23,8 @@ void call(resource::habitat const& home, std::size_t node, std::uint64_t bytes, 
   if (code != CUDA_SUCCESS) {
     stats::add(counters.failed, 1);
     char text[80];
-    std::snprintf(text, sizeof text, "the driver refused %s", base::print_bytes(bytes).view().data());
+    std::snprintf(text, sizeof text, "the driver refused %s",
+                  bytes == 0 ? "addresses" : base::print_bytes(bytes).view().data());
     throw driver::allocation_failed(code, who, text);
   }
   stats::add(counters.bytes_in, bytes);

@@ -75,7 +75,10 @@ resource::extent vmm::open_range(std::uint64_t bytes) {
   // Untouched entries take no memory.
   std::unique_ptr<physical[], free_entries> pages(
       static_cast<physical*>(std::calloc(bytes / page_, sizeof(physical))));
-  if (pages == nullptr) throw driver::allocation_failed(CUDA_ERROR_OUT_OF_MEMORY, "vmm", "no host memory");
+  if (pages == nullptr) {
+    throw driver::allocation_failed(CUDA_ERROR_OUT_OF_MEMORY, "vmm", "no host memory for its tables",
+                                    driver::refused_by::host_memory);
+  }
   CUdeviceptr address = 0;
   call(home_, node_, 0, "vmm",
        [&] { return driver::real.cuMemAddressReserve(&address, bytes, page_, 0, 0); });
@@ -84,7 +87,8 @@ resource::extent vmm::open_range(std::uint64_t bytes) {
     ranges_.push_back({address, bytes, std::move(pages)});
   } catch (std::bad_alloc const&) {
     driver::real.cuMemAddressFree(address, bytes);
-    throw driver::allocation_failed(CUDA_ERROR_OUT_OF_MEMORY, "vmm", "no host memory");
+    throw driver::allocation_failed(CUDA_ERROR_OUT_OF_MEMORY, "vmm", "no host memory for its tables",
+                                    driver::refused_by::host_memory);
   }
   stats::gauge_add(stats::gauges(home_.device).segments, 1);
   return {address, bytes, 0};
