@@ -1,11 +1,19 @@
 // See parts.hpp. Here: the adaptors.
 #include "config/limits.hpp"
 #include "config/parts.hpp"
+#include "core/resource/aligned.hpp"
 #include "core/resource/limiting.hpp"
 
 namespace gpumem::config {
 
 namespace {
+
+std::unique_ptr<resource::resource> aligned(option_reader const& options, site const& at,
+                                            resource::resource& below) {
+  return std::make_unique<resource::aligned>(
+      at.home, at.node, static_cast<std::uint32_t>(options.bytes("alignment", space::unit)),
+      options.bytes("alignment_threshold", 0), below);
+}
 
 std::unique_ptr<resource::resource> limiting(option_reader const& options, site const& at,
                                              resource::resource& below) {
@@ -23,6 +31,7 @@ std::unique_ptr<resource::source> limiting(option_reader const& options, site co
 
 resource::resource* make_adaptor(option_reader const& options, site const& at, resource::resource& below) {
   std::unique_ptr<resource::resource> made;
+  if (options.type() == "aligned") made = aligned(options, at, below);
   if (options.type() == "limiting") made = limiting(options, at, below);
   return made != nullptr ? &at.chain.add(std::move(made)) : nullptr;
 }

@@ -225,9 +225,10 @@ driver::allocation_failed suballocator::at_maximum(std::uint64_t asked) const no
 
 // Adds a segment for the request; throws what upstream throws. The mutex is given up meanwhile, held again on
 // return.
-space::handle suballocator::grow(lock& held, climber const& c, std::uint64_t at_least) {
+space::handle suballocator::grow(lock& held, climber const& c, std::uint64_t at_least, bool padded) {
   if (pages_ != nullptr) return grow_in_pages(held, c, at_least);
-  std::uint64_t const bytes = c.room();
+  // Segments of a driver begin at pages, which is aligned enough for nearly all.
+  std::uint64_t const bytes = padded ? c.room() : c.units * space::unit;
   std::uint64_t const taken = region_.reserved_bytes() + growing_;
   if (taken > options_.maximum || bytes > options_.maximum - taken) {
     throw at_maximum(bytes);
@@ -240,7 +241,7 @@ space::handle suballocator::grow(lock& held, climber const& c, std::uint64_t at_
   for (;;) {
     held.unlock();
     try {
-      memory = upstream_.reserve({.bytes = size, .slot = 0, .stream = nullptr, .flags = c.wish.flags});
+      memory = upstream_.reserve({.bytes = size, .flags = c.wish.flags, .alignment = c.wish.alignment});
       held.lock();
       break;
     } catch (driver::allocation_failed const&) {
@@ -259,6 +260,7 @@ space::handle suballocator::grow(lock& held, climber const& c, std::uint64_t at_
     throw refusal(driver::refused_by::host_memory, "no host memory for its tables");
   }
   space::handle const h = search(c.wish, c.units, true, c.hidden);
+  if (h == space::none && !padded && c.wish.alignment > space::unit) return grow(held, c, at_least, true);
   if (h == space::none) throw refusal(driver::refused_by::host_memory, "no host memory for its tables");
   return h;
 }
@@ -295,8 +297,7 @@ std::uint64_t suballocator::give_back() noexcept {
 extent suballocator::reserve(demand const& wish) {
   std::uint32_t const units = rounded_units(wish.bytes);
   stats::add(count().requests, 1);
-  demand const plain{
-      .bytes = wish.bytes, .slot = stream_order::no_slot, .stream = nullptr, .flags = wish.flags};
+  demand const plain{.bytes = wish.bytes, .flags = wish.flags, .alignment = wish.alignment};
   climber c{.wish = plain, .units = units, .hidden = true, .waiting = {}};
   space::handle const h = climb(c);
   stats::add(count().bytes_in, units * space::unit);

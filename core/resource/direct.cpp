@@ -1,7 +1,37 @@
 // See direct.hpp.
 #include "core/resource/direct.hpp"
 
+#include <new>
+
 namespace gpumem::resource {
+
+// As a segment of one idle block, whose units are returned, 0 for no memory; under the mutex.
+std::uint32_t direct::add(extent const& memory, std::uint64_t alignment) noexcept try {
+  std::uint64_t const base =
+      alignment > space::unit ? (memory.address + alignment - 1) / alignment * alignment : memory.address;
+  std::uint64_t const front = base - memory.address;
+  if (front > 0) cut_[base] = memory;
+  if (!region_.add_segment(base, memory.bytes - front, memory.token)) {
+    cut_.erase(base);
+    return 0;
+  }
+  left_out_ += front;
+  return static_cast<std::uint32_t>((memory.bytes - front) / space::unit);
+} catch (std::bad_alloc const&) {
+  return 0;
+}
+
+// What the source is to have back; under the mutex.
+extent direct::remove(space::segment* s) noexcept {
+  extent memory{s->base, s->bytes, s->token};
+  if (auto const cut = cut_.find(s->base); cut != cut_.end()) {
+    left_out_ -= cut->second.bytes - s->bytes;
+    memory = cut->second;
+    cut_.erase(cut);
+  }
+  region_.remove_segment(s);
+  return memory;
+}
 
 space::handle direct::allocate(demand const& wish) {
   stats::add(count().requests, 1);
@@ -12,6 +42,7 @@ space::handle direct::allocate(demand const& wish) {
     throw driver::allocation_failed(CUDA_ERROR_OUT_OF_MEMORY, "direct", "larger than any device",
                                     driver::refused_by::largest_block);
   }
+  if (wish.alignment > space::unit) rounded.bytes += wish.alignment - space::unit;
   extent memory{};
   try {
     memory = upstream_.reserve(rounded);
@@ -25,26 +56,25 @@ space::handle direct::allocate(demand const& wish) {
   std::unique_lock lock(mutex_);
   space::handle h = space::none;
   // The new segment is the only idle space, so the search finds just that.
-  if (region_.add_segment(memory.address, memory.bytes, memory.token)) {
-    h = region_.take(space::done, static_cast<std::uint32_t>(memory.bytes / space::unit), true);
-  }
+  std::uint32_t const units = add(memory, wish.alignment);
+  if (units != 0) h = region_.take(space::done, units, true);
+  if (units != 0 && h == space::none) remove(region_.segments().back());
   lock.unlock();
   if (h == space::none) {
     upstream_.release(memory, wish.stream);
     throw driver::allocation_failed(CUDA_ERROR_OUT_OF_MEMORY, "direct", "no host memory for its tables",
                                     driver::refused_by::host_memory);
   }
-  stats::add(count().bytes_in, memory.bytes);
+  stats::add(count().bytes_in, units * space::unit);
   return h;
 }
 
 void direct::deallocate(space::handle h, order when) noexcept {
   std::unique_lock lock(mutex_);
-  space::segment* const s = &home_.where.segments[blocks()[h].segment];
-  extent const memory{s->base, s->bytes, s->token};
-  region_.remove_segment(s);
+  std::uint64_t const bytes = blocks()[h].bytes();
+  extent const memory = remove(&home_.where.segments[blocks()[h].segment]);
   lock.unlock();
-  stats::add(count().bytes_out, memory.bytes);
+  stats::add(count().bytes_out, bytes);
   upstream_.release(memory, when.slot != stream_order::no_slot ? when.stream : nullptr);
 }
 
@@ -53,12 +83,16 @@ space::handle direct::block_at(space::segment const& in, std::uint64_t address) 
   return resource::block_at(in, address);
 }
 
+levels direct::measure() noexcept {
+  std::unique_lock lock(mutex_, std::try_to_lock);  // at exit another thread may have stopped with it held
+  return {.idle = lock ? left_out_ : 0};
+}
+
 void direct::forget() noexcept {
   std::lock_guard lock(mutex_);
   while (!region_.segments().empty()) {
     space::segment* const s = region_.segments().back();
-    upstream_.lost({s->base, s->bytes, s->token});
-    region_.remove_segment(s);
+    upstream_.lost(remove(s));
   }
 }
 

@@ -4,6 +4,7 @@
 // waits), or in stream order.
 #pragma once
 
+#include <map>
 #include <mutex>
 
 #include "core/resource/resource.hpp"
@@ -21,13 +22,20 @@ class direct final : public resource {
   void deallocate(space::handle h, order when) noexcept override;
   space::handle block_at(space::segment const& in, std::uint64_t address) noexcept override;
   bool keeps_freed() const noexcept override { return false; }
+  levels measure() noexcept override;
   std::uint64_t give_back() noexcept override { return upstream_.trim(); }
   void forget() noexcept override;
 
  private:
+  std::uint32_t add(extent const& memory, std::uint64_t alignment) noexcept;
+  extent remove(space::segment* s) noexcept;
+
   source& upstream_;
   std::mutex mutex_;
   space::region region_;
+  // Allocations of which the front was left out, to align the block: by the block's address.
+  std::map<std::uint64_t, extent> cut_;
+  std::uint64_t left_out_ = 0;  // bytes
 };
 
 }  // namespace gpumem::resource

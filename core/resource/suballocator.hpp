@@ -102,7 +102,7 @@ class suballocator : public resource, public source {
   }
   void flush(magazine* only) noexcept;
   space::handle wait_on_device(demand const& wish, std::uint32_t units) noexcept;
-  space::handle grow(lock& held, climber const& c, std::uint64_t at_least = 0);
+  space::handle grow(lock& held, climber const& c, std::uint64_t at_least = 0, bool padded = false);
   // Over a source of pages (paged_growth.cpp).
   void prepare_pages();
   space::handle grow_in_pages(lock& held, climber const& c, std::uint64_t at_least);

@@ -85,7 +85,7 @@ GROUPS = {
         Case("block_facts", counts=False, configs=("binning",)),
         Case("memory_info"),
         Case("memory_totals"),
-        Case("alignment", configs=POOLS),
+        Case("alignment", configs=("aligned", *POOLS)),
         Case("cross_frees"),
         Case("no_context", links=("driver",), counts=False),
         *[Case(name, counts=False) for name in ("attributes", "unknown_pointers", "pool_attributes", "out_of_memory")],

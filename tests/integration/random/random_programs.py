@@ -63,6 +63,10 @@ def test_pool_over_vmm(build):
     expect_clean(build, "pool_over_vmm")
 
 
+def test_aligned(build):
+    expect_clean(build, "aligned")
+
+
 def test_arena(build):
     expect_clean(build, "arena")
 

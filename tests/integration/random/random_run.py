@@ -14,6 +14,7 @@ CONFIGS = {
     "pool_over_cuda_async": 'version = 1\n[route]\ndevice = ["pool", "cuda_async"]\n',
     "pool_over_vmm": 'version = 1\n[route]\ndevice = ["pool", "vmm"]\n[resource.pool]\nmaximum_pool_size = "6 GiB"\n'
                      'release_threshold = "64 MiB"\n',
+    "aligned": 'version = 1\n[route]\ndevice = ["aligned", "pool", "cuda"]\n[resource.aligned]\nalignment = "64 KiB"\n',
     "arena": 'version = 1\n[route]\ndevice = ["arena", "cuda"]\n',
     "small_arena": 'version = 1\n[route]\ndevice = ["arena", "cuda"]\n[resource.arena]\narena_size = "6 GiB"\n'
                    'per = "thread"\n',
