@@ -53,6 +53,8 @@ class Build:
         self.library = self.folder / "libgpumem.so"
         self.tool = self.folder / "gpumem"
         self.simulated = self.folder / "simulated" if simulated else None
+        runtime = self.folder / "sanitizer_runtime.txt"  # of a sanitizer build: its library must be loaded first
+        self.first = [runtime.read_text().strip()] if runtime.exists() else []
 
     def program(self, name):
         path = self.folder / ("programs" if self.simulated else "gpu") / name
@@ -65,12 +67,23 @@ class Build:
         assert (folder / "libcuda.so.1").exists(), f"{folder} is not built"
         return {"LD_LIBRARY_PATH": f"{folder}:{self.simulated}:{self.folder / 'programs' / 'lib'}"}
 
+    def preload(self, library="libgpumem.so"):
+        """The value of LD_PRELOAD for a library of the build."""
+        path = self.folder / library
+        assert path.exists(), f"{path} is not built"
+        return ":".join([*self.first, str(path)])
+
     def environment(self, extra=None):
         """The caller's, without anything that steers gpumem, the loader or the simulator, and then `extra`."""
         kept = {k: v for k, v in os.environ.items() if not k.startswith("GPUMEM_") and k != "LD_PRELOAD"}
         if self.simulated:
             kept["LD_LIBRARY_PATH"] = f"{self.simulated}:{self.folder / 'programs' / 'lib'}"
             kept["GPUMEM_SIMULATED_STRICT"] = "1"
+        if self.first:
+            # operator new for std::nothrow is the sanitizer's, delete the library's own. What lives to the end is meant to;
+            # whole objects are searched for a name; programs fork while threads are at work.
+            kept["ASAN_OPTIONS"] = "detect_leaks=0:alloc_dealloc_mismatch=0:intercept_memmem=0"
+            kept["TSAN_OPTIONS"] = "die_after_fork=0"
         kept.update(extra or {})
         return {k: v for k, v in kept.items() if v is not None}
 
@@ -87,8 +100,7 @@ class Build:
                     "GPUMEM_STATE_DIR": str(folder / "state"),
                 }
             if preload:
-                assert self.library.exists(), f"{self.library} is not built"
-                extra["LD_PRELOAD"] = str(self.library)
+                extra["LD_PRELOAD"] = self.preload()
             if tool is not None:
                 command = [str(self.tool), "run", *tool, "--", *command]
             extra.update(env or {})

@@ -36,9 +36,8 @@ def run(build, seed, operations, config, library="libgpumem.so", threads=4, env=
         extra = {"GPUMEM_SIMULATED_STRICT": None}
         extra.update(env or {})
         if config is not None:
-            assert (build.folder / library).exists(), f"{library} is not built"
             path.write_text(CONFIGS[config])
-            extra.update(LD_PRELOAD=str(build.folder / library), GPUMEM_CONFIG=str(path),
+            extra.update(LD_PRELOAD=build.preload(library), GPUMEM_CONFIG=str(path),
                          GPUMEM_STATE_DIR=folder, GPUMEM_REPORT=str(pathlib.Path(folder) / "report.%p"))
         command = [build.program("random_program"), str(seed), str(operations), str(threads)]
         outcome = build.run(command, env=extra, timeout=timeout)

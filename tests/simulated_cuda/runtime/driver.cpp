@@ -24,10 +24,25 @@ std::atomic<unsigned> retained[64];  // by device: generation of the retain
 
 library* at_exit_of = nullptr;
 
+// Under a sanitizer the preload library exports no dlsym, but its other exports come first in the global
+// scope.
+#ifdef SIMULATED_DRIVER_GLOBAL
+constexpr int driver_scope = RTLD_GLOBAL;
+void* where_from(void*) {
+  return RTLD_DEFAULT;
+}
+#else
+constexpr int driver_scope = RTLD_LOCAL;
+void* where_from(void* handle) {
+  return handle;
+}
+#endif
+
 void load(library& made) {
-  void* const handle = dlopen("libcuda.so.1", RTLD_NOW);
+  void* const handle = dlopen("libcuda.so.1", RTLD_NOW | driver_scope);
   if (handle != nullptr) {
-    made.get_address = reinterpret_cast<decltype(made.get_address)>(dlsym(handle, "cuGetProcAddress_v2"));
+    made.get_address =
+        reinterpret_cast<decltype(made.get_address)>(dlsym(where_from(handle), "cuGetProcAddress_v2"));
   }
   if (made.get_address == nullptr) {
     made.state = cudaErrorInsufficientDriver;

@@ -1,0 +1,27 @@
+"""The random program over one chain in a sanitizer build: random_chain.py BUILD CHAIN [SEED...].
+
+Fails on what the sanitizer says, and on all that tests/integration/random fails on.
+"""
+import pathlib
+import sys
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "random"))
+import harness
+from random_run import run
+
+OPERATIONS = 5_000
+
+
+def main():
+    build = harness.Build(sys.argv[1])
+    assert build.first, f"{build.folder} is no sanitizer build"
+    for seed in sys.argv[3:] or ("1",):
+        outcome = run(build, seed, OPERATIONS, sys.argv[2])
+        if outcome.code != 0 or outcome.stderr or not outcome.report:
+            print(f"seed {seed}: code {outcome.code}, report {outcome.report}\n{outcome.stdout}{outcome.stderr}")
+            sys.exit(1)
+        print(f"seed {seed}: {outcome.figures[0]} allocations")
+
+
+main()
