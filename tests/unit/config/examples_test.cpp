@@ -28,8 +28,9 @@ TEST(examples, all_load_without_a_diagnostic) {
     found.insert(name);
     example(name);
   }
-  for (char const* name : {"default", "pool_over_cuda_async", "pytorch_binning", "limits", "debug",
-                           "nccl_native", "cudnn_arena", "large_native", "rmm/cuda_async", "rmm/arena"}) {
+  for (char const* name :
+       {"default", "pool_over_cuda_async", "pytorch_binning", "limits", "debug", "nccl_native", "cudnn_arena",
+        "large_native", "spill", "rmm/cuda_async", "rmm/arena"}) {
     EXPECT_TRUE(found.contains(name)) << name;
   }
 }
