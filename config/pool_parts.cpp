@@ -31,7 +31,9 @@ std::unique_ptr<resource::suballocator> fixed_size(option_reader const& options,
 
 arena_made make_arena(option_reader const& options, site const& at, std::size_t superblocks,
                       resource::source& below) {
-  resource::suballocator_options const engine{.maximum = options.bytes("arena_size", ~std::uint64_t{0}),
+  resource::suballocator_options const engine{.name = options.name().c_str(),
+                                              .maximum_option = "arena_size",
+                                              .maximum = options.bytes("arena_size", ~std::uint64_t{0}),
                                               .plenty = options.total() / 4 * 3};
   auto& shared = at.chain.add(
       std::make_unique<resource::suballocator>(at.home, superblocks, engine, below, "superblocks"));

@@ -21,7 +21,8 @@ constexpr std::array<advice, 5> all{{
      "raise allocation_limit, free memory earlier, or spill by a fallback: chains = [[\"limiting\", "
      "\"pool\", \"cuda\"], [\"managed\"]]"},
     {"maximum",
-     "raise maximum_pool_size, free memory earlier, or spill by a fallback: chains = [[\"pool\", "
+     "raise maximum_pool_size (of an arena: arena_size), free memory earlier, or spill by a fallback: chains "
+     "= [[\"pool\", "
      "\"cuda\"], [\"managed\"]]"},
     {"largest_block", "raise block_size, or let a binning send larger requests elsewhere"},
     {"host_memory", "give the process more host memory"},

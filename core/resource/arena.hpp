@@ -30,6 +30,7 @@ class arena final : public resource {
 
   space::handle allocate(demand const& wish) override;
   levels measure() noexcept override;
+  bool counts_in(budget const& b) const noexcept override { return superblocks_.counts_in(b); }
   std::uint64_t give_back() noexcept override;
   void stream_gone(stream_order::slot s) noexcept override;
   void forget() noexcept override;

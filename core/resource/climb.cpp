@@ -216,7 +216,7 @@ std::uint64_t suballocator::growth_for(std::uint64_t bytes) const noexcept {
 
 driver::allocation_failed suballocator::at_maximum(std::uint64_t asked) const noexcept {
   char text[160];
-  std::snprintf(text, sizeof text, "maximum_pool_size %.16s, reserved %.16s, asked %.16s",
+  std::snprintf(text, sizeof text, "%s %.16s, reserved %.16s, asked %.16s", options_.maximum_option,
                 base::print_bytes(options_.maximum).view().data(),
                 base::print_bytes(region_.reserved_bytes()).view().data(),
                 base::print_bytes(asked).view().data());

@@ -52,6 +52,7 @@ space::handle direct::allocate(demand const& wish) {
     if (failed.code() != CUDA_ERROR_OUT_OF_MEMORY || home_.relieve == nullptr) throw;
     home_.relieve(home_.context);  // says too little of what the driver's own pools gave back to rely on
     memory = upstream_.reserve(rounded);
+    stats::add(count_device().rung_trimmed, 1);
   }
   std::unique_lock lock(mutex_);
   space::handle h = space::none;

@@ -123,9 +123,8 @@ driver::allocation_failed suballocator::no_pages(std::uint64_t asked, bool too_m
                                                  CUresult code) const noexcept {
   if (too_many) return at_maximum(asked);
   char text[80];
-  std::snprintf(text, sizeof text, "the driver has no pages for %.16s",
-                base::print_bytes(asked).view().data());
-  return driver::allocation_failed(code, name_, text);
+  std::snprintf(text, sizeof text, "no pages for %.16s", base::print_bytes(asked).view().data());
+  return driver::allocation_failed(code, "driver", text);
 }
 
 std::uint64_t suballocator::release_pages(lock& held, std::uint64_t keep_idle) noexcept {

@@ -19,7 +19,8 @@
 namespace gpumem::resource {
 
 struct suballocator_options {
-  char const* name = "";                      // in the configuration; kept, not copied
+  char const* name = "";  // in the configuration; kept, not copied
+  char const* maximum_option = "maximum_pool_size";
   std::uint64_t round_to = space::unit;       // sizes become multiples of this, a multiple of 512
   std::uint64_t largest = ~std::uint64_t{0};  // bigger requests are refused
   std::uint64_t initial = 0;                  // reserved at the start

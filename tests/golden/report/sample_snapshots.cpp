@@ -136,7 +136,10 @@ sample out_of_memory() {
   small.counters.allocated_blocks = 98, small.counters.freed_blocks = 98;
   small.counters.allocated_requested = 80 * gib, small.counters.freed_requested = 80 * gib;
   small.counters.allocated_handed = 80 * gib, small.counters.freed_handed = 80 * gib;
-  small.counters.rung_grown = 20, small.counters.rung_cached = 78, small.counters.out_of_memory = 2;
+  small.counters.rung_cached = 60, small.counters.rung_same_stream = 5, small.counters.rung_carved = 8;
+  small.counters.rung_reaped = 2, small.counters.rung_device_wait = 1, small.counters.rung_waited = 3;
+  small.counters.rung_grown = 16, small.counters.rung_drained = 1, small.counters.rung_trimmed = 2;
+  small.counters.rung_fallback = 4, small.counters.out_of_memory = 2;
   small.now = stats::ledger_now(small.counters, small.gauges);
   small.peak = stats::ledger_at_peak(small.gauges);
   made.content.devices.push_back(small);

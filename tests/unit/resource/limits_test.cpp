@@ -1,5 +1,6 @@
 // Out of memory, maxima, thresholds and failures of the source: what is refused, and that nothing else
 // changes.
+#include "core/upstream/vmm.hpp"
 #include "tests/unit/resource/fixture.hpp"
 
 namespace gpumem::resource {
@@ -60,6 +61,57 @@ TEST_F(limits, a_maximum_is_reached_and_never_passed) {
   EXPECT_EQ(driver.used(), 10 * mib);
   give(p, all.back());
   EXPECT_EQ(refusal(p, 1 * mib), CUDA_SUCCESS);
+}
+
+std::pair<driver::refused_by, std::string> reason(resource& from, std::uint64_t bytes) {
+  try {
+    from.allocate({.bytes = bytes});
+    return {};
+  } catch (driver::allocation_failed const& failed) {
+    return {failed.kind(), failed.what()};
+  }
+}
+
+TEST_F(limits, a_refusal_names_the_pool_its_maximum_and_the_wish) {
+  pool& p = make_pool({.maximum_pool_size = 10 * mib, .name = "small"});
+  get(p, 8 * mib);
+  auto const [by_maximum, full] = reason(p, 3 * mib);
+  EXPECT_EQ(by_maximum, driver::refused_by::pool_maximum);
+  EXPECT_EQ(full, "pool \"small\": maximum_pool_size 10.00 MiB, reserved 8.00 MiB, asked 3.00 MiB");
+  fixed_size& f = make<fixed_size>(fixed_size_options{.block_size = 1 * mib, .name = "blocks"}, here->cuda);
+  auto const [by_block, large] = reason(f, 2 * mib);
+  EXPECT_EQ(by_block, driver::refused_by::largest_block);
+  EXPECT_EQ(large, "fixed_size \"blocks\": its largest block is 1.00 MiB, asked 2.00 MiB");
+  driver.set_capacity(8 * mib);
+  auto const [by_driver, refused] = reason(make_pool(), 3 * mib);
+  EXPECT_EQ(by_driver, driver::refused_by::driver);
+  EXPECT_EQ(refused, "cuda: the driver refused 3.00 MiB");
+}
+
+TEST_F(limits, a_pool_over_pages_names_its_maximum_or_the_driver) {
+  auto& pages = below<upstream::vmm>(here->home, 0u, 0u);
+  pool& p = make<pool>(pool_options{.maximum_pool_size = 8 * mib, .name = "paged"}, pages);
+  get(p, 6 * mib);
+  auto const [by_maximum, full] = reason(p, 4 * mib);
+  EXPECT_EQ(by_maximum, driver::refused_by::pool_maximum);
+  EXPECT_EQ(full, "pool \"paged\": maximum_pool_size 8.00 MiB, reserved 8.00 MiB, asked 4.00 MiB");
+  driver.set_capacity(8 * mib);
+  auto const [by_driver, refused] = reason(make<pool>(pool_options{}, pages), 12 * mib);
+  EXPECT_EQ(by_driver, driver::refused_by::driver);
+  EXPECT_EQ(refused, "driver: no pages for 12.00 MiB");
+}
+
+TEST_F(limits, a_single_allocation_served_after_others_gave_back_is_counted) {
+  static pool* idle = nullptr;
+  idle = &make_pool();
+  direct& single = make<direct>(here->cuda);
+  driver.set_capacity(8 * mib);
+  give(*idle, get(*idle, 6 * mib));
+  here->home.relieve = [](CUcontext) { return idle->give_back(); };
+  EXPECT_EQ(refusal(single, 4 * mib), CUDA_SUCCESS);
+  EXPECT_RUNG(rung_trimmed, 1);
+  EXPECT_EQ(refusal(single, 8 * mib), CUDA_ERROR_OUT_OF_MEMORY);
+  EXPECT_RUNG(rung_trimmed, 1);
 }
 
 TEST_F(limits, an_initial_size_is_reserved_at_once_or_refused) {
