@@ -123,11 +123,12 @@ void managed() {
       [](CUdeviceptr block) { REQUIRE(cuMemFree(block)); });
 }
 
-// Half routed, half not: the limit is on their sum.
+// Half routed, half not, or by another route: the limit is on their sum.
 void mixed() {
   void* half = nullptr;
   REQUIRE(counted_malloc(&half, 32 * mib));
   virtual_memory();
+  managed();
   REQUIRE(counted_free(half));
 }
 
@@ -168,6 +169,8 @@ int main(int argc, char** argv) {
   REQUIRE(cudaFree(nullptr));
   if (what == "spill") {
     spill(argc > 2 ? std::strtoul(argv[2], nullptr, 10) : 96);
+  } else if (what == "routed") {
+    routed();
   } else {
     tell();
     routed();

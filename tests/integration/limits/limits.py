@@ -34,6 +34,52 @@ def test_every_route_above_a_pool(build):
     check_failures(done.reports[0])
 
 
+def test_two_routes_share_a_limit(build):
+    """Managed memory is routed as well, through another chain with the same `limiting`."""
+    done = run(build, "two_routes")
+    check_limit(done)
+    managed = [chain for chain in done.reports[0]["chains"] if chain["route"] == "managed"]
+    assert managed and managed[0]["nodes"][0]["requests"] > 0, done.reports[0]["chains"]
+
+
+def check_reason(done, kind, reason, remedy):
+    """The one failure, in the data and, line by line, for people."""
+    first = done.reports[0]["failures"][0]
+    assert (first["error"], first["refused_by"]) == (2, kind), first
+    assert first["reason"] == reason, first["reason"]
+    assert remedy in first["remedy"], first["remedy"]
+    text = " ".join(done.texts[0].split())
+    assert f"refused by {reason} in use" in text and "cached" in text and "largest free block" in text, done.texts[0]
+    assert f"try {first['remedy']}" in text, done.texts[0]
+
+
+def test_reason_pool_at_its_maximum(build):
+    check_reason(run(build, "maximum", "routed"), "maximum",
+                 'pool "small": maximum_pool_size 64.00 MiB, reserved 64.00 MiB, asked 2.00 MiB', "raise maximum_pool_size")
+
+
+def test_reason_arena_at_its_size(build):
+    check_reason(run(build, "small_arena", "routed"), "maximum",
+                 'superblocks "small": arena_size 64.00 MiB, reserved 64.00 MiB, asked 2.00 MiB', "arena_size")
+
+
+def test_reason_larger_than_any_block(build):
+    check_reason(run(build, "blocks", "routed"), "largest_block",
+                 'fixed_size "blocks": its largest block is 1.00 MiB, asked 2.00 MiB', "let a binning send")
+
+
+def test_reason_driver(build):
+    done = run(build, "plain_pool", "routed", env={"GPUMEM_SIMULATED_MEMORY": str(64 << 20)})
+    check_reason(done, "driver", "cuda: the driver refused 2.00 MiB", "lower what others hold on the device")
+
+
+def test_reason_all_chains_of_a_fallback(build):
+    check_reason(run(build, "two_limits", "routed"), "limit",
+                 'fallback: limiting "narrow": limit 16.00 MiB, in use 16.00 MiB, of it seen only 0 B, asked 2.00 MiB; '
+                 'then limiting "wide": limit 48.00 MiB, in use 48.00 MiB, of it seen only 0 B, asked 2.00 MiB',
+                 "raise allocation_limit")
+
+
 def test_limit_reported_as_total(build):
     first, *_, last = [line for line in run(build, "above_pool").stdout.splitlines() if line.startswith("free")]
     assert first == last == "free 64 MiB, total 64 MiB, device 64 MiB, properties 64 MiB", (first, last)
