@@ -1,6 +1,7 @@
 // `limiting`: refuses what would exceed a budget (RMM's limiting_resource_adaptor, whose budget also counts
 // what the program takes on the device without a chain). Above a pool it counts blocks, below one segments;
-// resources of one name share one budget. A hit costs three atomic instructions, no lock.
+// resources of one name share one budget. A request costs two atomic instructions, and so does
+// a free; no lock.
 #pragma once
 
 #include <array>
