@@ -3,6 +3,7 @@
 #include "config/parts.hpp"
 #include "core/resource/aligned.hpp"
 #include "core/resource/limiting.hpp"
+#include "core/resource/prefetch.hpp"
 
 namespace gpumem::config {
 
@@ -27,18 +28,27 @@ std::unique_ptr<resource::source> limiting(option_reader const& options, site co
                                                      budget_of(options, at.home.device, at.home.kind));
 }
 
+// "current" is no number: the device of the chain's context.
+int target_of(option_reader const& options, site const& at) {
+  return static_cast<int>(options.number("device", at.home.device));
+}
+
 }  // namespace
 
 resource::resource* make_adaptor(option_reader const& options, site const& at, resource::resource& below) {
   std::unique_ptr<resource::resource> made;
   if (options.type() == "aligned") made = aligned(options, at, below);
   if (options.type() == "limiting") made = limiting(options, at, below);
+  if (options.type() == "prefetch")
+    made = std::make_unique<resource::prefetch>(at.home, at.node, target_of(options, at), below);
   return made != nullptr ? &at.chain.add(std::move(made)) : nullptr;
 }
 
 resource::source* make_source_adaptor(option_reader const& options, site const& at, resource::source& below) {
   std::unique_ptr<resource::source> made;
   if (options.type() == "limiting") made = limiting(options, at, below);
+  if (options.type() == "prefetch")
+    made = std::make_unique<resource::prefetch_source>(at.home, at.node, target_of(options, at), below);
   return made != nullptr ? &at.chain.add_source(std::move(made)) : nullptr;
 }
 

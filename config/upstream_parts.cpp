@@ -2,6 +2,7 @@
 #include "config/parts.hpp"
 #include "core/upstream/cuda.hpp"
 #include "core/upstream/cuda_async.hpp"
+#include "core/upstream/managed.hpp"
 #include "core/upstream/vmm.hpp"
 
 namespace gpumem::config {
@@ -18,6 +19,16 @@ std::unique_ptr<resource::source> cuda_async(option_reader const& options, site 
 
 std::unique_ptr<resource::source> vmm(option_reader const& options, site const& at) {
   return std::make_unique<upstream::vmm>(at.home, at.node, options.bytes("reserve", 0));
+}
+
+std::unique_ptr<resource::source> managed(option_reader const& options, site const& at) {
+  std::string const where = options.word("preferred_location");
+  using place = upstream::managed::place;
+  upstream::managed::options const o{.preferred_location = where == "host"     ? place::host
+                                                           : where == "device" ? place::device
+                                                                               : place::any,
+                                     .read_mostly = options.flag("read_mostly", false)};
+  return std::make_unique<upstream::managed>(at.home, at.node, o);
 }
 
 std::unique_ptr<resource::source> pinned_host(option_reader const& options, site const& at) {
@@ -37,7 +48,7 @@ unsigned pinned_flags_of(option_reader const& options) {
 resource::source* make_upstream(option_reader const& options, site const& at) {
   std::unique_ptr<resource::source> made;
   if (options.type() == "cuda") made = std::make_unique<upstream::cuda>(at.home, at.node);
-  if (options.type() == "managed") made = std::make_unique<upstream::managed>(at.home, at.node);
+  if (options.type() == "managed") made = managed(options, at);
   if (options.type() == "pinned_host") made = pinned_host(options, at);
   if (options.type() == "cuda_async") made = cuda_async(options, at);
   if (options.type() == "vmm") made = vmm(options, at);

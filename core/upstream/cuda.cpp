@@ -23,25 +23,6 @@ void cuda::lost(resource::extent const& memory) noexcept {
   resource::note_released(home_, memory.bytes);
 }
 
-resource::extent managed::reserve(resource::demand const& wish) {
-  CUdeviceptr address = 0;
-  unsigned const flags = wish.flags != 0 ? wish.flags : static_cast<unsigned>(CU_MEM_ATTACH_GLOBAL);
-  call(home_, node_, wish.bytes, "managed",
-       [&] { return driver::real.cuMemAllocManaged(&address, wish.bytes, flags); });
-  resource::outlive_ended_contexts(home_, address, wish.bytes);
-  resource::note_reserved(home_, wish.bytes);
-  return {address, wish.bytes, 0};
-}
-
-void managed::release(resource::extent const& memory, CUstream) noexcept {
-  give(home_, node_, memory, [&] { return driver::real.cuMemFree_v2(memory.address); });
-  lost(memory);
-}
-
-void managed::lost(resource::extent const& memory) noexcept {
-  resource::note_released(home_, memory.bytes);
-}
-
 // Host memory is in no device's ledger; the calls line and the node count it.
 resource::extent pinned_host::reserve(resource::demand const& wish) {
   void* address = nullptr;

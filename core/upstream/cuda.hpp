@@ -1,5 +1,5 @@
-// The upstreams that are one driver call pair: `cuda` (cuMemAlloc, capable of legacy IPC and peer access),
-// `managed` (cuMemAllocManaged) and `pinned_host` (cuMemHostAlloc). Called by the resource above them, on
+// The upstreams that are one driver call pair: `cuda` (cuMemAlloc, capable of legacy IPC and peer access)
+// and `pinned_host` (cuMemHostAlloc). Called by the resource above them, on
 // slow paths, from any thread; the calls are made in relaxed capture mode with the chain's context current.
 #pragma once
 
@@ -11,18 +11,6 @@ namespace gpumem::upstream {
 class cuda final : public resource::source {
  public:
   cuda(resource::habitat const& home, std::size_t node) noexcept : home_(home), node_(node) {}
-  resource::extent reserve(resource::demand const& wish) override;
-  void release(resource::extent const& memory, CUstream order) noexcept override;
-  void lost(resource::extent const& memory) noexcept override;
-
- private:
-  resource::habitat const& home_;
-  std::size_t const node_;
-};
-
-class managed final : public resource::source {
- public:
-  managed(resource::habitat const& home, std::size_t node) noexcept : home_(home), node_(node) {}
   resource::extent reserve(resource::demand const& wish) override;
   void release(resource::extent const& memory, CUstream order) noexcept override;
   void lost(resource::extent const& memory) noexcept override;

@@ -3,6 +3,7 @@
 // The factory runs on the router's slow path, as config/builder's does.
 #include "core/resource/fallback.hpp"
 #include "core/resource/limiting.hpp"
+#include "core/upstream/managed.hpp"
 #include "tests/conformance/resource_suite.hpp"
 
 namespace gpumem::conformance {

@@ -49,7 +49,7 @@ QUIET_TORCH = {"TORCH_CPP_LOG_LEVEL": "ERROR"}
 GROUPS = {
     "safety": [
         Case("reuse_hazard", ("1000",), configs=POOLS),
-        Case("other_memory_hazard", ("200",), configs=("managed_pool",)),
+        Case("other_memory_hazard", ("200",), configs=("managed_pool", "managed_prefetch")),
         Case("threads_streams", ("16", "200"), configs=POOLS),
         Case("thread_mix", ("24", "300"), configs=TWO_CHAINS, counts=False),
         Case("reuse", ("50",)),

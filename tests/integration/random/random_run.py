@@ -21,8 +21,9 @@ CONFIGS = {
     "cuda": 'version = 1\n[route]\ndevice = ["cuda"]\nhost = ["pinned_host"]\n',
     "cuda_async": 'version = 1\n[route]\ndevice = ["cuda_async"]\n',
     "synchronize": 'version = 1\n[route]\ndevice = ["pool", "cuda"]\n[behavior]\nfree = "synchronize"\n',
-    "managed_and_host": 'version = 1\n[route]\ndevice = ["pool", "cuda"]\nmanaged = ["managed_pool", "managed"]\n'
-                        'host = ["host_pool", "pinned_host"]\n[resource.managed_pool]\ntype = "pool"\n'
+    "managed_and_host": 'version = 1\n[route]\ndevice = ["pool", "cuda"]\n'
+                        'managed = ["prefetch", "managed_pool", "managed"]\nhost = ["host_pool", "pinned_host"]\n'
+                        '[resource.managed]\nread_mostly = true\n[resource.managed_pool]\ntype = "pool"\n'
                         '[resource.host_pool]\ntype = "pool"\n',
 }
 SMALL_DEVICE = {"GPUMEM_SIMULATED_MEMORY": str(5 << 30)}

@@ -3,6 +3,7 @@
 #include "core/resource/fallback.hpp"
 
 #include "core/resource/limiting.hpp"
+#include "core/upstream/managed.hpp"
 #include "tests/unit/resource/fixture.hpp"
 
 namespace gpumem::resource {

@@ -1,0 +1,56 @@
+// See managed.hpp.
+#include "core/upstream/managed.hpp"
+
+#include <cstdio>
+
+#include "core/base/log.hpp"
+#include "core/driver/managed_memory.hpp"
+#include "core/upstream/call.hpp"
+
+namespace gpumem::upstream {
+
+resource::extent managed::reserve(resource::demand const& wish) {
+  CUdeviceptr address = 0;
+  unsigned const flags = wish.flags != 0 ? wish.flags : static_cast<unsigned>(CU_MEM_ATTACH_GLOBAL);
+  call(home_, node_, wish.bytes, "managed",
+       [&] { return driver::real.cuMemAllocManaged(&address, wish.bytes, flags); });
+  advise(address, wish.bytes);
+  resource::outlive_ended_contexts(home_, address, wish.bytes);
+  resource::note_reserved(home_, wish.bytes);
+  return {address, wish.bytes, 0};
+}
+
+void managed::advise(CUdeviceptr address, std::uint64_t bytes) noexcept {
+  if (options_.preferred_location == place::any && !options_.read_mostly) return;
+  CUresult code = CUDA_SUCCESS;
+  {
+    stream_order::relaxed_mode relaxed(true);
+    stream_order::current_context here(home_.context);
+    auto const say = [&](CUmem_advise what, CUdevice device) {
+      CUresult const answer = driver::advise(address, bytes, what, device);
+      if (answer != CUDA_SUCCESS) code = answer;
+    };
+    if (options_.preferred_location != place::any) {
+      bool const host = options_.preferred_location == place::host;
+      say(CU_MEM_ADVISE_SET_PREFERRED_LOCATION, host ? CU_DEVICE_CPU : home_.device);
+    }
+    if (options_.read_mostly) say(CU_MEM_ADVISE_SET_READ_MOSTLY, home_.device);
+  }
+  if (code == CUDA_SUCCESS || told_.exchange(true, std::memory_order_relaxed)) return;
+  char text[120];
+  std::snprintf(text, sizeof text,
+                "managed: device %d refuses the advice of preferred_location or read_mostly (code %d)",
+                home_.device, static_cast<int>(code));
+  base::log_line(base::log_level::warn, text);
+}
+
+void managed::release(resource::extent const& memory, CUstream) noexcept {
+  give(home_, node_, memory, [&] { return driver::real.cuMemFree_v2(memory.address); });
+  lost(memory);
+}
+
+void managed::lost(resource::extent const& memory) noexcept {
+  resource::note_released(home_, memory.bytes);
+}
+
+}  // namespace gpumem::upstream
