@@ -42,8 +42,8 @@ STREAM_MODES = (("many", "10000"), ("defaults",), ("wake",))
 # What RMM's documentation shows, but for what writes a log into the current folder, and system memory (HMM or ATS).
 RMM_EXAMPLES = tuple(f"rmm/{name}" for name in (
     "aligned", "arena", "arena_over_cuda_async", "binning", "binning_by_size", "binning_exponents", "cuda",
-    "cuda_async", "cuda_async_view", "failure_callback", "fixed_size", "limiting", "per_device", "pinned_host",
-    "pool", "pool_over_cuda_async"))
+    "cuda_async", "cuda_async_view", "failure_callback", "fixed_size", "limiting", "managed_pool",
+    "managed_prefetch", "per_device", "pinned_host", "pool", "pool_over_cuda_async"))
 QUIET_TORCH = {"TORCH_CPP_LOG_LEVEL": "ERROR"}
 
 GROUPS = {
