@@ -15,8 +15,9 @@ namespace {
 
 std::vector<std::string> examples() {
   std::vector<std::filesystem::path> paths;
-  for (auto const& entry : std::filesystem::directory_iterator(GPUMEM_CONFIG_FOLDER "/examples"))
-    paths.push_back(entry.path());
+  for (auto const& entry : std::filesystem::recursive_directory_iterator(GPUMEM_CONFIG_FOLDER "/examples")) {
+    if (entry.is_regular_file()) paths.push_back(entry.path());
+  }
   std::sort(paths.begin(), paths.end());
   std::vector<std::string> texts;
   for (auto const& path : paths) {
