@@ -28,8 +28,9 @@ std::uint64_t format_bytes(CUarray_format format) noexcept {
   }
 }
 
-// The texels; the driver's own padding cannot be asked for.
+// The texels; the driver's own padding cannot be asked for. What is mapped later is memory of cuMemCreate.
 std::uint64_t array_bytes(CUDA_ARRAY3D_DESCRIPTOR const& array) noexcept {
+  if ((array.Flags & (CUDA_ARRAY3D_SPARSE | CUDA_ARRAY3D_DEFERRED_MAPPING)) != 0) return 0;
   return format_bytes(array.Format) * array.NumChannels * array.Width *
          std::max<std::size_t>(array.Height, 1) * std::max<std::size_t>(array.Depth, 1);
 }

@@ -82,6 +82,23 @@ void arrays() {
       [](CUarray array) { REQUIRE(cuArrayDestroy(array)); });
 }
 
+// Takes no memory until some is mapped.
+void sparse_array() {
+  int supported = 0;
+  REQUIRE(cuDeviceGetAttribute(&supported, CU_DEVICE_ATTRIBUTE_SPARSE_CUDA_ARRAY_SUPPORTED, 0));
+  if (supported == 0) return;
+  CUDA_ARRAY3D_DESCRIPTOR shape{};
+  shape.Width = 8192;
+  shape.Height = 8192;
+  shape.Format = CU_AD_FORMAT_FLOAT;
+  shape.NumChannels = 1;
+  shape.Flags = CUDA_ARRAY3D_SPARSE;
+  CUarray array = nullptr;
+  REQUIRE(cuArray3DCreate(&array, &shape));
+  std::printf("a sparse array of 256 MiB\n");
+  REQUIRE(cuArrayDestroy(array));
+}
+
 void pitched() {
   fill(
       "cuMemAllocPitch",
@@ -176,6 +193,7 @@ int main(int argc, char** argv) {
     routed();
     virtual_memory();
     arrays();
+    sparse_array();
     pitched();
     pools();
     managed();

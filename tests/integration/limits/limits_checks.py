@@ -12,6 +12,7 @@ def filled(stdout):
 def check_limit(done):
     rows = filled(done.stdout)
     assert {name for name, *_ in rows} == set(KINDS), rows
+    assert "a sparse array of 256 MiB\n" in done.stdout, done.stdout
     half = []
     for name, mib, code in rows:
         assert code == 2, f"{name} was refused with {code}"

@@ -1,6 +1,6 @@
 // Arrays and hints: what a memory report has to see, without texture semantics.
 // Any thread.
-// An array takes device memory by its format and extent; copies to and from arrays are not modelled.
+// An array takes device memory by its format and extent, or none where it is mapped later; copies to and from arrays are not modelled.
 #include "entry.hpp"
 
 using namespace simulated;
@@ -37,10 +37,11 @@ std::unordered_set<array*>& arrays() {
 CUresult create(machine& m, context& here, CUarray* out, CUDA_ARRAY3D_DESCRIPTOR const& wanted) {
   std::uint64_t const element = element_bytes(wanted.Format, wanted.NumChannels);
   if (out == nullptr || element == 0 || wanted.Width == 0) return CUDA_ERROR_INVALID_VALUE;
+  bool const mapped_later = (wanted.Flags & (CUDA_ARRAY3D_SPARSE | CUDA_ARRAY3D_DEFERRED_MAPPING)) != 0;
   std::uint64_t const bytes = element * wanted.Width * std::max<std::size_t>(wanted.Height, 1) *
                               std::max<std::size_t>(wanted.Depth, 1);
-  std::uint64_t const address = m.memory_.allocate(&here, block_kind::array, bytes);
-  if (address == 0) return CUDA_ERROR_OUT_OF_MEMORY;
+  std::uint64_t const address = mapped_later ? 0 : m.memory_.allocate(&here, block_kind::array, bytes);
+  if (address == 0 && !mapped_later) return CUDA_ERROR_OUT_OF_MEMORY;
   auto* made = new array{wanted, address};
   arrays().insert(made);
   *out = reinterpret_cast<CUarray>(made);
