@@ -13,7 +13,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
 import harness
 from random_run import SMALL_DEVICE, run
 
-OPERATIONS = 100_000
+OPERATIONS = 50_000  # two rounds
 
 
 def seeds():
@@ -81,6 +81,18 @@ def test_cuda(build):
 
 def test_cuda_async(build):
     expect_clean(build, "cuda_async")
+
+
+def test_limited(build):
+    expect_clean(build, "limited")
+
+
+def test_spilling(build):
+    expect_clean(build, "spilling")
+
+
+def test_pool_over_spilling(build):
+    expect_clean(build, "pool_over_spilling")
 
 
 def test_synchronize(build):

@@ -18,6 +18,13 @@ CONFIGS = {
     "arena": 'version = 1\n[route]\ndevice = ["arena", "cuda"]\n',
     "small_arena": 'version = 1\n[route]\ndevice = ["arena", "cuda"]\n[resource.arena]\narena_size = "6 GiB"\n'
                    'per = "thread"\n',
+    "limited": 'version = 1\n[route]\ndevice = ["limiting", "pool", "cuda"]\n[resource.limiting]\n'
+               'allocation_limit = "5 GiB"\nreport_as_total = true\n',
+    "spilling": 'version = 1\n[route]\ndevice = ["fallback"]\nmanaged = ["managed"]\n[resource.fallback]\n'
+                'chains = [["limiting", "pool", "cuda"], ["managed_pool", "managed"]]\n'
+                '[resource.limiting]\nallocation_limit = "300 MiB"\n[resource.managed_pool]\ntype = "pool"\n',
+    "pool_over_spilling": 'version = 1\n[route]\ndevice = ["pool", "fallback"]\nmanaged = ["managed"]\n'
+                          '[resource.fallback]\nchains = [["limiting", "cuda"], ["managed"]]\n[resource.limiting]\nallocation_limit = "300 MiB"\n',
     "cuda": 'version = 1\n[route]\ndevice = ["cuda"]\nhost = ["pinned_host"]\n',
     "cuda_async": 'version = 1\n[route]\ndevice = ["cuda_async"]\n',
     "synchronize": 'version = 1\n[route]\ndevice = ["pool", "cuda"]\n[behavior]\nfree = "synchronize"\n',
