@@ -166,7 +166,7 @@ class construction {
 
   static driver::allocation_failed not_built(resource_plan const& r) {
     return driver::allocation_failed(CUDA_ERROR_NOT_SUPPORTED, r.name.c_str(),
-                                     "it cannot stand here in a chain");
+                                     "this version cannot build it there");
   }
 
   // A request that meets only a driver is served one by one.

@@ -1,6 +1,9 @@
 // The hooks whose answer must fit: to the program every block is an allocation of its own, and cached memory
 // is free. Called by the program on any thread. The driver answers first; an error of its own is never
 // covered up, and what is not a block of ours is never altered.
+#include <cstdio>
+
+#include "core/base/log.hpp"
 #include "core/route/limits.hpp"
 #include "shim/dispatch.hpp"
 #include "shim/ipc_handle.hpp"
@@ -15,6 +18,19 @@ void adjust(CUpointer_attribute attribute, void* value, route::range const& bloc
   if (value == nullptr) return;
   if (attribute == CU_POINTER_ATTRIBUTE_RANGE_START_ADDR) *static_cast<CUdeviceptr*>(value) = block.base;
   if (attribute == CU_POINTER_ATTRIBUTE_RANGE_SIZE) *static_cast<std::size_t*>(value) = block.bytes;
+}
+
+// The program would look for the fault in itself.
+void tell_refused_export(CUresult code) noexcept {
+  static std::atomic<bool> told{false};
+  if (told.exchange(true, std::memory_order_relaxed)) return;
+  char text[200];
+  std::snprintf(
+      text, sizeof text,
+      "cuIpcGetMemHandle of a block of gpumem gave %d: legacy IPC shares memory of cuda only; end the chain "
+      "with cuda",
+      static_cast<int>(code));
+  base::log_line(base::log_level::warn, text);
 }
 
 }  // namespace
@@ -81,6 +97,8 @@ CUresult cuIpcGetMemHandle(CUipcMemHandle* handle, CUdeviceptr address) {
   if (code == CUDA_SUCCESS && route::find(address, block)) {
     code = export_block(*handle, address, block);
     if (code == CUDA_SUCCESS) route::exported(block.base);
+  } else if (code != CUDA_SUCCESS && route::owns(address)) {
+    tell_refused_export(code);
   }
   return counted(hook::cuIpcGetMemHandle, 0, code);
 }

@@ -36,6 +36,13 @@ def test_what_no_hook_saw_is_named(build):
     harness.equal(row["unseen"], taken - left, "bytes not seen")
 
 
+def test_memory_that_cannot_be_exported_is_said_so(build):
+    config = pathlib.Path(__file__).resolve().parent / "configs" / "pool_over_vmm.toml"
+    outcome = build.run([build.program("ipc_pair.shared")], preload=True, env={"GPUMEM_CONFIG": str(config)})
+    assert outcome.code != 0, "the driver shared memory of vmm"
+    assert "end the chain with cuda" in outcome.stderr, outcome.stderr
+
+
 def test_host_memory_is_on_no_device(build):
     command = [build.program("virtual_memory.driver"), "host"]
     plain, preloaded = build.run(command), build.run(command, preload=True)

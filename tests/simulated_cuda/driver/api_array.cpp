@@ -1,6 +1,7 @@
 // Arrays and hints: what a memory report has to see, without texture semantics.
 // Any thread.
-// An array takes device memory by its format and extent, or none where it is mapped later; copies to and from arrays are not modelled.
+// An array takes device memory by its format and extent, or none where it is mapped later; copies to and from
+// arrays are not modelled.
 #include "entry.hpp"
 
 using namespace simulated;
