@@ -29,15 +29,17 @@ driver::request request_on(hook which, std::uint64_t bytes, CUstream stream, boo
           .caller = program_caller(caller)};
 }
 
-driver::release release_of(hook which, CUdeviceptr address) noexcept {
-  return {.address = address, .hook = static_cast<std::uint16_t>(which)};
+driver::release release_of(hook which, CUdeviceptr address, void const* caller) noexcept {
+  return {.address = address, .hook = static_cast<std::uint16_t>(which), .caller = program_caller(caller)};
 }
 
-driver::release release_on(hook which, CUdeviceptr address, CUstream stream, bool per_thread) noexcept {
+driver::release release_on(hook which, CUdeviceptr address, CUstream stream, bool per_thread,
+                           void const* caller) noexcept {
   return {.address = address,
           .stream_ordered = true,
           .hook = static_cast<std::uint16_t>(which),
-          .stream = named_stream(stream, per_thread)};
+          .stream = named_stream(stream, per_thread),
+          .caller = program_caller(caller)};
 }
 
 CUdeviceptr* as_address(void** pointer) noexcept {
@@ -65,16 +67,17 @@ CUresult cuMemAllocAsync_ptsz(CUdeviceptr* result, size_t bytes, CUstream stream
 }
 
 CUresult cuMemFree_v2(CUdeviceptr address) {
-  return release(release_of(hook::cuMemFree_v2, address), [&] { return GPUMEM_REAL(cuMemFree_v2)(address); });
+  return release(release_of(hook::cuMemFree_v2, address, __builtin_return_address(0)),
+                 [&] { return GPUMEM_REAL(cuMemFree_v2)(address); });
 }
 
 CUresult cuMemFreeAsync(CUdeviceptr address, CUstream stream) {
-  return release(release_on(hook::cuMemFreeAsync, address, stream, false),
+  return release(release_on(hook::cuMemFreeAsync, address, stream, false, __builtin_return_address(0)),
                  [&] { return GPUMEM_REAL(cuMemFreeAsync)(address, stream); });
 }
 
 CUresult cuMemFreeAsync_ptsz(CUdeviceptr address, CUstream stream) {
-  return release(release_on(hook::cuMemFreeAsync_ptsz, address, stream, true),
+  return release(release_on(hook::cuMemFreeAsync_ptsz, address, stream, true, __builtin_return_address(0)),
                  [&] { return GPUMEM_REAL(cuMemFreeAsync_ptsz)(address, stream); });
 }
 
@@ -97,7 +100,8 @@ CUresult cuMemHostAlloc(void** result, size_t bytes, unsigned int flags) {
 }
 
 CUresult cuMemFreeHost(void* address) {
-  driver::release freed = release_of(hook::cuMemFreeHost, reinterpret_cast<CUdeviceptr>(address));
+  driver::release freed =
+      release_of(hook::cuMemFreeHost, reinterpret_cast<CUdeviceptr>(address), __builtin_return_address(0));
   freed.kind = driver::memory_kind::host;
   return release(freed, [&] { return GPUMEM_REAL(cuMemFreeHost)(address); });
 }

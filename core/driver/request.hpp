@@ -31,6 +31,7 @@ struct release {
   std::uint16_t hook = 0;
   CUcontext context = nullptr;  // as above when ordered; else unused: cuMemFree needs none
   CUstream stream = nullptr;
+  void const* caller = nullptr;  // as above
 };
 
 }  // namespace gpumem::driver

@@ -3,6 +3,7 @@
 // when its context goes.
 #pragma once
 
+#include <algorithm>
 #include <memory>
 #include <vector>
 
@@ -53,6 +54,13 @@ class chain {
   }
   void peers_changed() noexcept {
     for (auto const& part : sources_) part->peers_changed();
+  }
+  bool refused(refused_free const& what) noexcept {
+    return std::any_of(resources_.begin(), resources_.end(),
+                       [&](auto const& part) { return part->refused(what); });
+  }
+  void synchronized() noexcept {
+    for (auto const& part : resources_) part->synchronized();
   }
   void forget() noexcept {
     for (auto part = resources_.rbegin(); part != resources_.rend(); ++part) (*part)->forget();

@@ -26,7 +26,9 @@ struct demand {
 struct order {
   stream_order::slot slot = stream_order::no_slot;
   CUstream stream = nullptr;
-  bool settled = false;  // the free was a barrier: nothing uses the memory any more
+  bool settled = false;          // the free was a barrier: nothing uses the memory any more
+  std::uint16_t hook = 0;        // who freed, as in driver::release
+  void const* caller = nullptr;  // null: no call of the program's
 };
 
 }  // namespace gpumem::resource

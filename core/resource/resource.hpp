@@ -33,6 +33,13 @@ struct habitat {
   std::size_t number = 0;
 };
 
+// A free by the program that was refused: nothing of ours that is live begins at `address`.
+struct refused_free {
+  std::uint64_t address = 0;
+  space::handle inside = space::none;  // the live block that holds the address
+  void const* caller = nullptr;
+};
+
 // Bytes a resource holds that the program does not.
 struct levels {
   std::uint64_t idle = 0;     // could serve a request: done or not
@@ -57,6 +64,10 @@ class resource : public space::segment_owner {
 
   // What is freed may serve again, and does not go back to the source at once, which would wait for all work.
   virtual bool keeps_freed() const noexcept { return true; }
+  // For those that report faults of the program; true: reported. Any chain may be asked about any address.
+  virtual bool refused(refused_free const&) noexcept { return false; }
+  // The program has waited for all work of the context.
+  virtual void synchronized() noexcept {}
 
   // The block of one of its segments that holds `address`, live or not.
   virtual space::handle block_at(space::segment const& in, std::uint64_t address) noexcept;

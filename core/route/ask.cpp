@@ -72,6 +72,18 @@ std::uint64_t changes() noexcept {
   return present != nullptr ? present->streams_changed.load(std::memory_order_acquire) : 0;
 }
 
+void refused(driver::release const& release) noexcept {
+  if (present == nullptr) return;
+  range block;
+  space::handle const inside =
+      find(release.address, block) ? present->where.map.find(block.base) : space::none;
+  resource::refused_free const what{release.address, inside, release.caller};
+  bool reported = false;
+  present->known.each([&](context_entry& e) {
+    e.each_chain([&](resource::chain& c) { reported = reported || c.refused(what); });
+  });
+}
+
 bool owns(CUdeviceptr address) noexcept {
   if (present == nullptr) return false;
   space::handle const h = present->where.map.find(address);

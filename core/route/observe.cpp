@@ -75,6 +75,7 @@ void synchronize_done(CUcontext context, std::uint64_t mark) noexcept {
   if (mark == 0) return;
   if (context_entry* const entry = known_entry(context); entry != nullptr) {
     entry->order.synchronize_done(static_cast<stream_order::stamp>(mark));
+    entry->each_chain([](resource::chain& c) { c.synchronized(); });
   }
 }
 

@@ -108,14 +108,15 @@ outcome release(driver::release const& release) noexcept {
   if ((home.kind == driver::memory_kind::host) != (release.kind == driver::memory_kind::host)) {
     return {true, CUDA_ERROR_INVALID_VALUE};
   }
-  resource::order when;
+  resource::order when{.hook = release.hook, .caller = release.caller};
   if (release.stream_ordered) {
     stream_place const place = place_of(*s, release.stream, release.context);
     if (place.entry == nullptr) return pass;
     // Memory that was not made in a capture cannot be freed in it.
     if (place.capturing) return {true, CUDA_ERROR_INVALID_VALUE};
     if (place.entry->handle == home.context) {
-      when = {place.slot, release.stream};
+      when.slot = place.slot;
+      when.stream = release.stream;
     } else {
       // The work of another context is no part of this one's epochs: the host waits for it.
       stream_order::relaxed_mode relaxed(true);

@@ -43,6 +43,10 @@ void start(chain_factory factory, bool synchronize_on_free, rule_set* rules = nu
 outcome allocate(driver::request const& request, CUdeviceptr* result) noexcept;
 outcome release(driver::release const& release) noexcept;
 
+// A free that was answered with an error, by a chain or by the driver: for those resources that report
+// faults.
+void refused(driver::release const& release) noexcept;
+
 // True if `address` is the base of a live block of ours.
 bool owns(CUdeviceptr address) noexcept;
 // The live block that contains `address` (interior too); false if it is not ours.

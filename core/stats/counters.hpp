@@ -41,6 +41,12 @@ struct device_gauges {
 #undef GPUMEM_DEVICE_GAUGE
 };
 
+struct node_gauges {
+#define GPUMEM_NODE_GAUGE(name, unit, meaning) std::uint64_t name;
+#include "core/stats/fields.def"
+#undef GPUMEM_NODE_GAUGE
+};
+
 struct size_bucket {
   std::uint64_t count;
   std::uint64_t bytes;

@@ -12,11 +12,15 @@
 namespace gpumem::stats {
 
 inline constexpr std::uint64_t page_magic = 0x6567'6170'6d65'6d67;  // "gmempage", little endian
-inline constexpr std::uint32_t layout_version = 3;
+inline constexpr std::uint32_t layout_version = 4;
 inline constexpr std::size_t max_shards = 1024;  // threads alive at once; further ones share the last shard
 inline constexpr std::size_t max_failures = 16;  // the first ones are kept; all are counted
 inline constexpr std::size_t timeline_samples = 512;
-inline constexpr std::size_t max_fields = 64;  // counters in one list of fields.def
+inline constexpr std::size_t max_modules = 256;      // files that code is mapped from
+inline constexpr std::size_t max_call_sites = 2048;  // a power of two; further ones are counted as dropped
+inline constexpr std::size_t most_frames = 16;       // of one call site
+inline constexpr std::size_t max_misuses = 32;       // the first ones are kept; all are counted
+inline constexpr std::size_t max_fields = 64;        // counters in one list of fields.def
 
 struct field_name {
   char text[32];
@@ -70,6 +74,45 @@ struct failure_entry {
   char reason[240];
 };
 
+// A stretch of code in memory and the file it was mapped from, noted while it is there: addresses mean
+// nothing later.
+struct module_entry {
+  std::uint64_t begin;
+  std::uint64_t end;
+  std::uint64_t file_offset;
+  char path[232];
+};
+
+// Who asked, and how much. Shared by all threads: additions are atomic.
+struct alignas(64) call_site_entry {
+  std::uint64_t key;  // of node and frames; written last, 0: free
+  std::uint32_t node;
+  std::uint32_t frame_count;
+  std::uint64_t allocations;
+  std::uint64_t allocated_bytes;
+  std::uint64_t frees;
+  std::uint64_t freed_bytes;
+  std::uint64_t frames[most_frames];  // return addresses, innermost first
+};
+
+enum class misuse_kind : std::uint32_t { double_free, foreign_free, interior_free, damaged_zone };
+
+// A fault of the program that an adaptor saw. Call sites are numbers from 1 on; 0: not known.
+struct misuse_entry {
+  std::uint64_t ready;  // 1 when the rest is complete
+  misuse_kind kind;
+  std::uint32_t node;
+  std::uint64_t t_ns;
+  std::uint64_t address;
+  std::uint64_t bytes;         // of the block
+  std::uint64_t offset;        // from the block's start: of the free, or of the first damaged byte
+  std::uint64_t damaged;       // bytes
+  std::uint32_t here;          // where the program was
+  std::uint32_t allocated_at;  // where the block came from
+  std::uint32_t freed_at;      // the first free of a block that was freed twice
+  std::uint32_t thread;
+};
+
 enum class end_kind : std::uint32_t { none, exit, signal, exec };
 
 struct end_record {
@@ -87,12 +130,15 @@ struct page_header {
   std::uint64_t file_bytes;
   std::uint64_t hook_offset, node_offset, device_offset, gauge_offset, failure_offset, timeline_offset;
   std::uint64_t shard_offset, shard_stride;
+  std::uint64_t module_offset, site_offset, detail_offset, detail_stride, misuse_offset;
   std::uint32_t hook_slots, device_slots, node_slots, bucket_slots, shard_slots, failure_slots, sample_slots;
-  std::uint32_t hook_fields, device_fields, node_fields, gauge_fields;
+  std::uint32_t module_slots, site_slots, misuse_slots;
+  std::uint32_t hook_fields, device_fields, node_fields, gauge_fields, node_gauge_fields;
   field_name hook_names[max_fields];
   field_name device_names[max_fields];
   field_name node_names[max_fields];
   field_name gauge_names[max_fields];
+  field_name node_gauge_names[max_fields];
 
   std::int32_t pid, ppid;
   std::uint32_t uid, exec_no;
@@ -123,6 +169,11 @@ struct page_header {
   std::uint32_t shards_used;       // shards [0, shards_used) may hold counts
   std::uint32_t shards_in_memory;  // of these, not in the file: lost when the process is killed
   std::uint64_t failures_total;
+  std::uint64_t misuses_total;
+  std::uint64_t sites_dropped;
+  std::uint32_t module_count;
+  std::uint32_t sites_in_use;              // 1 once some resource notes call sites
+  std::uint8_t detail_present[max_nodes];  // 1 once that node keeps exact figures
   end_record end;
 };
 
@@ -133,12 +184,21 @@ struct alignas(4096) fixed_part {
   device_entry devices[max_devices];
   device_gauges gauges[max_devices];
   failure_entry failures[max_failures];
+  misuse_entry misuses[max_misuses];
   std::uint32_t shard_state[max_shards];  // see shards.cpp
 };
 
 // Page-aligned parts are given disk space one by one, when first used.
 struct alignas(4096) device_timeline {
   timeline_sample samples[timeline_samples];
+};
+struct alignas(4096) call_site_table {
+  module_entry modules[max_modules];
+  call_site_entry sites[max_call_sites];
+};
+struct alignas(4096) node_detail {
+  node_gauges gauges;
+  size_bucket sizes[size_buckets];  // as asked
 };
 struct alignas(4096) shard_slot {
   shard counters;
@@ -147,6 +207,8 @@ struct alignas(4096) shard_slot {
 struct page {
   fixed_part fixed;
   device_timeline timelines[max_devices];
+  call_site_table callers;
+  node_detail details[max_nodes];
   shard_slot shards[max_shards];
 };
 

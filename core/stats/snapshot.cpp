@@ -28,6 +28,11 @@ constexpr std::string_view node_fields[] = {
 #include "core/stats/fields.def"
 #undef GPUMEM_NODE_FIELD
 };
+constexpr std::string_view node_gauge_fields[] = {
+#define GPUMEM_NODE_GAUGE(name, unit, meaning) #name,
+#include "core/stats/fields.def"
+#undef GPUMEM_NODE_GAUGE
+};
 constexpr std::string_view gauge_fields[] = {
 #define GPUMEM_DEVICE_GAUGE(name, unit, meaning) #name,
 #include "core/stats/fields.def"
@@ -102,6 +107,7 @@ class parser {
     take_hooks();
     take_nodes();
     take_failures();
+    take_callers();
     return std::move(result_);
   }
 
@@ -124,12 +130,13 @@ class parser {
     constexpr std::uint32_t most = 4096;
     for (std::uint32_t slots :
          {head_->hook_slots, head_->device_slots, head_->node_slots, head_->bucket_slots, head_->shard_slots,
-          head_->failure_slots, head_->sample_slots}) {
+          head_->failure_slots, head_->sample_slots, head_->module_slots, head_->site_slots,
+          head_->misuse_slots}) {
       if (slots == 0 || slots > most) throw damaged{"its header is damaged"};
     }
     if (head_->shards_used > head_->shard_slots || head_->hook_count > head_->hook_slots ||
-        head_->node_count > head_->node_slots || head_->shard_stride > 1u << 20 ||
-        head_->shard_offset > 1u << 30) {
+        head_->node_count > head_->node_slots || head_->module_count > head_->module_slots ||
+        head_->shard_stride > 1u << 20 || head_->shard_offset > 1u << 30) {
       throw damaged{"its header is damaged"};
     }
   }
@@ -214,10 +221,67 @@ class parser {
   }
 
   void take_nodes() {
+    field_map const gauges(head_->node_gauge_names, head_->node_gauge_fields, node_gauge_fields);
+    std::vector<std::uint64_t> words(gauges.words() + 2 * size_buckets);
     for (std::uint32_t i = 0; i < head_->node_count; ++i) {
       auto const entry = read<node_entry>(head_->node_offset + i * sizeof(node_entry));
-      result_.nodes.push_back({text_of(entry.name), text_of(entry.type), text_of(entry.route),
-                               text_of(entry.options), std::min(entry.depth, 16u), entry.device, nodes_[i]});
+      node_totals node;
+      node.name = text_of(entry.name), node.type = text_of(entry.type);
+      node.route = text_of(entry.route), node.options = text_of(entry.options);
+      node.depth = std::min(entry.depth, 16u);
+      node.device = entry.device;
+      node.counters = nodes_[i];
+      if (i < max_nodes && head_->detail_present[i] != 0) {
+        node.exact = true;
+        if (!source_.read(head_->detail_offset + i * head_->detail_stride, words.data(), words.size() * 8))
+          throw damaged{"it is truncated"};
+        gauges.add_to(node.gauges, words.data());
+        for (std::size_t bucket = 0; bucket < size_buckets; ++bucket) {
+          node.sizes[bucket] = {words[gauges.words() + 2 * bucket], words[gauges.words() + 2 * bucket + 1]};
+        }
+      }
+      result_.nodes.push_back(std::move(node));
+    }
+  }
+
+  code_frame frame_of(std::uint64_t address, std::vector<module_entry> const& modules) {
+    code_frame frame{.address = address, .library = {}};
+    for (auto module = modules.rbegin(); module != modules.rend() && frame.library.empty(); ++module) {
+      if (address < module->begin || address >= module->end) continue;
+      frame.library = text_of(module->path);
+      frame.file_offset = address - module->begin + module->file_offset;
+    }
+    return frame;
+  }
+
+  void take_callers() {
+    result_.call_sites_dropped = head_->sites_dropped;
+    result_.misuses_total = head_->misuses_total;
+    if (head_->sites_in_use == 0) return;
+    std::vector<module_entry> modules;
+    for (std::uint32_t i = 0; i < head_->module_count; ++i)
+      modules.push_back(read<module_entry>(head_->module_offset + i * sizeof(module_entry)));
+    for (std::uint32_t i = 0; i < head_->site_slots; ++i) {
+      auto const entry = read<call_site_entry>(head_->site_offset + i * sizeof(call_site_entry));
+      if (entry.key == 0 || entry.node >= result_.nodes.size()) continue;
+      call_site_totals site{.number = i + 1,
+                            .node = entry.node,
+                            .allocations = entry.allocations,
+                            .allocated_bytes = entry.allocated_bytes,
+                            .frees = entry.frees,
+                            .freed_bytes = entry.freed_bytes,
+                            .frames = {}};
+      for (std::size_t f = 0; f < std::min<std::size_t>(entry.frame_count, most_frames); ++f)
+        site.frames.push_back(frame_of(entry.frames[f], modules));
+      result_.call_sites.push_back(std::move(site));
+    }
+    std::uint64_t const kept = std::min<std::uint64_t>(head_->misuses_total, head_->misuse_slots);
+    for (std::uint64_t i = 0; i < kept; ++i) {
+      auto const entry = read<misuse_entry>(head_->misuse_offset + i * sizeof(misuse_entry));
+      if (entry.ready != 1 || entry.kind > misuse_kind::damaged_zone) continue;
+      result_.misuses.push_back({entry.kind, entry.node, entry.t_ns, entry.address, entry.bytes, entry.offset,
+                                 entry.damaged, entry.here, entry.allocated_at, entry.freed_at,
+                                 entry.thread});
     }
   }
 

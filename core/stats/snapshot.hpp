@@ -37,6 +37,30 @@ struct node_totals {
   unsigned depth = 0;
   int device = 0;
   node_counters counters{};
+  bool exact = false;  // it keeps the figures below
+  node_gauges gauges{};
+  std::array<size_bucket, size_buckets> sizes{};
+};
+
+struct code_frame {
+  std::uint64_t address = 0;      // in that process
+  std::string library;            // path; empty: code of no file
+  std::uint64_t file_offset = 0;  // in it
+};
+
+struct call_site_totals {
+  unsigned number = 0;  // misuses name it so
+  unsigned node = 0;
+  std::uint64_t allocations = 0, allocated_bytes = 0, frees = 0, freed_bytes = 0;
+  std::vector<code_frame> frames;  // innermost first
+};
+
+struct misuse_note {
+  misuse_kind kind = misuse_kind::foreign_free;
+  unsigned node = 0;
+  std::uint64_t t_ns = 0, address = 0, bytes = 0, offset = 0, damaged = 0;
+  unsigned here = 0, allocated_at = 0, freed_at = 0;  // call sites, 0: not known
+  unsigned thread = 0;
 };
 
 struct failure_note {
@@ -70,6 +94,10 @@ struct snapshot {
   std::array<size_bucket, size_buckets> sizes{};
   std::vector<failure_note> failures;
   std::uint64_t failures_total = 0;
+  std::vector<call_site_totals> call_sites;
+  std::uint64_t call_sites_dropped = 0;
+  std::vector<misuse_note> misuses;
+  std::uint64_t misuses_total = 0;
 
   // No CUDA memory call was counted: nothing to report.
   bool empty() const noexcept {

@@ -45,19 +45,28 @@ void lay_out(page& page) noexcept {
   head.timeline_offset = offsetof(stats::page, timelines);
   head.shard_offset = offsetof(stats::page, shards);
   head.shard_stride = sizeof(shard_slot);
+  head.module_offset = offsetof(stats::page, callers.modules);
+  head.site_offset = offsetof(stats::page, callers.sites);
+  head.detail_offset = offsetof(stats::page, details);
+  head.detail_stride = sizeof(node_detail);
+  head.misuse_offset = offsetof(fixed_part, misuses);
   head.hook_slots = max_hooks, head.device_slots = max_devices, head.node_slots = max_nodes;
   head.bucket_slots = size_buckets, head.shard_slots = max_shards;
   head.failure_slots = max_failures, head.sample_slots = timeline_samples;
+  head.module_slots = max_modules, head.site_slots = max_call_sites, head.misuse_slots = max_misuses;
 #define GPUMEM_HOOK_FIELD(name, unit, meaning) copy_text(head.hook_names[head.hook_fields++].text, #name);
 #define GPUMEM_DEVICE_FIELD(name, unit, meaning) \
   copy_text(head.device_names[head.device_fields++].text, #name);
 #define GPUMEM_NODE_FIELD(name, unit, meaning) copy_text(head.node_names[head.node_fields++].text, #name);
 #define GPUMEM_DEVICE_GAUGE(name, unit, meaning) copy_text(head.gauge_names[head.gauge_fields++].text, #name);
+#define GPUMEM_NODE_GAUGE(name, unit, meaning) \
+  copy_text(head.node_gauge_names[head.node_gauge_fields++].text, #name);
 #include "core/stats/fields.def"
 #undef GPUMEM_HOOK_FIELD
 #undef GPUMEM_DEVICE_FIELD
 #undef GPUMEM_NODE_FIELD
 #undef GPUMEM_DEVICE_GAUGE
+#undef GPUMEM_NODE_GAUGE
 }
 
 page* map_page(unsigned& exec_no) noexcept {
