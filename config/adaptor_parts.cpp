@@ -41,7 +41,7 @@ resource::resource* make_adaptor(option_reader const& options, site const& at, r
   if (options.type() == "limiting") made = limiting(options, at, below);
   if (options.type() == "prefetch")
     made = std::make_unique<resource::prefetch>(at.home, at.node, target_of(options, at), below);
-  return made != nullptr ? &at.chain.add(std::move(made)) : nullptr;
+  return made != nullptr ? &at.chain.add(std::move(made)) : make_observer(options, at, below);
 }
 
 resource::source* make_source_adaptor(option_reader const& options, site const& at, resource::source& below) {
@@ -49,7 +49,7 @@ resource::source* make_source_adaptor(option_reader const& options, site const& 
   if (options.type() == "limiting") made = limiting(options, at, below);
   if (options.type() == "prefetch")
     made = std::make_unique<resource::prefetch_source>(at.home, at.node, target_of(options, at), below);
-  return made != nullptr ? &at.chain.add_source(std::move(made)) : nullptr;
+  return made != nullptr ? &at.chain.add_source(std::move(made)) : make_source_observer(options, at, below);
 }
 
 resource::resource* make_fallback(site const& at, std::vector<resource::fallback::branch> chains) {

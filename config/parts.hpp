@@ -41,6 +41,10 @@ arena_made make_arena(option_reader const& options, site const& at, std::size_t 
 resource::resource* make_adaptor(option_reader const& options, site const& at, resource::resource& below);
 resource::source* make_source_adaptor(option_reader const& options, site const& at, resource::source& below);
 
+// observer_parts.cpp: of these, what only watches; make_adaptor asks them last.
+resource::resource* make_observer(option_reader const& options, site const& at, resource::resource& below);
+resource::source* make_source_observer(option_reader const& options, site const& at, resource::source& below);
+
 // The chains are built already.
 resource::resource* make_fallback(site const& at, std::vector<resource::fallback::branch> chains);
 resource::source* make_fallback(site const& at, std::vector<resource::fallback_source::branch> chains);

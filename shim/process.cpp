@@ -17,6 +17,7 @@
 #include "core/driver/table.hpp"
 #include "core/report/write_reports.hpp"
 #include "core/route/router.hpp"
+#include "core/stats/event_log.hpp"
 #include "core/stats/state_page.hpp"
 #include "shim/bypass.hpp"
 #include "shim/elf_object.hpp"
@@ -158,6 +159,7 @@ void note_exit_code(int code) noexcept {
 void write_report(stats::page* page, stats::end_kind kind, int code) noexcept {
   stats::close_page({.kind = kind, .code = code, .clean = 1, .duration_ns = stats::elapsed_ns()});
   if (this_thread.inside) return;
+  stats::event_log::finish_all();
   report_memory const own_heap;
   stats::describe_passed_by(find_bypasses().text);
   route::measure();

@@ -167,6 +167,18 @@ CUresult stream_id(CUstream asked, unsigned long long* id) {
   *id = known;
   return CUDA_SUCCESS;
 }
+CUresult memset_async(CUdeviceptr to, unsigned char value, size_t bytes, CUstream on) {
+  // Work on the legacy stream is drawn into a capture of any blocking stream.
+  CUresult const code =
+      on == CU_STREAM_LEGACY ? fake().unsafe("cuMemsetD8Async") : fake().enter("cuMemsetD8Async");
+  if (code == CUDA_SUCCESS) std::memset(reinterpret_cast<void*>(to), value, bytes);
+  return code;
+}
+CUresult copy_to_host(void* to, CUdeviceptr from, size_t bytes, CUstream) {
+  CUresult const code = fake().unsafe("cuMemcpyDtoHAsync_v2");
+  if (code == CUDA_SUCCESS) std::memcpy(to, reinterpret_cast<void const*>(from), bytes);
+  return code;
+}
 CUresult device_name(char* name, int length, CUdevice) {
   std::strncpy(name, "fake device", static_cast<std::size_t>(length));
   return fake().enter("cuDeviceGetName");
@@ -235,6 +247,8 @@ void fake_driver::reset() {
   real.cuStreamSynchronize = stream_synchronize;
   real.cuStreamIsCapturing = stream_capturing;
   real.cuStreamGetId = stream_id;
+  real.cuMemsetD8Async = memset_async;
+  real.cuMemcpyDtoHAsync_v2 = copy_to_host;
   real.cuDeviceGetName = device_name;
   real.cuDeviceGetUuid = device_uuid;
   real.cuDeviceTotalMem_v2 = device_total;

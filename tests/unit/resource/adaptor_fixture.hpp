@@ -1,0 +1,61 @@
+// Adaptors above a pool over the scripted driver, with a state page in a folder of the test's own, as call
+// sites and misuses are kept there. One page for the whole program: tests look at what is new in it.
+#pragma once
+
+#include <stdlib.h>
+
+#include <filesystem>
+#include <string>
+
+#include "core/stats/snapshot.hpp"
+#include "tests/unit/resource/fixture.hpp"
+
+namespace gpumem::resource {
+
+struct adaptor_fixture : resource_fixture {
+  inline static std::string folder;
+
+  static void SetUpTestSuite() {
+    if (!folder.empty()) return;
+    char made[] = "/tmp/gpumem_adaptor_XXXXXX";
+    ASSERT_NE(::mkdtemp(made), nullptr);
+    folder = made;
+    ::setenv("GPUMEM_STATE_DIR", folder.c_str(), 1);
+    static stats::hook_description const hooks[] = {{"cuMemAlloc_v2", "device"}, {"cuMemFree_v2", "free"}};
+    ASSERT_TRUE(stats::open_page({hooks, "0.1.0", "run-1"}));
+    std::atexit([] {
+      std::error_code ignored;
+      std::filesystem::remove_all(folder, ignored);
+    });
+  }
+
+  // As the program's code `site` would.
+  space::handle get_from(resource& from, std::uint64_t bytes, void const* site, stream_order::slot s = 0) {
+    space::handle const h = from.allocate({.bytes = bytes,
+                                           .slot = s,
+                                           .stream = s != 0 ? tests::stream(s) : nullptr,
+                                           .hook = 0,
+                                           .caller = site});
+    block(h).slack = static_cast<std::uint32_t>(block(h).bytes() - bytes);
+    return h;
+  }
+  void give_from(space::handle h, void const* site, stream_order::slot s = 0) {
+    block(h).now = space::state::cached;
+    take_back(owner_of(here->where, h), h,
+              {.slot = s, .stream = s != 0 ? tests::stream(s) : nullptr, .hook = 1, .caller = site});
+  }
+  char* bytes_of(space::handle h) { return reinterpret_cast<char*>(block(h).begin()); }
+
+  static stats::snapshot snapshot() {
+    auto taken = stats::take_snapshot();
+    EXPECT_EQ(taken.error, "");
+    return std::move(taken.value);
+  }
+};
+
+// Addresses in this program's code, to play return addresses.
+inline void const* code(int n) {
+  return reinterpret_cast<char const*>(&snprintf) + n * 16;
+}
+
+}  // namespace gpumem::resource

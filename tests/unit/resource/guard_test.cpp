@@ -1,0 +1,123 @@
+// Patterns, zones, and what must not happen: a fill before the work that may use the block, or in a capture.
+#include "core/resource/guard.hpp"
+
+#include <cstring>
+
+#include "tests/unit/resource/adaptor_fixture.hpp"
+
+namespace gpumem::resource {
+namespace {
+
+struct guard_test : adaptor_fixture {
+  std::size_t node = 0;
+  std::unique_ptr<guard> over(resource& below, guard_options const& options = {}) {
+    node = stats::register_node("guard", "guard", 0, 0, "device", "");
+    return std::make_unique<guard>(here->home, node, options, below);
+  }
+  static bool all(char const* at, std::size_t bytes, unsigned char pattern) {
+    for (std::size_t i = 0; i < bytes; ++i) {
+      if (static_cast<unsigned char>(at[i]) != pattern) return false;
+    }
+    return true;
+  }
+  static std::uint64_t faults() { return snapshot().misuses_total; }
+};
+
+TEST_F(guard_test, blocks_and_zones_are_filled) {
+  auto part = over(make_pool());
+  auto const h = get_from(*part, 3000, code(1));
+  EXPECT_GE(block(h).bytes(), 3512u);
+  EXPECT_TRUE(all(bytes_of(h), 3000, guard::new_pattern));
+  EXPECT_TRUE(all(bytes_of(h) + 3000, 512, guard::zone_pattern));
+  EXPECT_GE(driver.calls("cuStreamSynchronize"), 1) << "anyone may use it at once, so the fill is waited for";
+  give_from(h, code(2));
+  EXPECT_TRUE(all(bytes_of(h), 3000, guard::freed_pattern));
+}
+
+TEST_F(guard_test, fills_can_be_left_out) {
+  auto part = over(make_pool(), {.fill_on_alloc = false, .fill_on_free = false, .redzone = 0});
+  auto const h = get_from(*part, 3000, code(1));
+  give_from(h, code(2));
+  EXPECT_EQ(driver.calls("cuMemsetD8Async"), 0);
+}
+
+TEST_F(guard_test, a_damaged_zone_is_reported_once_with_all_that_is_known) {
+  auto part = over(make_pool());
+  auto const before = faults();
+  auto const h = get_from(*part, 3000, code(1));
+  std::memset(bytes_of(h) + 3004, 7, 3);
+  part->synchronized();
+  part->synchronized();
+  give_from(h, code(2));
+  auto const now = snapshot();
+  ASSERT_EQ(now.misuses_total, before + 1);
+  auto const& note = now.misuses.back();
+  EXPECT_EQ(note.kind, stats::misuse_kind::damaged_zone);
+  EXPECT_EQ(note.address, block(h).begin());
+  EXPECT_EQ(note.bytes, 3000u);
+  EXPECT_EQ(note.offset, 3004u);
+  EXPECT_EQ(note.damaged, 3u);
+  EXPECT_NE(note.allocated_at, 0u);
+}
+
+TEST_F(guard_test, the_free_finds_it_too) {
+  auto part = over(make_pool());
+  auto const before = faults();
+  auto const good = get_from(*part, 4096, code(1)), bad = get_from(*part, 4096, code(1), 1);
+  bytes_of(bad)[4096 + 511] = 0;
+  give_from(good, code(2));
+  EXPECT_EQ(faults(), before);
+  give_from(bad, code(2), 1);
+  EXPECT_EQ(faults(), before + 1);
+}
+
+// The scripted context is busy until it is synchronised: what fills before that would fill under a kernel.
+TEST_F(guard_test, a_free_waits_for_the_work_before_it_fills) {
+  auto part = over(make_pool());
+  auto const h = get_from(*part, 3000, code(1));
+  int const waits = driver.calls("cuCtxSynchronize"), fills = driver.calls("cuMemsetD8Async");
+  driver.fail("cuCtxSynchronize", CUDA_ERROR_LAUNCH_FAILED);
+  give_from(h, code(2));
+  EXPECT_EQ(driver.calls("cuCtxSynchronize"), waits + 1);
+  EXPECT_EQ(driver.calls("cuMemsetD8Async"), fills) << "filled although the work was not known to be done";
+}
+
+TEST_F(guard_test, a_stream_ordered_free_is_filled_on_its_stream) {
+  auto part = over(make_pool());
+  auto const h = get_from(*part, 3000, code(1), 1);
+  int const waits = driver.calls("cuCtxSynchronize");
+  give_from(h, code(2), 1);
+  EXPECT_EQ(driver.calls("cuCtxSynchronize"), waits);
+  EXPECT_TRUE(all(bytes_of(h), 3000, guard::freed_pattern));
+}
+
+TEST_F(guard_test, nothing_is_done_in_a_capture) {
+  auto part = over(make_pool());
+  auto const filled = get_from(*part, 3000, code(1));
+  here->when.capture_begins(tests::stream(1));
+  driver.capture(tests::stream(1));
+  int const calls = driver.calls("cuMemsetD8Async") + driver.calls("cuMemcpyDtoHAsync_v2");
+  auto const h = get_from(*part, 3000, code(1));
+  give_from(h, code(2));
+  give_from(filled, code(2));
+  part->synchronized();
+  EXPECT_EQ(driver.calls("cuMemsetD8Async") + driver.calls("cuMemcpyDtoHAsync_v2"), calls);
+  driver.end_capture(tests::stream(1));
+  here->when.capture_ended(tests::stream(1));
+}
+
+TEST_F(guard_test, an_exported_block_keeps_its_content) {
+  auto part = over(make_pool());
+  auto const h = get_from(*part, 3000, code(1));
+  block(h).exported = 1;
+  tell_above(owner_of(here->where, h), h, {.caller = code(2)});
+  EXPECT_TRUE(all(bytes_of(h), 3000, guard::new_pattern));
+}
+
+TEST_F(guard_test, a_size_near_the_largest_is_out_of_memory) {
+  auto part = over(make_pool());
+  EXPECT_THROW(get_from(*part, ~0ull - 100, code(1)), driver::allocation_failed);
+}
+
+}  // namespace
+}  // namespace gpumem::resource
