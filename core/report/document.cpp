@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "core/report/callers.hpp"
 #include "core/report/coverage.hpp"
 #include "core/report/findings.hpp"
 #include "core/report/remedy.hpp"
@@ -131,6 +132,28 @@ document device_of(stats::device_totals const& from) {
   return result;
 }
 
+document sizes_of(std::array<stats::size_bucket, stats::size_buckets> const& from) {
+  document sizes = document::array();
+  for (std::size_t i = 0; i < from.size(); ++i) {
+    if (from[i].count == 0) continue;
+    bool const open_ended = i + 1 == from.size();
+    sizes.push_back({{"le", open_ended ? document(nullptr) : document(std::uint64_t{1} << i)},
+                     {"count", from[i].count},
+                     {"bytes", from[i].bytes}});
+  }
+  return sizes;
+}
+
+document statistics_of(stats::node_totals const& node) {
+  if (!node.exact) return nullptr;
+  std::uint64_t const blocks = difference(node.counters.requests, node.counters.failed);
+  return {
+      {"blocks", {{"now", node.gauges.blocks_now}, {"peak", node.gauges.peak_blocks}, {"total", blocks}}},
+      {"bytes",
+       {{"now", node.gauges.bytes_now}, {"peak", node.gauges.peak_bytes}, {"total", node.counters.bytes_in}}},
+      {"sizes", sizes_of(node.sizes)}};
+}
+
 document chains_of(snapshot const& from) {
   document chains = document::array();
   for (std::size_t id = 0; id < from.nodes.size(); ++id) {
@@ -156,21 +179,10 @@ document chains_of(snapshot const& from) {
                                {{"in", count.bytes_in},
                                 {"out", count.bytes_out},
                                 {"current", difference(count.bytes_in, count.bytes_out)},
-                                {"most", count.most == 0 ? document(nullptr) : document(count.most)}}}});
+                                {"most", count.most == 0 ? document(nullptr) : document(count.most)}}},
+                              {"statistics", statistics_of(node)}});
   }
   return chains;
-}
-
-document sizes_of(snapshot const& from) {
-  document sizes = document::array();
-  for (std::size_t i = 0; i < from.sizes.size(); ++i) {
-    if (from.sizes[i].count == 0) continue;
-    bool const open_ended = i + 1 == from.sizes.size();
-    sizes.push_back({{"le", open_ended ? document(nullptr) : document(std::uint64_t{1} << i)},
-                     {"count", from.sizes[i].count},
-                     {"bytes", from.sizes[i].bytes}});
-  }
-  return sizes;
 }
 
 document failures_of(snapshot const& from) {
@@ -229,7 +241,9 @@ document make_document(snapshot const& from, document_options const& options) {
   result["devices"] = document::array();
   for (auto const& device : from.devices) result["devices"].push_back(device_of(device));
   result["chains"] = chains_of(from);
-  result["sizes"] = sizes_of(from);
+  result["sizes"] = sizes_of(from.sizes);
+  result["call_sites"] = call_sites_of(from);
+  result["misuses"] = misuses_of(from);
   result["failures"] = failures_of(from);
   result["timeline"] = timeline_of(from);
   result["self"] = {
@@ -238,8 +252,11 @@ document make_document(snapshot const& from, document_options const& options) {
       {"lock_waits", nullptr},
       {"counter_bytes", sizeof(stats::fixed_part) + from.shards_used * sizeof(stats::shard_slot)}};
   result["truncated"] = {{"failures", difference(from.failures_total, from.failures.size())},
+                         {"misuses", difference(from.misuses_total, from.misuses.size())},
+                         {"call_sites", from.call_sites_dropped},
                          {"config_text", from.config_text_dropped},
                          {"shards_in_memory", from.shards_in_memory}};
+  if (options.add_lines != nullptr) options.add_lines(result);
   return result;
 }
 

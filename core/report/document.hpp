@@ -18,6 +18,8 @@ struct document_options {
   // How the process ended, from who waited for it; used when it did not write its own end.
   std::optional<stats::end_record> end;
   bool alive = false;  // a live process, looked at from outside
+  // Adds files and lines to the frames of call sites; null in the process itself, where no program is run.
+  void (*add_lines)(document& content) = nullptr;
 };
 
 inline constexpr int schema = 1;

@@ -42,11 +42,16 @@ document find_what_stands_out(stats::snapshot const& from, bool killed) {
     if (!from.failures.empty()) text += ", the first asked for " + bytes_text(from.failures.front().bytes);
     add("!!", text, "FAILURES");
   }
+  if (from.misuses_total != 0) {
+    add("!!", counted(from.misuses_total, "misuse") + " of memory by the program", "MISUSE");
+  }
+  bool const tracked = std::any_of(from.nodes.begin(), from.nodes.end(),
+                                   [](auto const& node) { return node.type == "tracking"; });
   if (blocks != 0) {
     add("!!",
         counted(blocks, "block") + ", " + bytes_text(bytes) + (blocks == 1 ? ", was" : ", were") +
             " still allocated at " + (killed ? "the end" : "exit"),
-        "DEVICE");
+        tracked ? "LEAKS" : "DEVICE");
   }
   if (killed && from.shards_in_memory != 0) {
     add("!!",

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cstdlib>
 
+#include "core/report/text_callers.hpp"
 #include "core/report/text_format.hpp"
 #include "core/report/text_sections.hpp"
 
@@ -156,6 +157,8 @@ std::string render_text(document const& from, text_options const& options) {
   add_timeline(text, from, options);
   add_calls(text, from);
   add_chains(text, from);
+  add_leaks(text, from);
+  add_misuses(text, from);
   add_sizes(text, from);
   add_failures(text, from);
   text += "\n" + next_command(from, options) + "\n";

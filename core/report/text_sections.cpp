@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "core/base/bytes.hpp"
+#include "core/report/text_callers.hpp"
 #include "core/report/text_format.hpp"
 
 namespace gpumem::report {
@@ -303,6 +304,7 @@ void add_chains(std::string& text, document const& from) {
                 bytes_text(number_or_zero(bytes, "current")) + ", at most " +
                 bytes_text(number_or_zero(bytes, "most")) + "\n";
       }
+      add_node_figures(text, from, node, indent);
     }
   }
 }

@@ -18,6 +18,7 @@
 #include "core/report/text.hpp"
 #include "core/report/text_format.hpp"
 #include "shim/cli/pages.hpp"
+#include "shim/cli/source_lines.hpp"
 
 namespace gpumem::cli {
 namespace {
@@ -48,6 +49,7 @@ int show_page(found_page const& page, report_options const& options) {
   report::document_options how;
   how.written_by = "gpumem report";
   how.alive = page.process_lives();
+  how.add_lines = add_source_lines;
   if (how.alive && !taken.value.closed) {
     how.end = stats::end_record{};
     how.end->duration_ns = base::now_ns() - taken.value.opened_mono_ns;
@@ -67,12 +69,13 @@ int show_file(std::string const& path, report_options const& options) {
     return show_page(page, options);
   }
   std::string const text((std::istreambuf_iterator<char>(in)), std::istreambuf_iterator<char>());
-  report::document const content = report::document::parse(text, nullptr, false);
+  report::document content = report::document::parse(text, nullptr, false);
   if (content.is_discarded()) return fail(path + ": not valid JSON: it was cut short or edited");
   auto const schema = report::number(content, "schema");
   if (schema != static_cast<std::uint64_t>(report::schema)) {
     return fail(fmt::format("{}: no report of gpumem with schema {}", path, report::schema));
   }
+  add_source_lines(content);
   show(content, options);
   return 0;
 }

@@ -19,6 +19,7 @@
 #include "core/stats/page_file.hpp"
 #include "shim/cli/pages.hpp"
 #include "shim/cli/preload.hpp"
+#include "shim/cli/source_lines.hpp"
 #include "shim/cli/wait_for_child.hpp"
 
 namespace gpumem::cli {
@@ -81,6 +82,7 @@ void report_what_is_left(child_result const& child, std::string const& run_id, c
     options.json = plan.report_json;
     options.document.written_by = "gpumem run";
     options.document.end = end_of(child, taken.value);
+    options.document.add_lines = add_source_lines;
     if (report::write_reports(taken.value, options)) ::unlink(page.path.c_str());
   }
 }

@@ -173,6 +173,60 @@ sample two_devices() {
   return made;
 }
 
+stats::call_site_totals site(unsigned number, unsigned node, std::uint64_t allocations, std::uint64_t frees,
+                             std::uint64_t bytes, std::vector<stats::code_frame> frames) {
+  return {number, node, allocations, allocations * bytes, frees, frees * bytes, std::move(frames)};
+}
+
+// Debugging resources: exact figures, call sites, leaks, misuses of each kind. The libraries do not exist, so
+// that no name depends on the machine.
+sample debugging() {
+  sample made{"debugging", process({"./solver", "case"}), {}, ""};
+  end_by_exit(made.content, 0, 12 * second);
+  made.content.hooks = {{"cuMemAlloc_v2", "device", {1'000, 90 * mib, 1'000, 0}}};
+  made.content.nodes = {{.name = "tracking",
+                         .type = "tracking",
+                         .route = "device",
+                         .options = {},
+                         .counters = {1'000, 0, 1'000, 0, 90 * mib, 80 * mib, 0}},
+                        {.name = "statistics",
+                         .type = "statistics",
+                         .route = "device",
+                         .options = "callsites, histogram",
+                         .depth = 1,
+                         .counters = {1'000, 0, 1'000, 0, 90 * mib, 80 * mib, 0},
+                         .exact = true,
+                         .gauges = {10 * mib, 37, 24 * mib, 64}},
+                        {.name = "pool",
+                         .type = "pool",
+                         .route = "device",
+                         .options = {},
+                         .depth = 2,
+                         .counters = {1'000, 990, 10, 0, 90 * mib, 80 * mib, 0}}};
+  made.content.nodes[1].sizes[10] = {600, 600'000};
+  made.content.nodes[1].sizes[20] = {400, 88 * mib};
+  std::string const program = "/no/such/folder/solver", library = "/no/such/folder/libmesh.so.2";
+  made.content.call_sites = {
+      site(1, 0, 600, 580, 1'000, {{0x401234, program, 0x1234}}),
+      site(2, 0, 300, 290, 64 * kib, {{0x7f0000001000, library, 0x1000}, {0x401300, program, 0x1300}}),
+      site(3, 0, 100, 93, mib, {{0x7f1200000000, "", 0}}),
+      site(4, 0, 0, 0, 0, {{0x401400, program, 0x1400}}),
+      site(5, 0, 0, 0, 0, {{0x401500, program, 0x1500}}),
+      site(6, 1, 1'000, 0, 90 * kib, {{0x401234, program, 0x1234}})};
+  using stats::misuse_kind;
+  made.content.misuses = {
+      {misuse_kind::double_free, 0, second, 0x7f3000000000, 0, 0, 0, 4, 1, 5, 48211},
+      {misuse_kind::interior_free, 0, 2 * second, 0x7f3000000400, 5'000, 512, 0, 4, 2, 0, 48211},
+      {misuse_kind::interior_free, 0, 2 * second, 0x7f3000000400, 5'000, 0, 0, 4, 2, 0, 48211},
+      {misuse_kind::foreign_free, 0, 3 * second, 0x1234000, 0, 0, 0, 4, 0, 0, 48212},
+      {misuse_kind::damaged_zone, 0, 4 * second, 0x7f3000000000, 3'000, 3'004, 3, 5, 1, 0, 48211},
+      {misuse_kind::damaged_zone, 0, 5 * second, 0x7f3000002000, mib, mib, 1, 0, 2, 0, 48211}};
+  made.content.misuses_total = 40;
+  made.content.devices.push_back(device(0, 1));
+  made.content.devices.back().timeline.clear();
+  return made;
+}
+
 sample empty() {
   sample made{"empty", process({"probe"}), {}, ""};
   made.content.driver_version = 0;
@@ -184,7 +238,7 @@ sample empty() {
 }  // namespace
 
 std::vector<sample> sample_snapshots() {
-  return {clean(), killed(), out_of_memory(), two_devices(), empty()};
+  return {clean(), killed(), out_of_memory(), two_devices(), debugging(), empty()};
 }
 
 }  // namespace gpumem::report

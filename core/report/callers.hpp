@@ -1,0 +1,16 @@
+// Call sites and misuses of a snapshot as parts of the document. The names of functions are read from the
+// files of the libraries; nothing is run for it. Called by make_document.
+#pragma once
+
+#include "core/report/document.hpp"
+
+namespace gpumem::report {
+
+// [{id, node, allocations, allocated_bytes, frees, freed_bytes, frames: [...]}], most bytes first: live ones
+// of `tracking`, allocated ones of others.
+// Frames begin with the program's: those of a static CUDA runtime are left out where its functions have
+// names.
+document call_sites_of(stats::snapshot const& from);
+document misuses_of(stats::snapshot const& from);
+
+}  // namespace gpumem::report
