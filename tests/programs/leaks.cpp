@@ -1,0 +1,87 @@
+// Faults of memory use, by argument: "leaks" allocates 100 blocks and keeps 37 of them, from 3 call sites: 20
+// of 1000 bytes, 10 of 64 KiB, 7 of 1 MiB; "frees" frees a block twice, an address that is no block, and one
+// in the middle of a block; "writes" writes 3 bytes behind the end of a block, the first 4 bytes behind it,
+// frees it, and writes 1 byte behind another that it keeps, then waits for the device. Ends with code 0 in
+// every case, as CUDA itself notices none of it but the frees, which it refuses. Run by tests of `tracking`
+// and `guard`.
+#include <cstring>
+
+#include "tests/programs/support.hpp"
+
+namespace {
+
+constexpr int kept_small = 20, kept_medium = 10, kept_large = 7;
+
+[[gnu::noinline]] void* take_small() {
+  void* block = nullptr;
+  REQUIRE(cudaMalloc(&block, 1000));
+  return block;
+}
+
+[[gnu::noinline]] void* take_medium() {
+  void* block = nullptr;
+  REQUIRE(cudaMalloc(&block, 64 << 10));
+  return block;
+}
+
+[[gnu::noinline]] void* take_large(cudaStream_t stream) {
+  void* block = nullptr;
+  REQUIRE(cudaMallocAsync(&block, 1 << 20, stream));
+  return block;
+}
+
+[[gnu::noinline]] void leak() {
+  cudaStream_t stream = nullptr;
+  REQUIRE(cudaStreamCreate(&stream));
+  for (int i = 0; i < 40; ++i) {
+    void* block = take_small();
+    if (i >= kept_small) REQUIRE(cudaFree(block));
+  }
+  for (int i = 0; i < 30; ++i) {
+    void* block = take_medium();
+    if (i >= kept_medium) REQUIRE(cudaFree(block));
+  }
+  for (int i = 0; i < 30; ++i) {
+    void* block = take_large(stream);
+    if (i >= kept_large) REQUIRE(cudaFreeAsync(block, stream));
+  }
+  REQUIRE(cudaDeviceSynchronize());
+}
+
+[[gnu::noinline]] void free_wrongly() {
+  void* block = nullptr;
+  REQUIRE(cudaMalloc(&block, 3000));
+  void* other = nullptr;
+  REQUIRE(cudaMalloc(&other, 5000));
+  REQUIRE(cudaFree(block));
+  REQUIRE_CODE(cudaFree(block), cudaErrorInvalidValue);
+  REQUIRE_CODE(cudaFree(static_cast<char*>(other) + 512), cudaErrorInvalidValue);
+  REQUIRE_CODE(cudaFree(reinterpret_cast<void*>(0x1234000)), cudaErrorInvalidValue);
+  REQUIRE(cudaFree(other));
+}
+
+[[gnu::noinline]] void write_behind() {
+  void* block = nullptr;
+  REQUIRE(cudaMalloc(&block, 3000));
+  void* other = nullptr;
+  REQUIRE(cudaMalloc(&other, 1 << 20));
+  REQUIRE(cudaMemset(static_cast<char*>(block) + 3004, 7, 3));
+  REQUIRE(cudaFree(block));
+  REQUIRE(cudaMemset(static_cast<char*>(other) + (1 << 20), 7, 1));
+  REQUIRE(cudaDeviceSynchronize());
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  char const* what = argc > 1 ? argv[1] : "leaks";
+  if (std::strcmp(what, "frees") == 0) {
+    free_wrongly();
+  } else if (std::strcmp(what, "writes") == 0) {
+    write_behind();
+  } else {
+    leak();
+  }
+  std::printf("done: %s\n", what);
+  return 0;
+}
