@@ -15,6 +15,7 @@ import re
 import sys
 
 RMM_COLUMNS = ["Thread", "Time", "Action", "Pointer", "Size", "Stream"]
+STREAM = re.compile(r"^(0|0x[0-9a-f]+)$")
 TIME = re.compile(r"^([01]\d|2[0-3]):[0-5]\d:[0-5]\d\.\d{6}$")
 
 
@@ -38,6 +39,8 @@ def read_events(path):
             raise Fault(f"{where}: another number of columns than the first line has")
         if not TIME.match(row["Time"]):
             raise Fault(f"{where}: the time {row['Time']!r} is not HH:MM:SS.uuuuuu")
+        if not STREAM.match(row["Stream"]):
+            raise Fault(f"{where}: the stream {row['Stream']!r} is neither 0 nor 0x and hexadecimal digits, as RMM writes it")
         action = row["Action"]
         if action not in ("allocate", "free", "allocate failure"):
             raise Fault(f"{where}: unknown action {action!r}")
