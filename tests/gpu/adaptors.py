@@ -1,9 +1,7 @@
 """The adaptors on a real GPU: logging, statistics, tracking and guard, by the checks of tests/integration/adaptors.
 
-adaptors.py [--build FOLDER] [--seconds N]. One line a check; ends with a count. Exits 77 without a GPU, 1 when one failed.
+The group `adaptors` of run.py. Programs under all of them at once are cases of the group `debugging`.
 """
-import argparse
-import ctypes
 import pathlib
 import sys
 import time
@@ -33,39 +31,15 @@ CHECKS = [
 ]
 
 
-def has_gpu():
-    try:
-        driver = ctypes.CDLL("libcuda.so.1")
-    except OSError:
-        return False
-    count = ctypes.c_int(0)
-    return driver.cuInit(0) == 0 and driver.cuDeviceGetCount(ctypes.byref(count)) == 0 and count.value > 0
-
-
-def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--build", default=str(ROOT / "build"))
-    parser.add_argument("--seconds", type=float, default=240, help="start no further check after so long")
-    options = parser.parse_args()
-    if not has_gpu():
-        print("no GPU here")
-        sys.exit(harness.SKIP)
-    build = harness.Build(options.build, simulated=False)
-    begin, good = time.monotonic(), 0
-    for check in CHECKS:
+def jobs(build, table):
+    """(name, function) of each check."""
+    def run(name, check):
         started = time.monotonic()
-        if started - begin > options.seconds:
-            print(f"left out  {check.__name__}: no time")
-            continue
         try:
             check(build)
-            result, good = "passed", good + 1
-        except (AssertionError, harness.Skipped) as fault:
-            result = f"FAILED: {str(fault)[:1500]}"
-        print(f"{time.monotonic() - started:7.1f} s  {check.__name__.removeprefix('test_')}  {result}", flush=True)
-    print(f"{good} of {len(CHECKS)} passed")
-    sys.exit(0 if good == len(CHECKS) else 1)
+            table.add(name, "PASS", "", f"{time.monotonic() - started:.2f} s")
+        except harness.Skipped as reason:
+            table.add(name, "SKIP", note=str(reason)[:80])
 
-
-if __name__ == "__main__":
-    main()
+    names = {check: check.__name__.removeprefix("test_").replace("_", " ") for check in CHECKS}
+    return [(name, lambda name=name, check=check: run(name, check)) for check, name in names.items()]

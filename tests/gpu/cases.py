@@ -68,6 +68,11 @@ GROUPS = {
         *[Case("capture_cells", (mode,)) for mode in ("matrix", "replay", "owned")],
         Case("capture_cells", ("window",), counts=False),
     ],
+    "debugging": [
+        Case("reuse_hazard", ("50",), links=("shared",), configs=("debugging",)),
+        Case("threads_streams", ("8", "20"), links=("shared",), configs=("debugging",)),
+        Case("captures", ("20",), links=("shared",), configs=("debugging",)),
+    ],
     "streams": [
         *[Case(program, mode, configs=("pool_over_cuda_async",) if mode[0] == "many" else ())
           for program in ("stream_life", "stream_life_per_thread") for mode in STREAM_MODES],

@@ -15,6 +15,7 @@ import time
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 sys.path.insert(0, str(ROOT / "tests" / "integration"))
 import harness
+import adaptors
 import limits
 import sanitizer
 from cases import GROUPS, LINKS, TWO_GPUS
@@ -22,7 +23,7 @@ from table import Table
 
 PROGRAMS = ROOT / "tests" / "integration" / "programs"
 CONFIGS = (PROGRAMS / "configs", ROOT / "tests" / "gpu" / "configs", ROOT / "config" / "examples")
-NAMES = ("must_fail", *GROUPS, "limits", "memcheck", "two_gpus")
+NAMES = ("must_fail", *GROUPS, "limits", "adaptors", "memcheck", "two_gpus")
 TIME = re.compile(r"^time: (.*?) ([\d.]+) (ns|us|ms)$", re.MULTILINE)
 
 
@@ -136,6 +137,8 @@ def jobs_of(group, build, table, count):
                 ("kill -9 under gpumem run", lambda: killed(build, table))]
     if group == "limits":
         return limits.jobs(build, table)
+    if group == "adaptors":
+        return adaptors.jobs(build, table)
     if group == "memcheck":
         return sanitizer.jobs(build, table)
     if group == "two_gpus" and count < 2:
