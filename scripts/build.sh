@@ -13,7 +13,7 @@ esac
 folder="build-$preset"
 options=()
 case "$preset" in
-  release) folder="build"; options+=(-DCMAKE_BUILD_TYPE=RelWithDebInfo) ;;
+  release) folder="build"; options+=(-DCMAKE_BUILD_TYPE=RelWithDebInfo -DGPUMEM_QUICK_TESTS=ON) ;;
   debug) options+=(-DCMAKE_BUILD_TYPE=Debug) ;;
   # Lines and function names are all that a sanitizer prints; more debug information, and -O2, cost minutes of compiling.
   asan) options+=(-DCMAKE_BUILD_TYPE=None -DCMAKE_C_FLAGS=-g1 -DCMAKE_CXX_FLAGS=-g1 "-DGPUMEM_SANITIZE=address,undefined") ;;

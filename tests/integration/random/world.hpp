@@ -19,11 +19,11 @@ inline std::atomic<int> faults{0};
 inline std::atomic<int> allocations{0};
 inline std::atomic<int> operations{0};
 
-// Any other code than `wanted` is a fault and is said; the first twenty end the program.
+// Any other code than `wanted` is a fault and is said; the first six end the program.
 void check(CUresult code, char const* what, CUresult wanted = CUDA_SUCCESS);
 void fault(char const* format, ...) __attribute__((format(printf, 1, 2)));
 inline bool too_many_faults() {
-  return faults >= 20;
+  return faults >= 6;
 }
 #define CHECK(call) ::random_program::check(call, #call)
 
