@@ -13,7 +13,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
 import harness
 
 EXAMPLES = pathlib.Path(__file__).resolve().parents[3] / "config" / "examples"
-COMING = {"logging", "statistics", "tracking", "system"}
+COMING = {"system"}
 KINDS = ("device", "managed", "host")
 
 
