@@ -39,11 +39,12 @@ TORCH = {
                         "PYTORCH_CUDA_ALLOC_CONF": "backend:cudaMallocAsync"},
 }
 STREAM_MODES = (("many", "10000"), ("defaults",), ("wake",))
-# What RMM's documentation shows, but for what writes a log into the current folder, and system memory (HMM or ATS).
+# What RMM's documentation shows, but for what writes a log into the current folder.
 RMM_EXAMPLES = tuple(f"rmm/{name}" for name in (
     "aligned", "arena", "arena_over_cuda_async", "binning", "binning_by_size", "binning_exponents", "cuda",
     "cuda_async", "cuda_async_view", "failure_callback", "fixed_size", "limiting", "managed_pool",
-    "managed_prefetch", "per_device", "pinned_host", "pool", "pool_over_cuda_async"))
+    "managed_prefetch", "per_device", "pinned_host", "pool", "pool_over_cuda_async", "pool_statistics",
+    "statistics", "tracking"))
 QUIET_TORCH = {"TORCH_CPP_LOG_LEVEL": "ERROR"}
 
 GROUPS = {

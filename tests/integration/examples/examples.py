@@ -13,7 +13,6 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
 import harness
 
 EXAMPLES = pathlib.Path(__file__).resolve().parents[3] / "config" / "examples"
-COMING = {"system"}
 KINDS = ("device", "managed", "host")
 
 
@@ -27,13 +26,6 @@ def names_below(config, chain):
         for branch in table.get("chains", []):
             found += names_below(config, branch)
     return found
-
-
-def types(config):
-    chains = [c for c in config["route"].values() if isinstance(c, list)]
-    chains += [rule["chain"] for rule in config.get("rule", []) if isinstance(rule["chain"], list)]
-    names = [name for chain in chains for name in names_below(config, chain)]
-    return {config.get("resource", {}).get(name, {}).get("type", name) for name in names}
 
 
 def chain_faults(config, chain, route, report):
@@ -93,10 +85,6 @@ def main():
     for path in paths:
         name = str(path.relative_to(EXAMPLES).with_suffix(""))
         if sys.argv[2:] and name not in sys.argv[2:]:
-            continue
-        coming = types(tomllib.loads(path.read_text())) & COMING
-        if coming:
-            print(f"skipped {name}: {', '.join(sorted(coming))}")
             continue
         faults = faults_of(build, path, plain, surroundings)
         failed += bool(faults)
