@@ -124,11 +124,13 @@ CUresult release(driver::release release, Real&& real) noexcept {
   if (release.stream_ordered && is_default(release.stream)) release.context = current_context();
   auto const outcome = route::release(release);
   if (outcome.served) {
-    if (outcome.code == CUDA_ERROR_INVALID_VALUE) route::refused(release);
+    if (outcome.code == CUDA_ERROR_INVALID_VALUE) [[unlikely]]
+      route::refused(release);
     return counted(which, 0, outcome.code, true);
   }
   CUresult const code = real();
-  if (code == CUDA_ERROR_INVALID_VALUE) route::refused(release);
+  if (code == CUDA_ERROR_INVALID_VALUE) [[unlikely]]
+    route::refused(release);
   std::uint64_t const bytes =
       code == CUDA_SUCCESS ? observed_memory::instance().remove(observed_kind::address, release.address) : 0;
   return counted(which, bytes, code);

@@ -6,6 +6,7 @@
 
 #include <cstdint>
 
+#include "core/driver/request.hpp"
 #include "core/stream_order/streams.hpp"
 
 namespace gpumem::resource {
@@ -25,10 +26,11 @@ struct demand {
 // the context.
 struct order {
   stream_order::slot slot = stream_order::no_slot;
+  bool settled = false;  // the free was a barrier: nothing uses the memory any more
   CUstream stream = nullptr;
-  bool settled = false;          // the free was a barrier: nothing uses the memory any more
-  std::uint16_t hook = 0;        // who freed, as in driver::release
-  void const* caller = nullptr;  // null: no call of the program's
+  driver::release const* by = nullptr;  // null: no call of the program's; valid while the block is taken back
+
+  void const* caller() const noexcept { return by != nullptr ? by->caller : nullptr; }
 };
 
 }  // namespace gpumem::resource

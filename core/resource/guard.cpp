@@ -94,7 +94,7 @@ void guard::freed(space::handle h, order when) noexcept {
   stream_order::relaxed_mode relaxed(true);
   stream_order::current_context here(home_.context);
   if (!settle(when)) return;
-  check(h, block, when.caller);
+  check(h, block, when.caller());
   // What another process may have open is left alone.
   if (!options_.fill_on_free || blocks()[h].exported == 1) return;
   bool const ordered = has_stream(when.slot, when.stream);

@@ -56,8 +56,8 @@ void logging::freed(space::handle h, order when) noexcept {
   std::uint64_t* const asked = asked_.find(h);
   if (asked == nullptr) return;
   stats::event e = event_of(home_, action::free, blocks()[h].begin(), *asked, when.stream);
-  e.hook = when.hook;
-  e.caller = when.caller;
+  if (when.by != nullptr) e.hook = when.by->hook;
+  e.caller = when.caller();
   *asked = 0;
   log_.add(e);
 }

@@ -39,7 +39,7 @@ void tracking::freed(space::handle h, order when) noexcept {
   if (noted == nullptr || noted->bytes == 0) return;
   stats::count_free(noted->from, noted->bytes);
   freed_block& slot = slot_of(blocks()[h].begin());
-  slot.sites.store(noted->from | static_cast<std::uint64_t>(site(when.caller)) << 32,
+  slot.sites.store(noted->from | static_cast<std::uint64_t>(site(when.caller())) << 32,
                    std::memory_order_relaxed);
   slot.address.store(blocks()[h].begin(), std::memory_order_release);
   *noted = {};

@@ -108,7 +108,7 @@ outcome release(driver::release const& release) noexcept {
   if ((home.kind == driver::memory_kind::host) != (release.kind == driver::memory_kind::host)) {
     return {true, CUDA_ERROR_INVALID_VALUE};
   }
-  resource::order when{.hook = release.hook, .caller = release.caller};
+  resource::order when{.by = &release};
   if (release.stream_ordered) {
     stream_place const place = place_of(*s, release.stream, release.context);
     if (place.entry == nullptr) return pass;

@@ -78,7 +78,7 @@ struct resource_fixture : testing::Test {
   }
   void give(resource&, space::handle h, stream_order::slot s = 0) {
     block(h).now = space::state::cached;
-    take_back(owner_of(here->where, h), h, {s, s != 0 ? tests::stream(s) : nullptr});
+    take_back(owner_of(here->where, h), h, {.slot = s, .stream = s != 0 ? tests::stream(s) : nullptr});
   }
   CUresult refusal(resource& from, std::uint64_t bytes, stream_order::slot s = 0) {
     try {

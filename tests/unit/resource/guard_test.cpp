@@ -110,7 +110,8 @@ TEST_F(guard_test, an_exported_block_keeps_its_content) {
   auto part = over(make_pool());
   auto const h = get_from(*part, 3000, code(1));
   block(h).exported = 1;
-  tell_above(owner_of(here->where, h), h, {.caller = code(2)});
+  driver::release const by{.caller = code(2)};
+  tell_above(owner_of(here->where, h), h, {.by = &by});
   EXPECT_TRUE(all(bytes_of(h), 3000, guard::new_pattern));
 }
 
