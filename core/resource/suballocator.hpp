@@ -11,6 +11,7 @@
 #include <mutex>
 #include <vector>
 
+#include "core/base/adaptive_mutex.hpp"
 #include "core/resource/magazine.hpp"
 #include "core/resource/resource.hpp"
 #include "core/resource/source.hpp"
@@ -59,7 +60,7 @@ class suballocator : public resource, public source {
   std::uint64_t reserved() const noexcept;
 
  private:
-  using lock = std::unique_lock<std::mutex>;
+  using lock = std::unique_lock<base::adaptive_mutex>;
 
   static space::domain domain_of(stream_order::slot s) noexcept {
     return s == stream_order::no_slot ? space::pending : static_cast<space::domain>(space::first_stream + s);
@@ -128,7 +129,7 @@ class suballocator : public resource, public source {
   std::size_t const slot_index_;  // in thread_slots; thread_slots::most: none
   bool has_index_;
 
-  mutable std::mutex mutex_;
+  mutable base::adaptive_mutex mutex_;
   space::region region_;
   std::vector<std::unique_ptr<magazine>> magazines_;  // of threads and of streams
   std::array<std::atomic<magazine*>, stream_order::most_slots> by_stream_{};

@@ -3,7 +3,9 @@
 
 #include <sys/mman.h>
 
-#include <new>
+#include <mutex>
+
+#include "core/base/biased_lock.hpp"
 
 namespace gpumem::space {
 
@@ -30,16 +32,39 @@ handle block_table::spread(handle ordinal) noexcept {
   return ordinal - at + at % (window / apart) * apart + at / (window / apart);
 }
 
-handle block_table::acquire() noexcept {
-  std::lock_guard lock(mutex_);
-  handle h = free_;
-  if (h != none) {
-    free_ = blocks_[h].next;
-  } else if (used_ < capacity_) {
-    h = spread(static_cast<handle>(used_++));
-  } else {
-    return none;
+std::size_t block_table::own_list() noexcept {
+  return (reinterpret_cast<std::uint64_t>(&base::thread_mark) >> 6) * 0x9e3779b97f4a7c15ull >> 60;
+}
+
+// From any list: where one thread makes blocks and another releases them the table must not grow.
+handle block_table::take_released() noexcept {
+  std::size_t const own = own_list();
+  for (std::size_t i = 0; i < free_.size(); ++i) {
+    list& from = free_[(own + i) % free_.size()];
+    if (from.first.load(std::memory_order_relaxed) == none) continue;
+    std::lock_guard lock(from.lock);
+    handle const h = from.first.load(std::memory_order_relaxed);
+    if (h == none) continue;
+    from.first.store(blocks_[h].next, std::memory_order_relaxed);
+    return h;
   }
+  return none;
+}
+
+handle block_table::take_fresh() noexcept {
+  std::uint64_t ordinal = used_.load(std::memory_order_relaxed);
+  while (ordinal < capacity_) {
+    if (used_.compare_exchange_weak(ordinal, ordinal + 1, std::memory_order_relaxed)) {
+      return spread(static_cast<handle>(ordinal));
+    }
+  }
+  return none;
+}
+
+handle block_table::acquire() noexcept {
+  handle h = take_released();
+  if (h == none) h = take_fresh();
+  if (h == none) return none;
   block& b = blocks_[h];
   b.address.store(0, std::memory_order_relaxed);
   b.before = b.after = b.next = b.previous = b.later = b.earlier = none;
@@ -50,10 +75,11 @@ handle block_table::acquire() noexcept {
 }
 
 void block_table::release(handle h) noexcept {
-  std::lock_guard lock(mutex_);
+  list& to = free_[own_list()];
+  std::lock_guard lock(to.lock);
   blocks_[h].now.store(state::unused, std::memory_order_relaxed);
-  blocks_[h].next = free_;
-  free_ = h;
+  blocks_[h].next = to.first.load(std::memory_order_relaxed);
+  to.first.store(h, std::memory_order_relaxed);
 }
 
 }  // namespace gpumem::space

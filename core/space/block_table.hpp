@@ -1,11 +1,14 @@
 // All blocks of the process by handle, in one reserved range of addresses whose pages appear when first used.
-// acquire and release are called under any resource's lock, from any thread; operator[] takes no lock.
+// acquire and release are called under any resource's lock, from any thread, and meet other threads' calls
+// only by chance: released blocks wait in several lists, a thread begins at its own. operator[] takes no lock.
 // Never destroyed; a forked child leaves it behind and begins a new one.
 #pragma once
 
-#include <mutex>
+#include <array>
+#include <atomic>
 
 #include "core/space/block.hpp"
+#include "core/space/spin_lock.hpp"
 
 namespace gpumem::space {
 
@@ -20,16 +23,23 @@ class block_table {
   block& operator[](handle h) noexcept { return blocks_[h]; }
 
   // Host memory touched so far, for the report.
-  std::uint64_t host_bytes() const noexcept { return used_ * sizeof(block); }
+  std::uint64_t host_bytes() const noexcept { return used_.load(std::memory_order_relaxed) * sizeof(block); }
 
  private:
+  struct alignas(64) list {
+    spin_lock lock;
+    std::atomic<handle> first{none};  // read without the lock: is it worth taking?
+  };
+
   static handle spread(handle ordinal) noexcept;
+  static std::size_t own_list() noexcept;
+  handle take_released() noexcept;
+  handle take_fresh() noexcept;
 
   block* blocks_ = nullptr;
   std::uint64_t capacity_ = 0;
-  std::uint64_t used_ = 1;  // handle 0 is `none`
-  handle free_ = none;
-  std::mutex mutex_;
+  std::atomic<std::uint64_t> used_{1};  // handle 0 is `none`
+  std::array<list, 16> free_;
 };
 
 }  // namespace gpumem::space
