@@ -9,6 +9,7 @@
 #include <optional>
 
 #include "core/base/biased_lock.hpp"
+#include "core/resource/size_classes.hpp"
 #include "core/space/block_table.hpp"
 #include "core/stream_order/streams.hpp"
 
@@ -135,9 +136,13 @@ class alignas(64) magazine {
   static constexpr std::uint32_t frees_an_event = 128;
   static constexpr std::uint64_t bytes_an_event = 112ull
                                                   << 20;  // with one such batch under way: below 256 MiB
-  static constexpr std::size_t row_count = 64;
+  static constexpr std::size_t row_count = size_classes::count + 64;
 
-  static std::size_t row_of(std::uint32_t units) noexcept { return (units * 0x9e3779b1u) >> 26; }
+  // Small sizes have a row to each class, large ones share the others.
+  static std::size_t row_of(std::uint32_t units) noexcept {
+    if (units <= size_classes::largest) return size_classes::index_of(units);
+    return size_classes::count + ((units * 0x9e3779b1u) >> 26);
+  }
 
   base::biased_lock lock_;
   std::uint32_t newest_ = 0;  // epoch of the newest block, and how much of it lies here

@@ -7,6 +7,7 @@
 
 #include "core/base/bytes.hpp"
 #include "core/base/mutant.hpp"
+#include "core/resource/size_classes.hpp"
 #include "core/resource/thread_slots.hpp"
 
 namespace gpumem::resource {
@@ -63,6 +64,10 @@ void suballocator::prepare() {
 
 std::uint32_t suballocator::rounded_units(std::uint64_t bytes) const {
   std::uint64_t const step = options_.round_to;
+  if (step == space::unit && bytes <= size_classes::largest * space::unit && bytes <= options_.largest) {
+    auto const units = static_cast<std::uint32_t>((bytes + space::unit - 1) / space::unit);
+    return size_classes::round_up(std::max(units, 1u));
+  }
   std::uint64_t const rounded = (std::max<std::uint64_t>(bytes, 1) + step - 1) / step * step;
   if (bytes > options_.largest || rounded < bytes || rounded / space::unit > ~std::uint32_t{0}) {
     char text[80];
