@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <utility>
 
 #include "core/driver/request.hpp"
 #include "core/driver/table.hpp"
@@ -105,6 +106,10 @@ CUresult allocate(driver::request request, CUdeviceptr* result, Real&& real) noe
   hook_scope const scope;
   if (!scope) return real();
   auto const which = static_cast<hook>(request.hook);
+  if (this_thread.refused != CUDA_SUCCESS) [[unlikely]] {  // answered already, above the runtime
+    if (result != nullptr) *result = 0;
+    return counted(which, request.bytes, std::exchange(this_thread.refused, CUDA_SUCCESS), true);
+  }
   bool const needs_current = !request.stream_ordered || is_default(request.stream);
   if (needs_current) request.context = current_context();
   if (result == nullptr || request.bytes == 0 || (needs_current && request.context == nullptr)) {

@@ -1,10 +1,14 @@
-// The hooks of the CUDA runtime, met only by callers of a shared libcudart. They change nothing: they note
-// who called, so that the driver call below is attributed to the program and not to libcudart, and call the
-// real function. Arguments and codes are those of the runtime, whose header is not needed. Any thread; no
-// CUDA call, nothing allocated.
+// The hooks of the CUDA runtime, met only by callers of a shared libcudart. They note who called, so that the
+// driver call below is attributed to the program and not to libcudart, and call the real function. A request
+// that a chain can serve at once is served here instead, where the runtime would add nothing: it has set
+// itself up on this thread with this context before, and a success changes no state of its own. Arguments and
+// codes are those of the runtime, whose header is not needed. Any thread; nothing allocated.
+#include <atomic>
 #include <cstddef>
+#include <cstdlib>
 
 #include "shim/dispatch.hpp"
+#include "shim/elf_object.hpp"
 #include "shim/runtime_symbols.hpp"
 
 using namespace gpumem;
@@ -13,6 +17,83 @@ using namespace gpumem::shim;
 namespace {
 
 constexpr int initialization_error = 3;  // cudaErrorInitializationError: there is no runtime behind us
+
+constinit std::atomic<bool> exiting{false};
+
+// A profiler sees the runtime's calls from inside it: where one may be, all of them go through. Before 12.0
+// cudaSetDevice leaves the context to the next call, which must then be the runtime's.
+bool may_serve_for(void const* runtime) noexcept {
+  static constinit std::atomic<void const*> serves{nullptr};
+  static constinit std::atomic<void const*> passes{nullptr};
+  if (runtime == serves.load(std::memory_order_relaxed)) return true;
+  if (runtime == passes.load(std::memory_order_relaxed)) return false;
+  // The runtime refuses once its exit handler ran, which was registered before this one.
+  static bool const watched = atexit([] { exiting.store(true, std::memory_order_relaxed); }) == 0;
+  auto const version =
+      reinterpret_cast<int (*)(int*)>(elf_object::containing(runtime).function("cudaRuntimeGetVersion"));
+  int number = 0;
+  bool const observed = getenv("CUDA_INJECTION64_PATH") != nullptr ||
+                        static_cast<bool>(elf_object::with_soname("libcupti.so."));
+  bool const may = watched && !observed && version != nullptr && version(&number) == 0 && number >= 12000;
+  (may ? serves : passes).store(runtime, std::memory_order_relaxed);
+  return may;
+}
+
+void runtime_is_set_up(void const* runtime) noexcept {
+  hook_scope const scope;
+  if (!scope || !may_serve_for(runtime)) return;
+  this_thread.runtime_context = current_context();
+  this_thread.runtime_since = route::changes();
+}
+
+bool runtime_knows(CUcontext context) noexcept {
+  return context != nullptr && context == this_thread.runtime_context &&
+         this_thread.runtime_since == route::changes() && !exiting.load(std::memory_order_relaxed);
+}
+
+// True: served, as the real function would have. False: the real function must be called.
+bool serve_here(hook which, hook below, void** result, std::size_t bytes, bool ordered, CUstream stream,
+                void const* caller) noexcept {
+  hook_scope const scope;
+  if (!scope || result == nullptr || bytes == 0) return false;
+  driver::request request{.bytes = bytes,
+                          .stream_ordered = ordered,
+                          .hook = static_cast<std::uint16_t>(below),
+                          .called = static_cast<std::uint16_t>(which),
+                          .context = current_context(),
+                          .stream = stream,
+                          .caller = caller};
+  if (!runtime_knows(request.context)) return false;
+  if (ordered && !is_default(stream)) request.context = nullptr;
+  CUdeviceptr address = 0;
+  auto const outcome = route::allocate(request, &address);
+  if (!outcome.served) return false;
+  if (outcome.code != CUDA_SUCCESS) {
+    this_thread.refused = outcome.code;
+    return false;
+  }
+  *result = reinterpret_cast<void*>(address);
+  counted(below, bytes, CUDA_SUCCESS, true);
+  counted(which, bytes, CUDA_SUCCESS);
+  return true;
+}
+
+bool take_back_here(hook which, hook below, void* address, bool ordered, CUstream stream) noexcept {
+  hook_scope const scope;
+  if (!scope || address == nullptr) return false;
+  driver::release release{.address = reinterpret_cast<CUdeviceptr>(address),
+                          .stream_ordered = ordered,
+                          .hook = static_cast<std::uint16_t>(below),
+                          .context = current_context(),
+                          .stream = stream};
+  if (!runtime_knows(release.context)) return false;
+  if (ordered && !is_default(stream)) release.context = nullptr;
+  auto const outcome = route::release(release);
+  if (!outcome.served || outcome.code != CUDA_SUCCESS) return false;  // the same answer again, from below
+  counted(below, 0, CUDA_SUCCESS, true);
+  counted(which, 0, CUDA_SUCCESS);
+  return true;
+}
 
 template <typename... Arguments>
 int through(hook which, void const* caller, std::uint64_t bytes, Arguments... arguments) noexcept {
@@ -24,6 +105,8 @@ int through(hook which, void const* caller, std::uint64_t bytes, Arguments... ar
   }
   int const code = real(arguments...);
   --this_thread.runtime_depth;
+  this_thread.refused = CUDA_SUCCESS;
+  if (code == 0) runtime_is_set_up(reinterpret_cast<void const*>(real));
   if (process::state.load(std::memory_order_acquire) == process::life::running) {
     counted(which, bytes, static_cast<CUresult>(code));
   }
@@ -37,14 +120,25 @@ int through(hook which, void const* caller, std::uint64_t bytes, Arguments... ar
 extern "C" {
 
 int cudaMalloc(void** result, size_t bytes) {
+  if (serve_here(hook::cudaMalloc, hook::cuMemAlloc_v2, result, bytes, false, nullptr, GPUMEM_CALLER))
+    return 0;
   return through(hook::cudaMalloc, GPUMEM_CALLER, bytes, result, bytes);
 }
 
 int cudaMallocAsync(void** result, size_t bytes, void* stream) {
+  CUstream const named = named_stream(static_cast<CUstream>(stream), false);
+  if (serve_here(hook::cudaMallocAsync, hook::cuMemAllocAsync, result, bytes, true, named, GPUMEM_CALLER)) {
+    return 0;
+  }
   return through(hook::cudaMallocAsync, GPUMEM_CALLER, bytes, result, bytes, stream);
 }
 
 int cudaMallocAsync_ptsz(void** result, size_t bytes, void* stream) {
+  CUstream const named = named_stream(static_cast<CUstream>(stream), true);
+  if (serve_here(hook::cudaMallocAsync_ptsz, hook::cuMemAllocAsync_ptsz, result, bytes, true, named,
+                 GPUMEM_CALLER)) {
+    return 0;
+  }
   return through(hook::cudaMallocAsync_ptsz, GPUMEM_CALLER, bytes, result, bytes, stream);
 }
 
@@ -73,14 +167,19 @@ int cudaHostAlloc(void** result, size_t bytes, unsigned int flags) {
 }
 
 int cudaFree(void* address) {
+  if (take_back_here(hook::cudaFree, hook::cuMemFree_v2, address, false, nullptr)) return 0;
   return through(hook::cudaFree, GPUMEM_CALLER, 0, address);
 }
 
 int cudaFreeAsync(void* address, void* stream) {
+  CUstream const named = named_stream(static_cast<CUstream>(stream), false);
+  if (take_back_here(hook::cudaFreeAsync, hook::cuMemFreeAsync, address, true, named)) return 0;
   return through(hook::cudaFreeAsync, GPUMEM_CALLER, 0, address, stream);
 }
 
 int cudaFreeAsync_ptsz(void* address, void* stream) {
+  CUstream const named = named_stream(static_cast<CUstream>(stream), true);
+  if (take_back_here(hook::cudaFreeAsync_ptsz, hook::cuMemFreeAsync_ptsz, address, true, named)) return 0;
   return through(hook::cudaFreeAsync_ptsz, GPUMEM_CALLER, 0, address, stream);
 }
 

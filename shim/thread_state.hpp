@@ -2,6 +2,8 @@
 // them. Read and written by the thread itself only.
 #pragma once
 
+#include <cuda.h>
+
 #include <cstdint>
 
 namespace gpumem::shim {
@@ -11,6 +13,13 @@ struct thread_state {
   std::uint32_t runtime_depth = 0;       // calls of the CUDA runtime that are hooked and still open
   std::uint16_t runtime_hook = 0;        // the outermost of them
   void const* runtime_caller = nullptr;  // who made it
+  // The runtime has set itself up on this thread with this context, when route::changes() was
+  // `runtime_since`.
+  CUcontext runtime_context = nullptr;
+  std::uint64_t runtime_since = 0;
+  // The chain's answer to a request that the runtime is about to make again, so that it takes note of the
+  // error.
+  CUresult refused = CUDA_SUCCESS;
 };
 
 extern constinit thread_local thread_state this_thread;

@@ -31,11 +31,13 @@ void simulatedRunAll(void); /* until nothing is pending; the host is not ordered
 unsigned long long simulatedNow(void);
 
 /* What the program was given and gave back, above the driver: makes one allocation distinct from the next one
-   at the same address. The stand-in runtime calls them by itself; a driver API test calls them after a
-   successful allocation and before the free. */
+   at the same address. Programs linked with the stand-in runtime call them by themselves, or the runtime does
+   for them; a driver API test calls them after a successful allocation and before the free. */
 void simulatedNoteAllocate(CUdeviceptr address, size_t bytes, CUstream stream);
 void simulatedNoteFree(CUdeviceptr address, CUstream stream);
 void simulatedNoteFreeRefused(CUdeviceptr address); /* the free just noted by this thread failed */
+/* 1: this thread's caller notes, what is noted below is said twice. Returns what held before. */
+int simulatedNotesAbove(int noted);
 
 /* Accesses that nothing ordered, since the start or the last clear. Text stays valid until the next clear. */
 unsigned long long simulatedHazardCount(void);

@@ -177,7 +177,7 @@ def test_it_is_small():
         tool_output("strip", "-o", stripped, library)
         assert stripped.stat().st_size <= 2 << 20, f"{stripped.stat().st_size} bytes"
     tls = re.search(r"^\s*TLS\s+\S+\s+\S+\s+\S+\s+\S+\s+(0x\w+)", tool_output("readelf", "-lW", library), re.MULTILINE)
-    assert tls and int(tls.group(1), 16) < 320, "static TLS of 320 bytes or more (loaded late, glibc has 512 for all libraries together)"
+    assert tls and int(tls.group(1), 16) < 384, "static TLS of 384 bytes or more (loaded late, glibc has 512 for all libraries together)"
     assert "NODELETE" in tool_output("readelf", "-dW", library)
 
 

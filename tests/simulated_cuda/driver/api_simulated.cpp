@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <utility>
 
 #include "entry.hpp"
 
@@ -56,7 +57,12 @@ EXPORTED unsigned long long simulatedNow() {
   return m.now_;
 }
 
+EXPORTED int simulatedNotesAbove(int noted) {
+  return std::exchange(this_thread().noted_above, noted != 0) ? 1 : 0;
+}
+
 EXPORTED void simulatedNoteAllocate(CUdeviceptr address, size_t bytes, CUstream on) {
+  if (this_thread().noted_above) return;
   machine& m = machine::get();
   std::lock_guard const guard(m.lock_);
   block const* const found = m.memory_.find(address);
@@ -71,12 +77,14 @@ EXPORTED void simulatedNoteAllocate(CUdeviceptr address, size_t bytes, CUstream 
 }
 
 EXPORTED void simulatedNoteFree(CUdeviceptr address, CUstream) {
+  if (this_thread().noted_above) return;
   machine& m = machine::get();
   std::lock_guard const guard(m.lock_);
   m.checker_.freed(address, this_thread().id);
 }
 
 EXPORTED void simulatedNoteFreeRefused(CUdeviceptr address) {
+  if (this_thread().noted_above) return;
   machine& m = machine::get();
   std::lock_guard const guard(m.lock_);
   m.checker_.free_refused(address, this_thread().id);
