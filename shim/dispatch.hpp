@@ -100,6 +100,12 @@ CUresult pass_allocation(driver::request const& request, CUdeviceptr* result, Re
   return code;
 }
 
+// The runtime calls first and sets itself up on a thread when the driver finds no context (measured, 13.0): a
+// call that fails so was not the program's.
+inline CUresult without_context(hook which, std::uint64_t bytes, CUresult code) noexcept {
+  return code == CUDA_ERROR_INVALID_CONTEXT ? code : counted(which, bytes, code);
+}
+
 // `result` may be null or the size 0: the driver has an answer for that.
 template <typename Real>
 CUresult allocate(driver::request request, CUdeviceptr* result, Real&& real) noexcept {
@@ -112,9 +118,8 @@ CUresult allocate(driver::request request, CUdeviceptr* result, Real&& real) noe
   }
   bool const needs_current = !request.stream_ordered || is_default(request.stream);
   if (needs_current) request.context = current_context();
-  if (result == nullptr || request.bytes == 0 || (needs_current && request.context == nullptr)) {
-    return counted(which, request.bytes, real());
-  }
+  if (needs_current && request.context == nullptr) return without_context(which, request.bytes, real());
+  if (result == nullptr || request.bytes == 0) return counted(which, request.bytes, real());
   auto const outcome = route::allocate(request, result);
   if (outcome.served) return counted(which, request.bytes, outcome.code, true);
   return counted(which, request.bytes, pass_allocation(request, result, real));
@@ -126,7 +131,10 @@ CUresult release(driver::release release, Real&& real) noexcept {
   if (!scope) return real();
   auto const which = static_cast<hook>(release.hook);
   if (release.address == 0) return real();  // cudart itself makes such calls: not a free of the program's
-  if (release.stream_ordered && is_default(release.stream)) release.context = current_context();
+  if (release.stream_ordered && is_default(release.stream)) {
+    release.context = current_context();
+    if (release.context == nullptr) return without_context(which, 0, real());
+  }
   auto const outcome = route::release(release);
   if (outcome.served) {
     if (outcome.code == CUDA_ERROR_INVALID_VALUE) [[unlikely]]

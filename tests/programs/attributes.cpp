@@ -13,7 +13,8 @@ using namespace programs;
 // Identity numbers that differ from run to run are only checked for being there.
 bool is_number_of_the_run(CUpointer_attribute attribute) {
   return attribute == CU_POINTER_ATTRIBUTE_BUFFER_ID || attribute == CU_POINTER_ATTRIBUTE_CONTEXT ||
-         attribute == CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE || attribute == CU_POINTER_ATTRIBUTE_P2P_TOKENS;
+         attribute == CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE || attribute == CU_POINTER_ATTRIBUTE_P2P_TOKENS ||
+         attribute == CU_POINTER_ATTRIBUTE_MAPPING_BASE_ADDR;
 }
 
 bool is_address(CUpointer_attribute attribute) {

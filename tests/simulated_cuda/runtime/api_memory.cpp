@@ -146,12 +146,12 @@ RUNTIME_FUNCTION(cudaMallocPitch, (void** out, size_t* pitch, size_t width, size
                  allocate_pitch(d, out, pitch, width, rows))
 RUNTIME_FUNCTION(cudaMallocManaged, (void** out, size_t bytes, unsigned flags),
                  allocate_managed(d, out, bytes, flags))
-RUNTIME_BOTH(cudaMallocAsync, _ptsz, (void** out, size_t bytes, cudaStream_t on),
-             allocate_async(d, out, bytes, nullptr, on))
+RUNTIME_BOTH_TRIED(cudaMallocAsync, _ptsz, (void** out, size_t bytes, cudaStream_t on),
+                   allocate_async(d, out, bytes, nullptr, on))
 RUNTIME_BOTH(cudaMallocFromPoolAsync, _ptsz, (void** out, size_t bytes, cudaMemPool_t pool, cudaStream_t on),
              allocate_async(d, out, bytes, pool, on))
-RUNTIME_BOTH(cudaFreeAsync, _ptsz, (void* memory, cudaStream_t on),
-             give_back(memory, on, [&] { return d.cuMemFreeAsync(number(memory), on); }))
+RUNTIME_BOTH_TRIED(cudaFreeAsync, _ptsz, (void* memory, cudaStream_t on),
+                   give_back(memory, on, [&] { return d.cuMemFreeAsync(number(memory), on); }))
 RUNTIME_FUNCTION(cudaMallocHost, (void** out, size_t bytes), allocate_host(d, out, bytes, 0))
 RUNTIME_FUNCTION(cudaHostAlloc, (void** out, size_t bytes, unsigned flags),
                  allocate_host(d, out, bytes, flags))
