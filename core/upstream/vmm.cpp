@@ -51,7 +51,7 @@ void note_unmapped(resource::habitat const& home, std::uint64_t bytes) noexcept 
 }  // namespace
 
 vmm::vmm(resource::habitat const& home, std::size_t node, std::uint64_t reserve)
-    : home_(home), node_(node), range_bytes_(range_for(home.device, reserve)) {
+    : waits_for_work(home), node_(node), range_bytes_(range_for(home.device, reserve)) {
   if (!driver_can() || !attribute(home.device, CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED)) {
     throw driver::allocation_failed(
         CUDA_ERROR_NOT_SUPPORTED, "vmm",
@@ -231,46 +231,6 @@ resource::extent vmm::reserve(resource::demand const& wish) {
   if (map(made.address, made.bytes, code) == made.bytes) return made;
   lost(made);
   throw driver::allocation_failed(code, "vmm", "the driver refused");
-}
-
-// The driver does not wait for work that uses the pages, so we do; while a stream captures that cannot be
-// had.
-void vmm::release(resource::extent const& memory, CUstream) noexcept {
-  release_what_waits();
-  if (home_.when.synchronize() == CUDA_SUCCESS) return lost(memory);
-  keep(memory);
-}
-
-void vmm::keep(resource::extent const& memory) noexcept try {
-  std::lock_guard lock(mutex_);
-  waiting_.push_back(memory);
-} catch (std::bad_alloc const&) {
-  return;  // lost for good: better than pages that go while work uses them
-}
-
-std::uint64_t vmm::release_what_waits() noexcept {
-  std::vector<resource::extent> now;
-  {
-    std::lock_guard lock(mutex_);
-    if (waiting_.empty() || home_.when.capturing()) return 0;
-    now.swap(waiting_);
-  }
-  std::uint64_t bytes = 0;
-  bool const done = home_.when.synchronize() == CUDA_SUCCESS;
-  for (resource::extent const& memory : now) {
-    if (!done) {
-      keep(memory);
-      continue;
-    }
-    lost(memory);
-    bytes += memory.bytes;
-  }
-  return bytes;
-}
-
-void vmm::forget() noexcept {
-  for (resource::extent const& memory : waiting_) lost(memory);
-  waiting_.clear();
 }
 
 void vmm::peers_changed() noexcept {

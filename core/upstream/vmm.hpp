@@ -10,12 +10,11 @@
 #include <mutex>
 #include <vector>
 
-#include "core/resource/resource.hpp"
-#include "core/resource/source.hpp"
+#include "core/upstream/waits_for_work.hpp"
 
 namespace gpumem::upstream {
 
-class vmm final : public resource::source, public resource::page_source {
+class vmm final : public waits_for_work, public resource::page_source {
  public:
   // `reserve`: addresses of one range; 0: eight times the device's memory, so that holes that are too small
   // for what is asked never use them up. Throws driver::allocation_failed where the device or driver has no
@@ -24,10 +23,7 @@ class vmm final : public resource::source, public resource::page_source {
 
   // As a source of whole extents: each has a range of its own.
   resource::extent reserve(resource::demand const& wish) override;
-  void release(resource::extent const& memory, CUstream order) noexcept override;
   void lost(resource::extent const& memory) noexcept override;
-  void forget() noexcept override;
-  std::uint64_t trim() noexcept override { return release_what_waits(); }
   void peers_changed() noexcept override;
 
   page_source* pages() noexcept override { return this; }
@@ -50,8 +46,6 @@ class vmm final : public resource::source, public resource::page_source {
   };
 
   resource::extent open_range(std::uint64_t bytes);
-  void keep(resource::extent const& memory) noexcept;
-  std::uint64_t release_what_waits() noexcept;
   physical* entry(std::uint64_t address) noexcept;
   void drop_range(std::uint64_t base) noexcept;
   CUresult add_pages(std::uint64_t address, std::uint64_t bytes, std::uint64_t& mapped) noexcept;
@@ -60,15 +54,13 @@ class vmm final : public resource::source, public resource::page_source {
   CUresult allow(std::uint64_t address, std::uint64_t bytes) noexcept;
   CUmemAccessDesc for_device(int device, bool may) const noexcept;
 
-  resource::habitat const& home_;
   std::size_t const node_;
   std::uint64_t page_ = 0;
   std::uint64_t const range_bytes_;
   CUmemAllocationProp wanted_{};
   std::mutex mutex_;
-  std::vector<range> ranges_;              // few: one for each resource that asked
-  std::uint64_t granted_ = 0;              // peers that have access to what is mapped, by bit
-  std::vector<resource::extent> waiting_;  // given back while a capture ran
+  std::vector<range> ranges_;  // few: one for each resource that asked
+  std::uint64_t granted_ = 0;  // peers that have access to what is mapped, by bit
 };
 
 }  // namespace gpumem::upstream
