@@ -51,7 +51,7 @@ CUresult create(machine& m, context& here, CUarray* out, CUDA_ARRAY3D_DESCRIPTOR
 
 CUresult hint(machine& m, CUdeviceptr address, std::uint64_t bytes) {
   block const* const found = m.memory_.find(address);
-  return found != nullptr && bytes != 0 ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+  return (found != nullptr || m.pageable_) && bytes != 0 ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
 }  // namespace

@@ -30,10 +30,12 @@ CUresult copy(machine& m, CUstream on, copy_shape const& shape, direction way, b
   std::uint64_t const target_bytes = shape.target_pitch * (shape.rows - 1) + shape.width;
   block const* const source = m.memory_.find(shape.source);
   block const* const target = m.memory_.find(shape.target);
-  bool const source_on_host = way.source_host || host_side(source);
-  bool const target_on_host = way.target_host || host_side(target);
-  if (!way.source_host && source == nullptr && way.strict) return CUDA_ERROR_INVALID_VALUE;
-  if (!way.target_host && target == nullptr && way.strict) return CUDA_ERROR_INVALID_VALUE;
+  // Where devices reach pageable memory, what is named as a device's may be any.
+  bool const any = way.strict && m.pageable_;
+  bool const source_on_host = way.source_host || (host_side(source) && !(any && source == nullptr));
+  bool const target_on_host = way.target_host || (host_side(target) && !(any && target == nullptr));
+  if (!way.source_host && source == nullptr && way.strict && !any) return CUDA_ERROR_INVALID_VALUE;
+  if (!way.target_host && target == nullptr && way.strict && !any) return CUDA_ERROR_INVALID_VALUE;
   if (!inside(m, source, shape.source, source_bytes) || !inside(m, target, shape.target, target_bytes)) {
     return CUDA_ERROR_INVALID_VALUE;
   }
@@ -69,12 +71,12 @@ CUresult fill(machine& m, CUstream on, CUdeviceptr target, std::uint64_t pitch, 
   std::uint64_t const row_bytes = width * element;
   std::uint64_t const bytes = pitch * (rows - 1) + row_bytes;
   block const* const found = m.memory_.find(target);
-  if (found == nullptr || !inside(m, found, target, bytes) || target % element != 0)
+  if ((found == nullptr && !m.pageable_) || !inside(m, found, target, bytes) || target % element != 0)
     return CUDA_ERROR_INVALID_VALUE;
   operation work;
   work.name = "fill";
   work.duration = 1000 + width * rows * element / 32;
-  if (!host_side(found)) work.accesses.push_back({target, bytes, 1});
+  if (found == nullptr || !host_side(found)) work.accesses.push_back({target, bytes, 1});
   work.action = [=] {
     for (std::uint64_t row = 0; row < rows; ++row) {
       auto* to = reinterpret_cast<char*>(target + row * pitch);

@@ -198,6 +198,9 @@ SIMULATED_API cuDeviceGetAttribute(int* value, CUdevice_attribute attribute, CUd
     case CU_DEVICE_ATTRIBUTE_STREAM_PRIORITIES_SUPPORTED:
       *value = 1;
       break;
+    case CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS:
+      *value = m.pageable_;
+      break;
     default:
       *value = 0;
   }

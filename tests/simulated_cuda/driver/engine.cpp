@@ -38,6 +38,10 @@ void machine::check(stream& on, operation const& work) {
   for (simulated_access const& range : work.accesses) {
     if (range.bytes == 0) continue;
     block const* const found = memory_.find(range.address);
+    if (found == nullptr && pageable_) {
+      checker_.access(range, on.slot, tick, on.tail.after, work.name, false);
+      continue;
+    }
     if (found == nullptr || range.address + range.bytes > found->base + found->span) {
       // A fill may run over several blocks of the allocator above; a driver block is the limit of what is
       // mapped.

@@ -36,6 +36,7 @@ machine::machine() {
   char const* const clock = std::getenv("GPUMEM_SIMULATED_CLOCK");
   manual_clock_ = clock != nullptr && std::strcmp(clock, "manual") == 0;
   strict_ = number("GPUMEM_SIMULATED_STRICT", 0) != 0;
+  pageable_ = number("GPUMEM_SIMULATED_PAGEABLE", 0) != 0;
   version_ = static_cast<int>(number("GPUMEM_SIMULATED_OLD_DRIVER", static_cast<unsigned>(default_version)));
   pthread_atfork([] { get().before_fork(); }, [] { get().after_fork_in_parent(); },
                  [] { get().after_fork_in_child(); });

@@ -97,6 +97,7 @@ class machine {
   nanoseconds now_ = 0;
   bool manual_clock_ = false;
   bool strict_ = false;
+  bool pageable_ = false;  // devices reach any memory of the host
   vector_clock host_;
   memory memory_;
   checker checker_{host_};
