@@ -3,6 +3,7 @@
 #include "core/upstream/cuda.hpp"
 #include "core/upstream/cuda_async.hpp"
 #include "core/upstream/managed.hpp"
+#include "core/upstream/system.hpp"
 #include "core/upstream/vmm.hpp"
 
 namespace gpumem::config {
@@ -35,6 +36,10 @@ std::unique_ptr<resource::source> pinned_host(option_reader const& options, site
   return std::make_unique<upstream::pinned_host>(at.home, at.node, pinned_flags_of(options));
 }
 
+std::unique_ptr<resource::source> system_memory(option_reader const& options, site const& at) {
+  return std::make_unique<upstream::system>(at.home, at.node, options.bytes("headroom", 0));
+}
+
 }  // namespace
 
 unsigned pinned_flags_of(option_reader const& options) {
@@ -51,6 +56,7 @@ resource::source* make_upstream(option_reader const& options, site const& at) {
   if (options.type() == "managed") made = managed(options, at);
   if (options.type() == "pinned_host") made = pinned_host(options, at);
   if (options.type() == "cuda_async") made = cuda_async(options, at);
+  if (options.type() == "system") made = system_memory(options, at);
   if (options.type() == "vmm") made = vmm(options, at);
   return made != nullptr ? &at.chain.add_source(std::move(made)) : nullptr;
 }

@@ -1,6 +1,6 @@
 // The hooks whose answer must fit: to the program every block is an allocation of its own, and cached memory
 // is free. Called by the program on any thread. The driver answers first; an error of its own is never
-// covered up, and what is not a block of ours is never altered.
+// covered up, but that it does not know an address, and what is not a block of ours is never altered.
 #include <cstdio>
 
 #include "core/base/log.hpp"
@@ -18,6 +18,22 @@ void adjust(CUpointer_attribute attribute, void* value, route::range const& bloc
   if (value == nullptr) return;
   if (attribute == CU_POINTER_ATTRIBUTE_RANGE_START_ADDR) *static_cast<CUdeviceptr*>(value) = block.base;
   if (attribute == CU_POINTER_ATTRIBUTE_RANGE_SIZE) *static_cast<std::size_t*>(value) = block.bytes;
+}
+
+// `ours`: the answer is the block's alone, also where the driver does not know the address at all, as with
+// memory of the host (upstream/system).
+template <typename Real, typename Answer>
+CUresult about_block(hook which, CUdeviceptr address, bool ours, Real&& real, Answer&& answer) noexcept {
+  hook_scope const scope;
+  if (!scope) return real();
+  CUresult code = real();
+  bool const unknown = ours && (code == CUDA_ERROR_NOT_FOUND || code == CUDA_ERROR_INVALID_VALUE);
+  route::range block;
+  if ((code == CUDA_SUCCESS || unknown) && route::find(address, block)) {
+    answer(block);
+    code = CUDA_SUCCESS;
+  }
+  return counted(which, 0, code);
 }
 
 // The program would look for the fault in itself.
@@ -62,9 +78,7 @@ CUresult cuDeviceTotalMem_v2(size_t* bytes, CUdevice device) {
 
 CUresult cuMemGetAddressRange_v2(CUdeviceptr* base, size_t* size, CUdeviceptr address) {
   auto const real = [&] { return GPUMEM_REAL(cuMemGetAddressRange_v2)(base, size, address); };
-  return observe(hook::cuMemGetAddressRange_v2, 0, real, [&] {
-    route::range block;
-    if (!route::find(address, block)) return;
+  return about_block(hook::cuMemGetAddressRange_v2, address, true, real, [&](route::range const& block) {
     if (base != nullptr) *base = block.base;
     if (size != nullptr) *size = block.bytes;
   });
@@ -72,10 +86,10 @@ CUresult cuMemGetAddressRange_v2(CUdeviceptr* base, size_t* size, CUdeviceptr ad
 
 CUresult cuPointerGetAttribute(void* value, CUpointer_attribute attribute, CUdeviceptr address) {
   auto const real = [&] { return GPUMEM_REAL(cuPointerGetAttribute)(value, attribute, address); };
-  return observe(hook::cuPointerGetAttribute, 0, real, [&] {
-    route::range block;
-    if (route::find(address, block)) adjust(attribute, value, block);
-  });
+  bool const ours = value != nullptr && (attribute == CU_POINTER_ATTRIBUTE_RANGE_START_ADDR ||
+                                         attribute == CU_POINTER_ATTRIBUTE_RANGE_SIZE);
+  return about_block(hook::cuPointerGetAttribute, address, ours, real,
+                     [&](route::range const& block) { adjust(attribute, value, block); });
 }
 
 CUresult cuPointerGetAttributes(unsigned int count, CUpointer_attribute* attributes, void** values,

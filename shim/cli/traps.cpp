@@ -180,9 +180,8 @@ class search {
           "write_combined is for memory that the host only writes: leave it out otherwise");
     }
     if (r.type == "system") {
-      add(quoted(r.name) +
-              " is not in this version: its chain is not built, and the driver serves these requests",
-          "\"managed\" serves from memory of the host, too");
+      add(quoted(r.name) + " works only on a device that reaches pageable memory (HMM or ATS)",
+          "elsewhere its chain is not built, and the driver serves these requests: \"managed\" works on all");
     }
   }
 

@@ -58,6 +58,7 @@ GROUPS = {
     "memory": [
         Case("host_memory", ("200",), configs=("host_pool",), counts=False),
         Case("fragmentation", ("10", "32"), configs=("bounded_vmm",), counts=False),
+        Case("system_memory", ("200",), configs=("rmm/system_headroom", "pool_over_system")),
     ],
     "examples": [
         Case("every_kind", ("8",), links=("shared",), configs=RMM_EXAMPLES),

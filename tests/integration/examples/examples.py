@@ -73,7 +73,7 @@ def faults_of(build, path, plain, surroundings):
 
 def main():
     build = harness.Build(sys.argv[1])
-    surroundings = {"GPUMEM_SIMULATED_MEMORY": str(96 << 30)}
+    surroundings = {"GPUMEM_SIMULATED_MEMORY": str(96 << 30), "GPUMEM_SIMULATED_PAGEABLE": "1"}
     plain = build.run([build.program("every_kind.shared")], env=surroundings)
     harness.equal(plain.code, 0, f"the plain run: {plain.stderr}")
     shown = subprocess.run([build.tool, "check"], capture_output=True, text=True, env=build.environment(surroundings),

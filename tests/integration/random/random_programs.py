@@ -59,6 +59,10 @@ def test_pool_over_cuda_async(build):
     expect_clean(build, "pool_over_cuda_async")
 
 
+def test_pool_over_system(build):
+    expect_clean(build, "pool_over_system")
+
+
 def test_pool_over_vmm(build):
     expect_clean(build, "pool_over_vmm")
 

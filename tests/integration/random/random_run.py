@@ -14,6 +14,7 @@ CONFIGS = {
     "pool_over_cuda_async": 'version = 1\n[route]\ndevice = ["pool", "cuda_async"]\n',
     "pool_over_vmm": 'version = 1\n[route]\ndevice = ["pool", "vmm"]\n[resource.pool]\nmaximum_pool_size = "6 GiB"\n'
                      'release_threshold = "64 MiB"\n',
+    "pool_over_system": 'version = 1\n[route]\ndevice = ["pool", "system"]\n',
     "aligned": 'version = 1\n[route]\ndevice = ["aligned", "pool", "cuda"]\n[resource.aligned]\nalignment = "64 KiB"\n',
     "arena": 'version = 1\n[route]\ndevice = ["arena", "cuda"]\n',
     "small_arena": 'version = 1\n[route]\ndevice = ["arena", "cuda"]\n[resource.arena]\narena_size = "6 GiB"\n'
@@ -33,6 +34,7 @@ CONFIGS = {
                         '[resource.managed]\nread_mostly = true\n[resource.managed_pool]\ntype = "pool"\n'
                         '[resource.host_pool]\ntype = "pool"\n',
 }
+NEEDS = {"pool_over_system": {"GPUMEM_SIMULATED_PAGEABLE": "1"}}  # of the device
 SMALL_DEVICE = {"GPUMEM_SIMULATED_MEMORY": str(5 << 30)}
 FIGURES = re.compile(r"allocations (\d+) operations (\d+) faults (\d+) hazards (\d+)")
 
@@ -41,7 +43,7 @@ def run(build, seed, operations, config, library="libgpumem.so", threads=4, env=
     """`config` names the chain; None: a plain run. The outcome has `figures`, as FIGURES, and `report`, if one was written."""
     with tempfile.TemporaryDirectory(prefix="gpumem-random.") as folder:
         path = pathlib.Path(folder) / "chain.toml"
-        extra = {"GPUMEM_SIMULATED_STRICT": None}
+        extra = {"GPUMEM_SIMULATED_STRICT": None, **NEEDS.get(config, {})}
         extra.update(env or {})
         if config is not None:
             path.write_text(CONFIGS[config])
