@@ -78,14 +78,16 @@ bool serve_here(hook which, hook below, void** result, std::size_t bytes, bool o
   return true;
 }
 
-bool take_back_here(hook which, hook below, void* address, bool ordered, CUstream stream) noexcept {
+bool take_back_here(hook which, hook below, void* address, bool ordered, CUstream stream,
+                    void const* caller) noexcept {
   hook_scope const scope;
   if (!scope || address == nullptr) return false;
   driver::release release{.address = reinterpret_cast<CUdeviceptr>(address),
                           .stream_ordered = ordered,
                           .hook = static_cast<std::uint16_t>(below),
                           .context = current_context(),
-                          .stream = stream};
+                          .stream = stream,
+                          .caller = caller};
   if (!runtime_knows(release.context)) return false;
   if (ordered && !is_default(stream)) release.context = nullptr;
   auto const outcome = route::release(release);
@@ -167,19 +169,22 @@ int cudaHostAlloc(void** result, size_t bytes, unsigned int flags) {
 }
 
 int cudaFree(void* address) {
-  if (take_back_here(hook::cudaFree, hook::cuMemFree_v2, address, false, nullptr)) return 0;
+  if (take_back_here(hook::cudaFree, hook::cuMemFree_v2, address, false, nullptr, GPUMEM_CALLER)) return 0;
   return through(hook::cudaFree, GPUMEM_CALLER, 0, address);
 }
 
 int cudaFreeAsync(void* address, void* stream) {
   CUstream const named = named_stream(static_cast<CUstream>(stream), false);
-  if (take_back_here(hook::cudaFreeAsync, hook::cuMemFreeAsync, address, true, named)) return 0;
+  if (take_back_here(hook::cudaFreeAsync, hook::cuMemFreeAsync, address, true, named, GPUMEM_CALLER))
+    return 0;
   return through(hook::cudaFreeAsync, GPUMEM_CALLER, 0, address, stream);
 }
 
 int cudaFreeAsync_ptsz(void* address, void* stream) {
   CUstream const named = named_stream(static_cast<CUstream>(stream), true);
-  if (take_back_here(hook::cudaFreeAsync_ptsz, hook::cuMemFreeAsync_ptsz, address, true, named)) return 0;
+  if (take_back_here(hook::cudaFreeAsync_ptsz, hook::cuMemFreeAsync_ptsz, address, true, named,
+                     GPUMEM_CALLER))
+    return 0;
   return through(hook::cudaFreeAsync_ptsz, GPUMEM_CALLER, 0, address, stream);
 }
 

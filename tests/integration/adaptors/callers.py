@@ -26,7 +26,10 @@ def run(build, program, argument, chain, stacks=False, **how):
     with tempfile.TemporaryDirectory() as folder:
         config = pathlib.Path(folder, "chain.toml")
         config.write_text(CONFIG.format(chain=str(chain).replace("'", '"'), stacks=str(stacks).lower()))
-        ran = build.run([build.program(program), argument], preload=True, env={"GPUMEM_CONFIG": str(config)}, **how)
+        env = {"GPUMEM_CONFIG": str(config)}
+        if build.simulated:  # the stand-in runtime notes this program's calls, so it must be called
+            env["CUDA_INJECTION64_PATH"] = "watched"
+        ran = build.run([build.program(program), argument], preload=True, env=env, **how)
         if argument != "writes":  # what a driver says to a write behind a block of its own is up to it
             plain = build.run([build.program(program), argument])
             harness.equal((ran.code, ran.stdout), (plain.code, plain.stdout), "exit code and output")
