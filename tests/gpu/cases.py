@@ -80,7 +80,9 @@ GROUPS = {
           for program in ("stream_life", "stream_life_per_thread") for mode in STREAM_MODES],
         Case("stream_life", ("inside",), counts=False, timeout=20),
         Case("async_streams"),
-        *[Case("stream_kinds", (kind,)) for kind in ("handles", "threads", "legacy")],
+        # Not "threads": without the library, too, a thread that ends with work on its own stream hangs in the
+        # driver now and then (580.159, main thread in pthread_join).
+        *[Case("stream_kinds", (kind,)) for kind in ("handles", "legacy")],
         Case("stream_kinds", ("signals",), counts=False),
     ],
     "programs": [

@@ -20,6 +20,7 @@ driver = ctypes.CDLL("libcuda.so.1")
 free, seen, whole = ctypes.c_size_t(), ctypes.c_size_t(), ctypes.c_size_t()
 codes = driver.cuMemGetInfo_v2(ctypes.byref(free), ctypes.byref(seen)), driver.cuDeviceTotalMem_v2(ctypes.byref(whole), 0)
 print(f"codes {codes} total {seen.value >> 20} MiB device {whole.value >> 20} MiB")
+print(f"held {(seen.value - free.value) >> 20} MiB")
 print(f"pool {device.memory_stats()['bytes_limit'] >> 20} MiB")
 try:
     jnp.zeros((16, 256, 1024, 1024), jnp.float32).block_until_ready()  # 16 GiB

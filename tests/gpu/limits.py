@@ -15,12 +15,6 @@ def node(report, name):
     return next(n for chain in report["chains"] for n in chain["nodes"] if n["name"] == name)
 
 
-def taken(report):
-    """The most that was held of device 0, at its peak and at the end."""
-    rows = [report["devices"][0][when] for when in ("at_exit", "at_peak")]
-    return max(row["reserved"] + row["observed"] for row in rows if row)
-
-
 def limited(build, link, config):
     sys.path.insert(0, str(SIMULATED))
     import limits_checks
@@ -68,9 +62,10 @@ def jax_job(build):
     assert "codes (0, 0) total 10240 MiB device 10240 MiB" in run.stdout, run.stdout
     assert int(re.search(r"^pool (\d+) MiB$", run.stdout, re.M)[1]) <= 10240, run.stdout
     assert run.stdout.rstrip().endswith("refused"), run.stdout
-    held = taken(run.reports[0])
-    assert GIB < held <= 10 * GIB, held
-    return run, f"sees 10 GiB, held {held / GIB:.2f} GiB"
+    # JAX maps its pool by cuMemCreate, which the ledger's peak (of routed memory) need not show.
+    held = int(re.search(r"^held (\d+) MiB$", run.stdout, re.M)[1])
+    assert 6 * 1024 < held <= 10 * 1024, run.stdout
+    return run, f"sees 10 GiB, held {held / 1024:.2f} GiB"
 
 
 def jobs(build, table):
