@@ -60,6 +60,7 @@ void cross(side (&sides)[2], std::size_t bytes, unsigned long long& wrong) {
     gpu::launch_fill(peer.plain, bytes, 99, own.stream);
     REQUIRE(cudaStreamSynchronize(own.stream));
     REQUIRE(cudaMemcpyPeer(own.plain, own.device, peer.plain, peer.device, bytes));
+    REQUIRE(cudaDeviceSynchronize());  // the copy is not ordered before streams that do not block
     gpu::launch_count(own.plain, bytes, 99, 0, here.device(), own.stream);
     gpu::launch_fill(peer.plain, bytes, theirs, own.stream);
     gpu::launch_fill(own.plain, bytes, static_cast<std::uint32_t>(10 * i + 5), own.stream);

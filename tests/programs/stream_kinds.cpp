@@ -131,8 +131,10 @@ void devices() {
     REQUIRE(cudaMemsetAsync(ordered, i, bytes, stream[own]));
     REQUIRE(cudaStreamSynchronize(stream[own]));
     if (i < 4) std::printf("plain on %d, ordered on %d\n", device_of(plain), device_of(ordered));
+    REQUIRE(cudaSetDevice(own));  // memory of a device's pool is out of reach of another device's copies
     verify_fill(ordered, bytes, static_cast<unsigned char>(i), sum);
     verify_fill(plain, bytes, static_cast<unsigned char>(i), sum);
+    REQUIRE(cudaSetDevice(other));
     REQUIRE(counted_free_async(ordered, stream[own]));
     REQUIRE(counted_free(plain));
   }
