@@ -5,6 +5,7 @@
 #pragma once
 
 #include <array>
+#include <atomic>
 #include <cstdint>
 #include <optional>
 
@@ -69,13 +70,13 @@ class alignas(64) magazine {
     r.tail = h;
     ++r.count;
     bytes_ += b.bytes();
-    if (b.freed != newest_) {
-      newest_ = b.freed;
-      fresh_ = 0;
-      fresh_bytes_ = 0;
+    if (b.freed != get(newest_)) {
+      set(newest_, b.freed);
+      set(fresh_, 0u);
+      set(fresh_bytes_, std::uint64_t{0});
     }
-    ++fresh_;
-    fresh_bytes_ += b.bytes();
+    set(fresh_, get(fresh_) + 1);
+    set(fresh_bytes_, get(fresh_bytes_) + b.bytes());
     lock_.unlock(held);
     return evicted;
   }
@@ -117,7 +118,7 @@ class alignas(64) magazine {
 
   // Enough frees of the epoch `open` lie here that an event for them is worth its price (0.25 us).
   bool worth_an_event(std::uint32_t open) const noexcept {
-    return newest_ == open && (fresh_ >= frees_an_event || fresh_bytes_ >= bytes_an_event);
+    return get(newest_) == open && (get(fresh_) >= frees_an_event || get(fresh_bytes_) >= bytes_an_event);
   }
 
   space::handle emptied = space::none;  // on its way out of here; under the suballocator's mutex
@@ -144,10 +145,20 @@ class alignas(64) magazine {
     return size_classes::count + ((units * 0x9e3779b1u) >> 26);
   }
 
+  // Written under the lock, read without it by whoever shares this magazine: a guess may be old.
+  template <typename Value>
+  static Value get(std::atomic<Value> const& of) noexcept {
+    return of.load(std::memory_order_relaxed);
+  }
+  template <typename Value>
+  static void set(std::atomic<Value>& of, Value value) noexcept {
+    of.store(value, std::memory_order_relaxed);
+  }
+
   base::biased_lock lock_;
-  std::uint32_t newest_ = 0;  // epoch of the newest block, and how much of it lies here
-  std::uint32_t fresh_ = 0;
-  std::uint64_t fresh_bytes_ = 0;
+  std::atomic<std::uint32_t> newest_{0};  // epoch of the newest block, and how much of it lies here
+  std::atomic<std::uint32_t> fresh_{0};
+  std::atomic<std::uint64_t> fresh_bytes_{0};
   std::uint64_t bytes_ = 0;
   std::array<row, row_count> rows_{};
 };

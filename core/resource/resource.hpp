@@ -101,7 +101,9 @@ class resource : public space::segment_owner {
 
 // The resource that made a segment, or the segment of a block.
 inline resource& owner_of(space::segment const& s) noexcept {
-  return *static_cast<resource*>(s.owner);
+  auto& owner = const_cast<space::segment&>(s).owner;  // atomic_ref takes no const in C++20
+  return *static_cast<resource*>(
+      std::atomic_ref<space::segment_owner*>(owner).load(std::memory_order_acquire));
 }
 inline resource& owner_of(space::atlas& where, space::handle h) noexcept {
   return owner_of(where.segments[where.blocks[h].segment]);

@@ -26,7 +26,15 @@ segment* segment_table::add(std::uint64_t base, std::uint64_t bytes, segment_own
     free_ = (*this)[index].first;
   }
   segment* s = &(*this)[index];
-  *s = segment{.base = base, .bytes = bytes, .owner = owner, .index = index, .depth = depth};
+  s->base = base;
+  s->bytes = bytes;
+  s->token = 0;
+  std::atomic_ref<segment_owner*>(s->owner).store(owner, std::memory_order_release);
+  s->first = none;
+  s->index = index;
+  s->depth = depth;
+  s->position = 0;
+  std::atomic_ref<bool>(s->pinned).store(false, std::memory_order_relaxed);
   by_depth_[depth].emplace(base, s);
   return s;
 } catch (std::bad_alloc const&) {
@@ -36,7 +44,7 @@ segment* segment_table::add(std::uint64_t base, std::uint64_t bytes, segment_own
 void segment_table::remove(segment* s) noexcept {
   std::lock_guard lock(mutex_);
   by_depth_[s->depth].erase(s->base);
-  s->owner = nullptr;
+  // The owner stays: a free on another thread may have found a block of it a moment ago, and asks it.
   s->first = free_;
   free_ = s->index;
 }

@@ -24,9 +24,9 @@ class segment_owner {
 struct segment {
   std::uint64_t base = 0;
   std::uint64_t bytes = 0;
-  std::uint64_t token = 0;  // what the source wants back with it
-  segment_owner* owner = nullptr;
-  handle first = none;  // its block of lowest address
+  std::uint64_t token = 0;         // what the source wants back with it
+  segment_owner* owner = nullptr;  // read without a lock; an owner is never destroyed
+  handle first = none;             // its block of lowest address
   std::uint32_t index = 0;
   std::uint32_t depth = 0;   // how many segments it lies inside of
   std::size_t position = 0;  // in its region's list

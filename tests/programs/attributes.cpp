@@ -14,7 +14,8 @@ using namespace programs;
 bool is_number_of_the_run(CUpointer_attribute attribute) {
   return attribute == CU_POINTER_ATTRIBUTE_BUFFER_ID || attribute == CU_POINTER_ATTRIBUTE_CONTEXT ||
          attribute == CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE || attribute == CU_POINTER_ATTRIBUTE_P2P_TOKENS ||
-         attribute == CU_POINTER_ATTRIBUTE_MAPPING_BASE_ADDR;
+         attribute == CU_POINTER_ATTRIBUTE_MAPPING_BASE_ADDR ||
+         attribute == CU_POINTER_ATTRIBUTE_MEMORY_BLOCK_ID;
 }
 
 bool is_address(CUpointer_attribute attribute) {

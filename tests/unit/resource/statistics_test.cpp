@@ -81,7 +81,7 @@ TEST_F(statistics_test, threads_lose_nothing) {
   {
     std::vector<std::jthread> threads;
     for (int t = 0; t < 6; ++t) {
-      threads.emplace_back([&] {
+      threads.emplace_back([&, t] {
         for (int i = 0; i < 500; ++i) give_from(get_from(*part, 700, code(t)), code(t));
       });
     }
