@@ -120,7 +120,8 @@ CUresult allocate(driver::request request, CUdeviceptr* result, Real&& real) noe
   if (needs_current) request.context = current_context();
   if (needs_current && request.context == nullptr) return without_context(which, request.bytes, real());
   if (result == nullptr || request.bytes == 0) return counted(which, request.bytes, real());
-  auto const outcome = route::allocate(request, result);
+  bool const passed = this_thread.passed == request.bytes && std::exchange(this_thread.passed, 0) != 0;
+  auto const outcome = passed ? route::pass : route::allocate(request, result);
   if (outcome.served) return counted(which, request.bytes, outcome.code, true);
   return counted(which, request.bytes, pass_allocation(request, result, real));
 }

@@ -67,7 +67,10 @@ bool serve_here(hook which, hook below, void** result, std::size_t bytes, bool o
   if (ordered && !is_default(stream)) request.context = nullptr;
   CUdeviceptr address = 0;
   auto const outcome = route::allocate(request, &address);
-  if (!outcome.served) return false;
+  if (!outcome.served) {
+    this_thread.passed = bytes;
+    return false;
+  }
   if (outcome.code != CUDA_SUCCESS) {
     this_thread.refused = outcome.code;
     return false;
@@ -88,7 +91,8 @@ bool take_back_here(hook which, hook below, void* address, bool ordered, CUstrea
                           .context = current_context(),
                           .stream = stream,
                           .caller = caller};
-  if (!runtime_knows(release.context)) return false;
+  // A wrong free is answered, and told, from below alone.
+  if (!runtime_knows(release.context) || !route::owns(release.address)) return false;
   if (ordered && !is_default(stream)) release.context = nullptr;
   auto const outcome = route::release(release);
   if (!outcome.served || outcome.code != CUDA_SUCCESS) return false;  // the same answer again, from below
@@ -108,6 +112,7 @@ int through(hook which, void const* caller, std::uint64_t bytes, Arguments... ar
   int const code = real(arguments...);
   --this_thread.runtime_depth;
   this_thread.refused = CUDA_SUCCESS;
+  this_thread.passed = 0;
   if (code == 0) runtime_is_set_up(reinterpret_cast<void const*>(real));
   if (process::state.load(std::memory_order_acquire) == process::life::running) {
     counted(which, bytes, static_cast<CUresult>(code));

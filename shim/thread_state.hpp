@@ -20,6 +20,8 @@ struct thread_state {
   // The chain's answer to a request that the runtime is about to make again, so that it takes note of the
   // error.
   CUresult refused = CUDA_SUCCESS;
+  // The bytes of one that no chain serves, which is not to be asked again; 0: none.
+  std::uint64_t passed = 0;
 };
 
 extern constinit thread_local thread_state this_thread;
