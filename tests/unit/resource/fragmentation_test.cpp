@@ -13,9 +13,9 @@ namespace {
 constexpr std::uint64_t gib = 1ull << 30;
 constexpr std::uint64_t maximum = 128 * gib;
 #if defined(__SANITIZE_ADDRESS__)
-constexpr std::uint64_t operations = 30'000;  // each costs tens of times as much
+constexpr std::uint64_t steps_over_pages = 30'000;  // each costs tens of times as much
 #else
-constexpr std::uint64_t operations = 300'000;
+constexpr std::uint64_t steps_over_pages = 300'000;
 #endif
 
 struct fullness {
@@ -62,10 +62,10 @@ struct fragmentation : resource_fixture {
 
 TEST_F(fragmentation, a_pool_over_pages_gets_full_before_it_refuses) {
   auto& pages = *new upstream::vmm(here->home, 0, 0);
-  fullness const seen = torture(pages, operations, 1 * gib);
+  fullness const seen = torture(pages, steps_over_pages, 1 * gib);
   std::printf("over pages: %llu refusals, none below %.2f %% of the maximum\n",
               static_cast<unsigned long long>(seen.refusals), 100 * seen.lowest);
-  EXPECT_GT(seen.refusals, operations / 6000);
+  EXPECT_GT(seen.refusals, steps_over_pages / 6000);
   EXPECT_GE(seen.lowest, 0.99);
 }
 
