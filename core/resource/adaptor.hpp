@@ -1,10 +1,11 @@
 // A resource that adds one behaviour to the one below it and holds no segments: what RMM calls a resource
-// adaptor. A derived class overrides allocate and freed, and calls below_.allocate for the block. Called from
-// any thread. The blocks that pass are the owner's: an adaptor may read them, and gives back by
-// give_back_block what it got and cannot hand on. It must cost a few instructions on a hit: no lock, no heap,
-// no driver call, unless its purpose is debugging.
+// adaptor. A derived class overrides allocate and freed, and asks below_ for the block. Called from any
+// thread. The blocks that pass are the owner's: an adaptor may read them, and gives back by give_back_block
+// what it got and cannot hand on. It must cost a few instructions on a hit: no lock, no heap, no driver call,
+// unless its purpose is debugging.
 #pragma once
 
+#include "core/driver/error.hpp"
 #include "core/resource/resource.hpp"
 
 namespace gpumem::resource {
@@ -17,6 +18,20 @@ class adaptor : public resource {
   }
 
  protected:
+  // Asks below for the block, counted as this resource's request.
+  space::handle pass_down(demand const& wish) {
+    stats::node_counters& counters = count();
+    stats::add(counters.requests, 1);
+    stats::add(counters.upstream, 1);
+    try {
+      space::handle const h = below_.allocate(wish);
+      stats::add(counters.bytes_in, blocks()[h].bytes());
+      return h;
+    } catch (driver::allocation_failed const&) {
+      stats::add(counters.failed, 1);
+      throw;
+    }
+  }
   // A block from below that the program never saw.
   void give_back_block(space::handle h, demand const& wish) noexcept {
     blocks()[h].now.store(space::state::cached, std::memory_order_release);

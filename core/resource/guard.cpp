@@ -22,19 +22,9 @@ bool has_stream(stream_order::slot slot, CUstream stream) noexcept {
 }  // namespace
 
 space::handle guard::allocate(demand const& wish) {
-  auto& counters = count();
-  stats::add(counters.requests, 1);
-  stats::add(counters.upstream, 1);
   demand more = wish;
   more.bytes = wish.bytes + std::min(options_.redzone, ~wish.bytes);
-  space::handle h = space::none;
-  try {
-    h = below_.allocate(more);
-  } catch (driver::allocation_failed const&) {
-    stats::add(counters.failed, 1);
-    throw;
-  }
-  stats::add(counters.bytes_in, blocks()[h].bytes());
+  space::handle const h = pass_down(more);
   guarded block{.bytes = wish.bytes};
   if (wish.caller != nullptr) block.from = stats::site_of(node_, {&wish.caller, 1});
   if (prepare(h, wish, block)) {

@@ -27,22 +27,17 @@ stats::event event_of(habitat const& home, action what, std::uint64_t address, s
 }  // namespace
 
 space::handle logging::allocate(demand const& wish) {
-  auto& counters = count();
-  stats::add(counters.requests, 1);
-  stats::add(counters.upstream, 1);
   stats::event e = event_of(home_, action::allocate, 0, wish.bytes, wish.stream);
   e.hook = wish.hook;
   e.caller = wish.caller;
   space::handle h = space::none;
   try {
-    h = below_.allocate(wish);
+    h = pass_down(wish);
   } catch (driver::allocation_failed const&) {
-    stats::add(counters.failed, 1);
     e.what = action::allocate_failure;
     log_.add(e);
     throw;
   }
-  stats::add(counters.bytes_in, blocks()[h].bytes());
   if (std::uint64_t* const asked = asked_.make(h); asked != nullptr) {
     *asked = wish.bytes;
     e.address = blocks()[h].begin();

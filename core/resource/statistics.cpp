@@ -4,18 +4,8 @@
 namespace gpumem::resource {
 
 space::handle statistics::allocate(demand const& wish) {
-  auto& counters = count();
-  stats::add(counters.requests, 1);
-  stats::add(counters.upstream, 1);
-  space::handle h = space::none;
-  try {
-    h = below_.allocate(wish);
-  } catch (driver::allocation_failed const&) {
-    stats::add(counters.failed, 1);
-    throw;
-  }
+  space::handle const h = pass_down(wish);
   std::uint64_t const bytes = blocks()[h].bytes();
-  stats::add(counters.bytes_in, bytes);
   figures_.taken(bytes);
   if (options_.histogram) figures_.asked(wish.bytes);
   if (options_.callsites && wish.caller != nullptr) {

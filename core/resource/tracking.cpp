@@ -15,17 +15,7 @@ stats::call_site tracking::site(void const* caller) noexcept {
 }
 
 space::handle tracking::allocate(demand const& wish) {
-  auto& counters = count();
-  stats::add(counters.requests, 1);
-  stats::add(counters.upstream, 1);
-  space::handle h = space::none;
-  try {
-    h = below_.allocate(wish);
-  } catch (driver::allocation_failed const&) {
-    stats::add(counters.failed, 1);
-    throw;
-  }
-  stats::add(counters.bytes_in, blocks()[h].bytes());
+  space::handle const h = pass_down(wish);
   if (live_block* const noted = live_.make(h); noted != nullptr) {
     *noted = {wish.bytes, site(wish.caller)};
     stats::count_allocation(noted->from, wish.bytes);
