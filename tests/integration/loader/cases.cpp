@@ -7,6 +7,9 @@
 #include <cstring>
 #include <string>
 #include <thread>
+#include <utility>
+
+#include "tests/integration/loader/generated_code.hpp"
 
 extern "C" {
 void* first_asks_next(char const* name);
@@ -154,6 +157,37 @@ int two_stages() {
   return 0;
 }
 
+// Look-ups by code that no object holds: glibc serves them as the program's own, and refuses RTLD_NEXT.
+int generated() {
+  generated_lookups const jit;
+  if (!jit) return skipped_test;
+  auto const ask = [&jit](char const* scope, void* handle, char const* name) {
+    dlerror();
+    std::printf("%s %s found %d, ", scope, name, jit.dlsym(handle, name) != nullptr), error("dlsym");
+    std::printf("%s %s found %d, ", scope, name, jit.dlvsym(handle, name, "V1") != nullptr), error("dlvsym");
+  };
+  void* const math = dlopen("libm.so.6", RTLD_NOW);
+  auto const all = [&] {
+    for (auto const* name : {"sin", "cuMemLookalike", "cuNoSuchThing", "dlsym", "dlvsym", "dlopen"}) {
+      for (auto const& [scope, handle] :
+           {std::pair{"default", RTLD_DEFAULT}, {"next", RTLD_NEXT}, {"math", math}})
+        ask(scope, handle, name);
+    }
+  };
+  all();
+  std::thread(all).join();
+  say("first of all", jit.dlsym(RTLD_DEFAULT, "cuMemLookalike"));
+  // In the global scope, so that the driver is there for RTLD_DEFAULT without the library as well.
+  driver cuda{dlopen("libcuda.so.1", RTLD_NOW | RTLD_GLOBAL)};
+  for (auto const* name :
+       {"cuMemAlloc_v2", "cuMemAlloc", "cuMemAllocAsync_ptsz", "cuNewThing_v9", "cuNone"}) {
+    cuda.call(name, 0, 0, jit.dlsym(cuda.handle, name)), error("by handle");
+    cuda.call(name, 0, 0, jit.dlsym(RTLD_DEFAULT, name)), error("default");
+    cuda.call(name, 0, 0, jit.dlsym(RTLD_NEXT, name)), error("next");
+  }
+  return 0;
+}
+
 }  // namespace
 
 int main(int, char** arguments) {
@@ -166,5 +200,6 @@ int main(int, char** arguments) {
   if (which == "early") return early();
   if (which == "get_proc_address") return get_proc_address();
   if (which == "two_stages") return two_stages();
+  if (which == "generated") return generated();
   return 2;
 }

@@ -10,6 +10,8 @@
 #include <cstring>
 #include <string>
 
+#include "tests/integration/loader/generated_code.hpp"
+
 extern "C" {
 #ifdef WITHOUT_DRIVER
 #define WEAK __attribute__((weak))
@@ -90,6 +92,29 @@ void identity() {
          "itself, five arguments");
 }
 
+// Code that no object holds, as a JIT compiler makes it, gets the hooks like any other.
+int generated() {
+  generated_lookups const jit;
+  if (!jit) return skipped_test;
+  void* const cuda = dlopen("libcuda.so.1", RTLD_NOW);
+  for (auto const* name :
+       {"cuMemAlloc_v2", "cuMemAllocAsync_ptsz", "cuGetProcAddress", "cuGetProcAddress_v2"}) {
+    void* const exported = dlsym(RTLD_DEFAULT, name);
+    expect(is_hook(exported), name);
+    expect(jit.dlsym(cuda, name) == exported, "dlsym by handle gives generated code the hook");
+    expect(jit.dlsym(RTLD_DEFAULT, name) == exported, "dlsym by default gives generated code the hook");
+    expect(jit.dlsym(RTLD_NEXT, name) == nullptr, "glibc refuses RTLD_NEXT to generated code");
+  }
+  expect(!is_hook(jit.dlsym(cuda, "cuMemAlloc")), "the old 32-bit symbol is not hooked");
+  void* const look_up = generated_call(jit.dlsym(cuda, "cuGetProcAddress_v2"));
+  void* const found = by_five(reinterpret_cast<get_5>(look_up), "cuMemAlloc", 12000, 0);
+  expect(found == reinterpret_cast<void*>(&cuMemAlloc_v2), "cuGetProcAddress gives generated code the hook");
+  unsigned long long memory = 0;
+  auto const allocate = reinterpret_cast<int (*)(unsigned long long*, unsigned long)>(generated_call(found));
+  expect(allocate(&memory, 64) == 0 && cuMemFree_v2(memory) == 0, "generated code calls the hook");
+  return 0;
+}
+
 // The stand-in whose symbols have versions, as dlvsym finds only those.
 void versioned() {
   void* const cuda = dlopen("libcuda.so.1", RTLD_NOW);
@@ -158,6 +183,7 @@ int main([[maybe_unused]] int count, [[maybe_unused]] char** arguments) {
   std::string const which = arguments[1];
   if (which == "identity") identity();
   if (which == "versioned") versioned();
+  if (which == "generated" && generated() == skipped_test) return skipped_test;
   if (which == "old_driver") old_driver();
   if (which == "tool") tool();
   if (which == "ends") ends(arguments[2]);
