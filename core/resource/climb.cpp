@@ -18,6 +18,7 @@ constexpr std::uint64_t driver_page = 2ull << 20;  // the driver's own granulari
 constexpr std::uint64_t largest_step = 256ull << 20;
 
 constexpr std::uint32_t hasty_events = 200;
+constexpr std::uint64_t hasty_ns = hasty_events * 3'000;
 constexpr std::uint64_t most_in_turn = 112ull << 20;
 
 constexpr std::uint64_t in_turn(std::uint64_t bytes) noexcept {
@@ -169,11 +170,14 @@ void suballocator::flush(magazine* only) noexcept {
 }
 
 // An event for each free of a large block costs 0.4 us, a growth 60 us to 100 us: after as many hasty events
-// as pay for it, so many blocks are made that an event settles a batch. Bounded for good, whatever the
-// program does.
+// as pay for it, so many blocks are made that an event settles a batch. Only where they come so fast that
+// they are a good part of what the program does: one that launches a kernel between (2 us at least) gains
+// nothing that it would notice, and would hold the memory for good. Bounded, whatever the program does.
 bool suballocator::wants_more_in_turn(std::uint64_t bytes) noexcept {
-  if (++hasty_ < hasty_events) return false;
+  if (hasty_++ == 0) hasty_since_ = base::now_ns();
+  if (hasty_ < hasty_events) return false;
   hasty_ = 0;
+  if (base::now_ns() - hasty_since_ > hasty_ns) return false;
   std::uint64_t const more = in_turn(bytes);
   if (more < 2 * bytes || in_turn_ + more > most_in_turn) return false;
   in_turn_ += more;

@@ -135,6 +135,7 @@ class suballocator : public resource, public source {
   std::array<std::atomic<magazine*>, stream_order::most_slots> by_stream_{};
   std::uint64_t growing_ = 0;  // bytes being reserved right now, by any thread
   std::uint32_t hasty_ = 0;    // events recorded because too few blocks of a size take turns
+  std::uint64_t hasty_since_ = 0;
   std::uint64_t in_turn_ = 0;  // bytes reserved so that more can
 };
 
