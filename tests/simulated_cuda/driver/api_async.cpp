@@ -241,8 +241,7 @@ SIMULATED_API cuMemPoolGetAccess(CUmemAccess_flags* flags, CUmemoryPool which, C
   pool* found = nullptr;
   SIMULATED_TRY(find_pool(m, which, found));
   if (flags == nullptr || location == nullptr) return CUDA_ERROR_INVALID_VALUE;
-  bool const open = location->id == found->device || found->peers.contains(location->id);
-  *flags = open ? CU_MEM_ACCESS_FLAGS_PROT_READWRITE : CU_MEM_ACCESS_FLAGS_PROT_NONE;
+  *flags = found->open_to(location->id) ? CU_MEM_ACCESS_FLAGS_PROT_READWRITE : CU_MEM_ACCESS_FLAGS_PROT_NONE;
   return CUDA_SUCCESS;
 }
 

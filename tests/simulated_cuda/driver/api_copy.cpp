@@ -20,9 +20,23 @@ bool inside(machine const& m, block const* of, std::uint64_t address, std::uint6
   return of == nullptr || address + bytes <= m.memory_.mapped_end(*of);
 }
 
+// A copy reaches what cuMemAlloc made on any device. A pool's memory is mapped only for its own device and
+// those that cuMemPoolSetAccess named: from another one the driver refuses, whatever access the contexts
+// have.
+bool closed_to(context const& from, block const* of) {
+  return of != nullptr && of->kind == block_kind::pooled && !of->from->open_to(from.device);
+}
+
+CUresult context_of(machine& m, CUcontext named, stream const& on, context*& result) {
+  if (named != nullptr) return m.resolve(named, result);
+  result = on.owner;
+  return CUDA_SUCCESS;
+}
+
 }  // namespace
 
-CUresult copy(machine& m, CUstream on, copy_shape const& shape, direction way, bool blocking) {
+CUresult copy(machine& m, CUstream on, copy_shape const& shape, direction way, bool blocking,
+              named_contexts const& named) {
   if (shape.rows == 0 || shape.width == 0) return CUDA_SUCCESS;
   stream* where = nullptr;
   SIMULATED_TRY(m.resolve(on, where));
@@ -39,6 +53,10 @@ CUresult copy(machine& m, CUstream on, copy_shape const& shape, direction way, b
   if (!inside(m, source, shape.source, source_bytes) || !inside(m, target, shape.target, target_bytes)) {
     return CUDA_ERROR_INVALID_VALUE;
   }
+  context *reader = nullptr, *writer = nullptr;
+  SIMULATED_TRY(context_of(m, named.source, *where, reader));
+  SIMULATED_TRY(context_of(m, named.target, *where, writer));
+  if (closed_to(*reader, source) || closed_to(*writer, target)) return CUDA_ERROR_INVALID_VALUE;
   operation work;
   work.name = "copy";
   work.duration = 1000 + shape.rows * shape.width / 16;
@@ -71,7 +89,8 @@ CUresult fill(machine& m, CUstream on, CUdeviceptr target, std::uint64_t pitch, 
   std::uint64_t const row_bytes = width * element;
   std::uint64_t const bytes = pitch * (rows - 1) + row_bytes;
   block const* const found = m.memory_.find(target);
-  if ((found == nullptr && !m.pageable_) || !inside(m, found, target, bytes) || target % element != 0)
+  if ((found == nullptr && !m.pageable_) || !inside(m, found, target, bytes) || target % element != 0 ||
+      closed_to(*where->owner, found))
     return CUDA_ERROR_INVALID_VALUE;
   operation work;
   work.name = "fill";
@@ -139,8 +158,7 @@ BLOCKING(cuMemcpyDtoD_v2, (CUdeviceptr to, CUdeviceptr from, size_t bytes), (to,
 BLOCKING(cuMemcpyPeer,
          (CUdeviceptr to, CUcontext to_context, CUdeviceptr from, CUcontext from_context, size_t bytes),
          (to, to_context, from, from_context, bytes),
-         (static_cast<void>(to_context), static_cast<void>(from_context),
-          copy(m, nullptr, line(to, from, bytes), on_device, true)))
+         copy(m, nullptr, line(to, from, bytes), on_device, true, {to_context, from_context}))
 ASYNC(cuMemcpyAsync, (CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream on), (to, from, bytes, on),
       copy(m, on, line(to, from, bytes), by_address, false))
 ASYNC(cuMemcpyHtoDAsync_v2, (CUdeviceptr to, void const* from, size_t bytes, CUstream on),
@@ -153,8 +171,7 @@ ASYNC(cuMemcpyPeerAsync,
       (CUdeviceptr to, CUcontext to_context, CUdeviceptr from, CUcontext from_context, size_t bytes,
        CUstream on),
       (to, to_context, from, from_context, bytes, on),
-      (static_cast<void>(to_context), static_cast<void>(from_context),
-       copy(m, on, line(to, from, bytes), on_device, false)))
+      copy(m, on, line(to, from, bytes), on_device, false, {to_context, from_context}))
 
 BLOCKING(cuMemsetD8_v2, (CUdeviceptr to, unsigned char value, size_t count), (to, value, count),
          fill(m, nullptr, to, 0, value, 1, count, 1))

@@ -18,7 +18,13 @@ struct direction {
   bool strict = true;  // an unknown address where device memory is due is an error
 };
 
-CUresult copy(machine& m, CUstream on, copy_shape const& shape, direction way, bool blocking);
+// The contexts that a copy between peers names; null: the stream's own.
+struct named_contexts {
+  CUcontext target = nullptr, source = nullptr;
+};
+
+CUresult copy(machine& m, CUstream on, copy_shape const& shape, direction way, bool blocking,
+              named_contexts const& named = {});
 CUresult fill(machine& m, CUstream on, CUdeviceptr target, std::uint64_t pitch, unsigned value,
               unsigned element, std::uint64_t width, std::uint64_t rows);
 // A blocking call is unsafe while captures are watched, and never allowed on a capturing stream.

@@ -25,7 +25,7 @@ namespace {
 // Enabled access covers what cuMemAlloc made; a pool has to be opened itself.
 bool reaches(context const& from, block const& what) {
   if (what.device == from.device) return true;
-  if (what.kind == block_kind::pooled) return what.from->peers.contains(from.device);
+  if (what.kind == block_kind::pooled) return what.from->open_to(from.device);
   if (what.kind != block_kind::device) return true;
   return std::any_of(from.peers.begin(), from.peers.end(),
                      [&](context const* peer) { return peer->device == what.device; });

@@ -65,6 +65,8 @@ struct pool {
   std::map<std::uint64_t, std::uint64_t> segments;
   std::set<int> peers;  // devices that cuMemPoolSetAccess gave access
   int reuse_follow = 1, reuse_opportunistic = 1, reuse_internal = 1;
+
+  bool open_to(int which) const { return which == device || peers.contains(which); }
 };
 
 // Memory of a graph: its address is fixed at capture.

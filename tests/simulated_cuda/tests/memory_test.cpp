@@ -1,5 +1,6 @@
 // Virtual memory management, managed memory, arrays and pools.
 #include <cstring>
+#include <vector>
 
 #include "fixture.hpp"
 
@@ -158,6 +159,49 @@ TEST_F(memory_kinds, a_peers_kernel_needs_access) {
   cuCtxSetCurrent(context);
   simulatedNoteFree(plain, nullptr);
   simulatedNoteFree(pooled, s);
+  cuMemFree(plain);
+  cuMemFreeAsync(pooled, s);
+}
+
+// As on two H200 and in PyTorch's CUDAMallocAsyncAllocator: only the forms that name both contexts copy a
+// pool's memory between devices without access.
+TEST_F(memory_kinds, a_copy_on_another_device_needs_access_to_a_pool) {
+  CUcontext other = nullptr;
+  CUstream there = nullptr;
+  CUdeviceptr plain = 0, pooled = 0, theirs = 0;
+  char host[4096] = {};
+  ASSERT_EQ(cuMemAlloc(&plain, sizeof host), CUDA_SUCCESS);
+  ASSERT_EQ(cuMemAllocAsync(&pooled, sizeof host, s), CUDA_SUCCESS);
+  ASSERT_EQ(cuCtxCreate(&other, nullptr, 0, 1), CUDA_SUCCESS);
+  ASSERT_EQ(cuStreamCreate(&there, CU_STREAM_NON_BLOCKING), CUDA_SUCCESS);
+  ASSERT_EQ(cuMemAlloc(&theirs, sizeof host), CUDA_SUCCESS);
+  auto const all_codes = [&](CUdeviceptr block) {
+    return std::vector<CUresult>{cuMemcpyDtoH(host, block, sizeof host),
+                                 cuMemcpyHtoD(block, host, sizeof host),
+                                 cuMemcpyDtoD(theirs, block, sizeof host),
+                                 cuMemcpyDtoDAsync(block, theirs, sizeof host, there),
+                                 cuMemcpyAsync(theirs, block, sizeof host, there),
+                                 cuMemsetD8(block, 1, sizeof host),
+                                 cuMemsetD32Async(block, 1, 16, there)};
+  };
+  std::vector<CUresult> const allowed(7, CUDA_SUCCESS), refused(7, CUDA_ERROR_INVALID_VALUE);
+  EXPECT_EQ(all_codes(plain), allowed) << "what cuMemAlloc made needs no access for a copy";
+  EXPECT_EQ(all_codes(pooled), refused);
+  EXPECT_EQ(cuMemcpyDtoHAsync(host, pooled, sizeof host, s), CUDA_SUCCESS) << "on a stream of its own device";
+  EXPECT_EQ(cuMemcpyPeer(theirs, other, pooled, context, sizeof host), CUDA_SUCCESS);
+  EXPECT_EQ(cuMemcpyPeerAsync(pooled, context, theirs, other, sizeof host, there), CUDA_SUCCESS);
+  ASSERT_EQ(cuCtxEnablePeerAccess(context, 0), CUDA_SUCCESS);
+  EXPECT_EQ(all_codes(pooled), refused) << "access between contexts does not open a pool";
+  CUmemoryPool pool = nullptr;
+  CUmemAccessDesc access = {{CU_MEM_LOCATION_TYPE_DEVICE, {1}}, CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
+  ASSERT_EQ(cuDeviceGetDefaultMemPool(&pool, 0), CUDA_SUCCESS);
+  ASSERT_EQ(cuMemPoolSetAccess(pool, &access, 1), CUDA_SUCCESS);
+  EXPECT_EQ(all_codes(pooled), allowed);
+  access.flags = CU_MEM_ACCESS_FLAGS_PROT_NONE;
+  ASSERT_EQ(cuMemPoolSetAccess(pool, &access, 1), CUDA_SUCCESS);
+  EXPECT_EQ(all_codes(pooled), refused);
+  cuCtxDestroy(other);
+  cuCtxSetCurrent(context);
   cuMemFree(plain);
   cuMemFreeAsync(pooled, s);
 }
