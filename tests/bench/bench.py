@@ -64,6 +64,8 @@ def environment(build, variant):
     env = {"GPUMEM_REPORT": "none", "GPUMEM_JSON": "none"} if variant.preload else {}
     if build.simulated:
         env["GPUMEM_SIMULATED_MEMORY"] = str(64 << 30)
+    if variant.library:
+        env["LD_PRELOAD"] = build.program(variant.library)
     if variant.config:
         env["GPUMEM_CONFIG"] = str(HERE / "configs" / f"{variant.config}.toml")
     return env

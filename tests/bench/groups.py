@@ -1,7 +1,7 @@
 """What run.py measures: variants (who allocates) and groups (workload, variants, time limits). Data only.
 
 A variant is one process: a program of the build, an allocator of its command line, gpumem preloaded or not. `role` says
-what it is in a ratio: "ours" is divided by "native" of the same `pair` and by the best "peer".
+what it is in a ratio: "ours" is divided by "native" of the same `pair` and by the best "peer"; "least" is in no ratio.
 """
 import dataclasses
 
@@ -15,6 +15,7 @@ class Variant:
     preload: bool = False
     config: str = ""
     pair: str = "malloc"         # which native pair it stands for
+    library: str = ""            # preloaded instead of gpumem, from the folder of the programs
 
 
 @dataclasses.dataclass(frozen=True)
@@ -35,6 +36,7 @@ MALLOC = Variant("cudaMalloc", "static", "malloc", "native")
 MALLOC_SHARED = Variant("cudaMalloc, shared cudart", "shared", "malloc", "native", pair="malloc, shared")
 ASYNC = Variant("cudaMallocAsync", "static", "async", "native", pair="async")
 ASYNC_SHARED = Variant("cudaMallocAsync, shared cudart", "shared", "async", "native", pair="async, shared")
+CUDART_ALONE = Variant("cudart alone", "static", "malloc", "least", library="answers_at_once.so")
 PEERS = (
     Variant("RMM pool", "rmm", "rmm-pool", "peer"),
     Variant("RMM arena", "rmm", "rmm-arena", "peer"),
@@ -56,7 +58,7 @@ CHAINS = (*DEFAULTS, *(ours(call, chain) for chain in ("pool", "binning", "arena
 WITHOUT_BINNING = tuple(peer for peer in PEERS if peer.allocator != "rmm-binning")
 
 GROUPS = [
-    Group("pairs", "pairs", (MALLOC, ASYNC, *DEFAULTS, MALLOC_SHARED, ASYNC_SHARED, ours("malloc", link="shared"),
+    Group("pairs", "pairs", (MALLOC, ASYNC, CUDART_ALONE, *DEFAULTS, MALLOC_SHARED, ASYNC_SHARED, ours("malloc", link="shared"),
                              ours("async", link="shared"), *PEERS)),
     Group("threads", "threads", (MALLOC, ASYNC, *DEFAULTS, ours("async", "arena"), *PEERS), limit=15,
           higher_is_better=True),
@@ -70,6 +72,7 @@ GROUPS = [
     Group("concurrency", "concurrency", (MALLOC, ASYNC, *DEFAULTS, *PEERS), kernels=True),
     Group("growth", "growth", (MALLOC, ASYNC, *DEFAULTS), repeats=3),
     Group("captures", "captures", (MALLOC, ASYNC, *DEFAULTS)),
+    Group("driver_calls", "driver_calls", (MALLOC,)),
     Group("lookups", "lookups", (MALLOC, ASYNC, *DEFAULTS)),
     Group("pinned", "pinned", (MALLOC, ours("malloc"), ours("malloc", "pinned"))),
 ]

@@ -21,6 +21,7 @@ constexpr entry list[] = {
     {"captures", bench::captures},
     {"pinned", bench::pinned},
     {"lookups", bench::lookups},
+    {"driver_calls", bench::driver_calls},
 #ifdef BENCH_KERNELS
     {"multi_stream", bench::multi_stream},
     {"concurrency", bench::concurrency},

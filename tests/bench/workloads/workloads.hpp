@@ -20,6 +20,7 @@ void producer_consumer(allocator& memory, const options& wanted);
 void growth(allocator& memory, const options& wanted);
 void captures(allocator& memory, const options& wanted);
 void pinned(allocator& memory, const options& wanted);
+void driver_calls(allocator& memory, const options& wanted);
 void lookups(allocator& memory, const options& wanted);
 void multi_stream(allocator& memory, const options& wanted);
 void concurrency(allocator& memory, const options& wanted);
