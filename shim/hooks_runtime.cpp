@@ -92,7 +92,7 @@ bool take_back_here(hook which, hook below, void* address, bool ordered, CUstrea
                           .stream = stream,
                           .caller = caller};
   // A wrong free is answered, and told, from below alone.
-  if (!runtime_knows(release.context) || !route::owns(release.address)) return false;
+  if (!runtime_knows(release.context)) return false;
   if (ordered && !is_default(stream)) release.context = nullptr;
   auto const outcome = route::release(release);
   if (!outcome.served || outcome.code != CUDA_SUCCESS) return false;  // the same answer again, from below

@@ -29,7 +29,9 @@ class aligned final : public adaptor {
     stats::add(counters.bytes_in, blocks()[h].bytes());
     return h;
   }
-  void freed(space::handle h, order) noexcept override { stats::add(count().bytes_out, blocks()[h].bytes()); }
+  void freed(space::handle h, order const&) noexcept override {
+    stats::add(count().bytes_out, blocks()[h].bytes());
+  }
 
  private:
   std::uint32_t const alignment_;

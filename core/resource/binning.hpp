@@ -32,7 +32,9 @@ class binning final : public resource {
     stats::add(counters.bytes_in, blocks()[h].bytes());
     return h;
   }
-  void freed(space::handle h, order) noexcept override { stats::add(count().bytes_out, blocks()[h].bytes()); }
+  void freed(space::handle h, order const&) noexcept override {
+    stats::add(count().bytes_out, blocks()[h].bytes());
+  }
 
  private:
   std::vector<bin> const bins_;

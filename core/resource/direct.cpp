@@ -70,7 +70,7 @@ space::handle direct::allocate(demand const& wish) {
   return h;
 }
 
-void direct::deallocate(space::handle h, order when) noexcept {
+void direct::deallocate(space::handle h, order const& when) noexcept {
   std::unique_lock lock(mutex_);
   std::uint64_t const bytes = blocks()[h].bytes();
   extent const memory = remove(&home_.where.segments[blocks()[h].segment]);

@@ -19,7 +19,7 @@ class direct final : public resource {
       : resource(home, node), upstream_(upstream), region_(home.where, this) {}
 
   space::handle allocate(demand const& wish) override;
-  void deallocate(space::handle h, order when) noexcept override;
+  void deallocate(space::handle h, order const& when) noexcept override;
   space::handle block_at(space::segment const& in, std::uint64_t address) noexcept override;
   bool keeps_freed() const noexcept override { return false; }
   levels measure() noexcept override;

@@ -81,7 +81,7 @@ std::size_t fallback::branch_of(space::handle h) noexcept {
   return i;
 }
 
-void fallback::freed(space::handle h, order) noexcept {
+void fallback::freed(space::handle h, order const&) noexcept {
   std::uint64_t const bytes = blocks()[h].bytes();
   std::size_t const from = branch_of(h);
   stats::add(count().bytes_out, bytes);

@@ -37,7 +37,7 @@ class fallback final : public resource {
   }
 
   space::handle allocate(demand const& wish) override;
-  void freed(space::handle h, order) noexcept override;
+  void freed(space::handle h, order const&) noexcept override;
   void forget() noexcept override;
 
  private:

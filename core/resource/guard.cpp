@@ -71,7 +71,7 @@ bool guard::settle(order const& when) noexcept {
   return driver::real.cuStreamSynchronize(when.stream) == CUDA_SUCCESS;
 }
 
-void guard::freed(space::handle h, order when) noexcept {
+void guard::freed(space::handle h, order const& when) noexcept {
   stats::add(count().bytes_out, blocks()[h].bytes());
   guarded block;
   {

@@ -34,7 +34,7 @@ class guard final : public adaptor {
   }
 
   space::handle allocate(demand const& wish) override;
-  void freed(space::handle h, order when) noexcept override;
+  void freed(space::handle h, order const& when) noexcept override;
   void synchronized() noexcept override;
   void forget() noexcept override;
 

@@ -59,7 +59,7 @@ space::handle limiting::allocate(demand const& wish) {
   return h;
 }
 
-void limiting::freed(space::handle h, order) noexcept {
+void limiting::freed(space::handle h, order const&) noexcept {
   std::uint64_t const bytes = blocks()[h].bytes();
   own_part().bytes.fetch_sub(bytes, std::memory_order_relaxed);
   budget_.give(bytes);

@@ -18,7 +18,7 @@ class limiting final : public adaptor {
       : adaptor(home, node, below), budget_(shared) {}
 
   space::handle allocate(demand const& wish) override;
-  void freed(space::handle h, order) noexcept override;
+  void freed(space::handle h, order const&) noexcept override;
   void forget() noexcept override;
 
  private:

@@ -46,7 +46,7 @@ space::handle logging::allocate(demand const& wish) {
   return h;
 }
 
-void logging::freed(space::handle h, order when) noexcept {
+void logging::freed(space::handle h, order const& when) noexcept {
   stats::add(count().bytes_out, blocks()[h].bytes());
   std::uint64_t* const asked = asked_.find(h);
   if (asked == nullptr) return;

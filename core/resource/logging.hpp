@@ -17,7 +17,7 @@ class logging final : public adaptor {
       : adaptor(home, node, below), log_(log) {}
 
   space::handle allocate(demand const& wish) override;
-  void freed(space::handle h, order when) noexcept override;
+  void freed(space::handle h, order const& when) noexcept override;
   void forget() noexcept override;
 
  private:

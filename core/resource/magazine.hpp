@@ -116,9 +116,11 @@ class alignas(64) magazine {
   // The thread that uses it from now on, the last one having ended.
   void belongs_to_this_thread() noexcept { lock_.bias_to_this_thread(); }
 
-  // Enough frees of the epoch `open` lie here that an event for them is worth its price (0.25 us).
-  bool worth_an_event(std::uint32_t open) const noexcept {
-    return get(newest_) == open && (get(fresh_) >= frees_an_event || get(fresh_bytes_) >= bytes_an_event);
+  // Enough frees of the epoch `open` lie here that an event for them is worth its price (0.25 us). Blocks of
+  // `bytes` that can be no batch, as two of them would be too much memory, have one each.
+  bool worth_an_event(std::uint32_t open, std::uint64_t bytes) const noexcept {
+    return get(newest_) == open && (get(fresh_) >= frees_an_event || get(fresh_bytes_) >= bytes_an_event ||
+                                    2 * bytes > bytes_an_event);
   }
 
   space::handle emptied = space::none;  // on its way out of here; under the suballocator's mutex

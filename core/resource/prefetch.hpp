@@ -39,7 +39,9 @@ class prefetch final : public adaptor {
       : adaptor(home, node, below), mover_(home, node, device) {}
 
   space::handle allocate(demand const& wish) override;
-  void freed(space::handle h, order) noexcept override { stats::add(count().bytes_out, blocks()[h].bytes()); }
+  void freed(space::handle h, order const&) noexcept override {
+    stats::add(count().bytes_out, blocks()[h].bytes());
+  }
   void forget() noexcept override { mover_.forget(); }
 
  private:

@@ -7,10 +7,6 @@
 
 namespace gpumem::resource {
 
-stats::device_counters& resource::count_device() noexcept {
-  return stats::local().devices[stats::device_slot(home_.device)];
-}
-
 space::handle resource::block_at(space::segment const& in, std::uint64_t address) noexcept {
   space::handle h = in.first;
   while (h != space::none && address >= blocks()[h].end()) h = blocks()[h].after;

@@ -11,6 +11,7 @@
 #include "core/resource/demand.hpp"
 #include "core/space/atlas.hpp"
 #include "core/stats/counters.hpp"
+#include "core/stats/state_page.hpp"
 #include "core/stream_order/epochs.hpp"
 
 namespace gpumem::resource {
@@ -57,10 +58,10 @@ class resource : public space::segment_owner {
   virtual space::handle allocate(demand const& wish) = 0;
   // `h`, a block of this resource's own segments, is cached (taken from the program); `when`: see demand.hpp.
   // What owns no segments is never asked.
-  virtual void deallocate(space::handle, order) noexcept {}
+  virtual void deallocate(space::handle, order const&) noexcept {}
   // A block that this resource, or one below it, handed out was freed by the program; called before its owner
   // gets it back, from the owner upwards. The block still has its size, slack and stream.
-  virtual void freed(space::handle, order) noexcept {}
+  virtual void freed(space::handle, order const&) noexcept {}
 
   // What is freed may serve again, and does not go back to the source at once, which would wait for all work.
   virtual bool keeps_freed() const noexcept { return true; }
@@ -90,7 +91,9 @@ class resource : public space::segment_owner {
  protected:
   space::block_table& blocks() noexcept { return home_.where.blocks; }
   stats::node_counters& count() noexcept { return stats::local().nodes[node_]; }
-  stats::device_counters& count_device() noexcept;
+  stats::device_counters& count_device() noexcept {
+    return stats::local().devices[stats::device_slot(home_.device)];
+  }
 
   habitat const& home_;
   std::size_t const node_;
@@ -110,12 +113,12 @@ inline resource& owner_of(space::atlas& where, space::handle h) noexcept {
 }
 
 // A free of the program's: what the block passed through hears of it, up to but not including `until`.
-inline void tell_above(resource const& owner, space::handle h, order when,
+inline void tell_above(resource const& owner, space::handle h, order const& when,
                        resource const* until = nullptr) noexcept {
   for (resource* r = owner.above(); r != until && r != nullptr; r = r->above()) r->freed(h, when);
 }
 // The same, and then its owner has the block back.
-inline void take_back(resource& owner, space::handle h, order when,
+inline void take_back(resource& owner, space::handle h, order const& when,
                       resource const* until = nullptr) noexcept {
   tell_above(owner, h, when, until);
   owner.deallocate(h, when);

@@ -14,7 +14,7 @@ space::handle statistics::allocate(demand const& wish) {
   return h;
 }
 
-void statistics::freed(space::handle h, order) noexcept {
+void statistics::freed(space::handle h, order const&) noexcept {
   std::uint64_t const bytes = blocks()[h].bytes();
   stats::add(count().bytes_out, bytes);
   figures_.given(bytes);

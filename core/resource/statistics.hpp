@@ -25,7 +25,7 @@ class statistics final : public adaptor {
   }
 
   space::handle allocate(demand const& wish) override;
-  void freed(space::handle h, order when) noexcept override;
+  void freed(space::handle h, order const& when) noexcept override;
   void forget() noexcept override { figures_.all_lost(); }
 
  private:

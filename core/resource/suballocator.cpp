@@ -38,6 +38,9 @@ suballocator::suballocator(habitat const& home, std::size_t node, suballocator_o
       upstream_(upstream),
       pages_(upstream.pages()),
       name_(name),
+      classes_below_(options.round_to == space::unit
+                         ? std::min(size_classes::largest * space::unit, options.largest)
+                         : 0),
       slot_index_(options.one_magazine ? thread_slots::most : take_index()),
       has_index_(slot_index_ < thread_slots::most),
       region_(home.where, this) {}
@@ -62,12 +65,8 @@ void suballocator::prepare() {
   }
 }
 
-std::uint32_t suballocator::rounded_units(std::uint64_t bytes) const {
+std::uint32_t suballocator::rounded_to_step(std::uint64_t bytes) const {
   std::uint64_t const step = options_.round_to;
-  if (step == space::unit && bytes <= size_classes::largest * space::unit && bytes <= options_.largest) {
-    auto const units = static_cast<std::uint32_t>((bytes + space::unit - 1) / space::unit);
-    return size_classes::round_up(std::max(units, 1u));
-  }
   std::uint64_t const rounded = (std::max<std::uint64_t>(bytes, 1) + step - 1) / step * step;
   if (bytes > options_.largest || rounded < bytes || rounded / space::unit > ~std::uint32_t{0}) {
     char text[80];
@@ -97,7 +96,8 @@ space::handle suballocator::allocate(demand const& wish) {
     return h;
   }
   // Many frees of this very size wait here: one event may settle them all, cheaper than new space.
-  if (c.waiting && c.own->worth_an_event(home_.when.open()) && home_.when.collect(*c.waiting)) {
+  if (c.waiting && c.own->worth_an_event(home_.when.open(), c.units * space::unit) &&
+      home_.when.collect(*c.waiting)) {
     if (space::handle const h = from_magazine(c); h != space::none) {
       stats::add(count_device().rung_reaped, 1);
       stats::add(counters.hits, 1);
@@ -107,15 +107,7 @@ space::handle suballocator::allocate(demand const& wish) {
   return climb(c);
 }
 
-space::handle suballocator::from_magazine(climber& c) noexcept {
-  if (c.own == nullptr) return space::none;
-  bool const ordered = c.wish.slot != stream_order::no_slot;
-  return c.own->take(
-      blocks(), c.units, [&](space::stamp s) { return ordered || home_.when.is_done(s); }, c.waiting,
-      c.wish.alignment != 0 ? c.wish.alignment - 1 : 0);
-}
-
-void suballocator::deallocate(space::handle h, order when) noexcept {
+void suballocator::deallocate(space::handle h, order const& when) noexcept {
   space::block& b = blocks()[h];
   stats::add(count().bytes_out, b.bytes());
   b.freed = when.settled ? home_.when.last_done() : home_.when.open();
@@ -134,18 +126,6 @@ void suballocator::put_list(space::handle first, space::domain to) noexcept {
     region_.put(first, home_.when.is_done(blocks()[first].freed) ? space::done : to);
     first = next;
   }
-}
-
-magazine* suballocator::magazine_of(stream_order::slot s) noexcept {
-  if (s != stream_order::no_slot || options_.one_magazine) {
-    if (GPUMEM_MUTANT(shared_magazine)) s = static_cast<stream_order::slot>(1 + s % 2);
-    magazine* const m = by_stream_[s].load(std::memory_order_acquire);
-    return m != nullptr ? m : new_stream_magazine(s);
-  }
-  if (slot_index_ >= thread_slots::most) return nullptr;
-  thread_slots* const slots = own_slots;
-  if (slots != nullptr && slots->entries[slot_index_].owner == this) return slots->entries[slot_index_].own;
-  return new_thread_magazine();
 }
 
 magazine* suballocator::new_thread_magazine() noexcept {

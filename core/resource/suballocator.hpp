@@ -12,9 +12,12 @@
 #include <vector>
 
 #include "core/base/adaptive_mutex.hpp"
+#include "core/base/mutant.hpp"
 #include "core/resource/magazine.hpp"
 #include "core/resource/resource.hpp"
+#include "core/resource/size_classes.hpp"
 #include "core/resource/source.hpp"
+#include "core/resource/thread_slots.hpp"
 #include "core/space/region.hpp"
 
 namespace gpumem::resource {
@@ -43,7 +46,7 @@ class suballocator : public resource, public source {
   void prepare();
 
   space::handle allocate(demand const& wish) override;
-  void deallocate(space::handle h, order when) noexcept override;
+  void deallocate(space::handle h, order const& when) noexcept override;
   space::handle block_at(space::segment const& in, std::uint64_t address) noexcept override;
   levels measure() noexcept override;
   bool counts_in(budget const& b) const noexcept override { return upstream_.counts_in(b); }
@@ -118,6 +121,7 @@ class suballocator : public resource, public source {
   std::uint64_t release_empty(lock& held, std::uint64_t keep_idle) noexcept;
   void put_list(space::handle first, space::domain to) noexcept;
   std::uint32_t rounded_units(std::uint64_t bytes) const;
+  std::uint32_t rounded_to_step(std::uint64_t bytes) const;
   driver::allocation_failed refusal(driver::refused_by kind, char const* why) const noexcept;
   driver::allocation_failed at_maximum(std::uint64_t asked) const noexcept;
   driver::allocation_failed no_pages(std::uint64_t asked, bool too_many, CUresult code) const noexcept;
@@ -126,7 +130,8 @@ class suballocator : public resource, public source {
   source& upstream_;
   page_source* const pages_;  // of upstream_; null: it has none
   char const* const name_;
-  std::size_t const slot_index_;  // in thread_slots; thread_slots::most: none
+  std::uint64_t const classes_below_;  // sizes up to here have classes; 0: none has
+  std::size_t const slot_index_;       // in thread_slots; thread_slots::most: none
   bool has_index_;
 
   mutable base::adaptive_mutex mutex_;
@@ -138,5 +143,32 @@ class suballocator : public resource, public source {
   std::uint64_t hasty_since_ = 0;
   std::uint64_t in_turn_ = 0;  // bytes reserved so that more can
 };
+
+inline std::uint32_t suballocator::rounded_units(std::uint64_t bytes) const {
+  if (bytes - 1 < classes_below_) [[likely]] {
+    return size_classes::round_up(static_cast<std::uint32_t>((bytes + space::unit - 1) / space::unit));
+  }
+  return rounded_to_step(bytes);
+}
+
+inline magazine* suballocator::magazine_of(stream_order::slot s) noexcept {
+  if (s != stream_order::no_slot || options_.one_magazine) {
+    if (GPUMEM_MUTANT(shared_magazine)) s = static_cast<stream_order::slot>(1 + s % 2);
+    magazine* const m = by_stream_[s].load(std::memory_order_acquire);
+    return m != nullptr ? m : new_stream_magazine(s);
+  }
+  if (slot_index_ >= thread_slots::most) return nullptr;
+  thread_slots* const slots = own_slots;
+  if (slots != nullptr && slots->entries[slot_index_].owner == this) return slots->entries[slot_index_].own;
+  return new_thread_magazine();
+}
+
+inline space::handle suballocator::from_magazine(climber& c) noexcept {
+  if (c.own == nullptr) return space::none;
+  bool const ordered = c.wish.slot != stream_order::no_slot;
+  return c.own->take(
+      blocks(), c.units, [&](space::stamp s) { return ordered || home_.when.is_done(s); }, c.waiting,
+      c.wish.alignment != 0 ? c.wish.alignment - 1 : 0);
+}
 
 }  // namespace gpumem::resource

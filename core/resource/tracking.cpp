@@ -23,7 +23,7 @@ space::handle tracking::allocate(demand const& wish) {
   return h;
 }
 
-void tracking::freed(space::handle h, order when) noexcept {
+void tracking::freed(space::handle h, order const& when) noexcept {
   stats::add(count().bytes_out, blocks()[h].bytes());
   live_block* const noted = live_.find(h);
   if (noted == nullptr || noted->bytes == 0) return;

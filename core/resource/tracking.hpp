@@ -22,7 +22,7 @@ class tracking final : public adaptor {
   }
 
   space::handle allocate(demand const& wish) override;
-  void freed(space::handle h, order when) noexcept override;
+  void freed(space::handle h, order const& when) noexcept override;
   bool refused(refused_free const& what) noexcept override;
   void forget() noexcept override;
 

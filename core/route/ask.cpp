@@ -53,8 +53,8 @@ stream_place look_up(state& s, CUstream stream, CUcontext current) noexcept {
 }
 
 // While the context of a block is being ended its address may already be that of somebody else's memory.
-bool still_of(resource::habitat const& home, CUdeviceptr address) noexcept {
-  if (!home.when.ending() || driver::real.cuPointerGetAttribute == nullptr) return true;
+bool still_of_ending(resource::habitat const& home, CUdeviceptr address) noexcept {
+  if (driver::real.cuPointerGetAttribute == nullptr) return true;
   stream_order::current_context here(home.context);
   CUcontext now = nullptr;
   return driver::real.cuPointerGetAttribute(&now, CU_POINTER_ATTRIBUTE_CONTEXT, address) == CUDA_SUCCESS &&

@@ -112,7 +112,10 @@ inline stream_place place_of(state& s, CUstream stream, CUcontext current) noexc
 }
 
 // False where the address is no longer of this context, which is being ended.
-bool still_of(resource::habitat const& home, CUdeviceptr address) noexcept;
+bool still_of_ending(resource::habitat const& home, CUdeviceptr address) noexcept;
+inline bool still_of(resource::habitat const& home, CUdeviceptr address) noexcept {
+  return !home.when.ending() || still_of_ending(home, address);
+}
 
 // The answer for a free of what is no live block: pass, or the driver's code where the address lies in a
 // segment, whose base the driver would take for an allocation of the program's.

@@ -105,14 +105,23 @@ TEST_F(magazine_test, measures_what_waits) {
 }
 
 TEST_F(magazine_test, an_event_is_worth_it_for_many_frees_or_many_bytes_of_the_open_epoch) {
-  EXPECT_FALSE(kept.worth_an_event(0));
+  std::uint64_t const small = 2 * space::unit;
+  EXPECT_FALSE(kept.worth_an_event(0, small));
   for (int i = 0; i < 127; ++i) kept.put(blocks, make(2, 7));
-  EXPECT_FALSE(kept.worth_an_event(7));
+  EXPECT_FALSE(kept.worth_an_event(7, small));
   kept.put(blocks, make(2, 7));
-  EXPECT_TRUE(kept.worth_an_event(7));
-  EXPECT_FALSE(kept.worth_an_event(8));
+  EXPECT_TRUE(kept.worth_an_event(7, small));
+  EXPECT_FALSE(kept.worth_an_event(8, small));
   kept.put(blocks, make((200u << 20) / space::unit, 8));
-  EXPECT_TRUE(kept.worth_an_event(8));
+  EXPECT_TRUE(kept.worth_an_event(8, small));
+}
+
+TEST_F(magazine_test, a_block_that_can_be_no_batch_is_worth_an_event_by_itself) {
+  std::uint64_t const mebibyte = 1 << 20;
+  kept.put(blocks, make(64 * mebibyte / space::unit, 7));
+  EXPECT_TRUE(kept.worth_an_event(7, 64 * mebibyte));
+  EXPECT_FALSE(kept.worth_an_event(8, 64 * mebibyte));
+  EXPECT_FALSE(kept.worth_an_event(7, 32 * mebibyte));
 }
 
 TEST_F(magazine_test, emptied_it_hands_over_everything) {
