@@ -20,6 +20,7 @@ constexpr std::uint64_t largest_step = 256ull << 20;
 constexpr std::uint32_t hasty_events = 200;
 constexpr std::uint64_t hasty_ns = hasty_events * 3'000;
 constexpr std::uint64_t most_in_turn = 112ull << 20;
+constexpr std::uint64_t most_of_a_piece = 256ull << 20;
 
 constexpr std::uint64_t in_turn(std::uint64_t bytes) noexcept {
   return std::min(16 * bytes, most_in_turn / bytes * bytes);
@@ -32,10 +33,9 @@ space::handle suballocator::climb(climber& c) {
   auto& device = count_device();
   demand const& wish = c.wish;
   std::uint32_t const units = c.units;
-  bool const hidden = c.hidden;
   std::uint64_t const bytes = units * space::unit;
   reap();
-  if (auto h = search(wish, units, false, hidden); h != space::none) {
+  if (auto h = search(c, false); h != space::none) {
     stats::add(device.rung_carved, 1);
     return h;
   }
@@ -63,9 +63,20 @@ space::handle suballocator::climb(climber& c) {
   // Frees may lie whole in magazines, where they cannot merge: in this thread's own, then in all.
   if (c.own != nullptr) {
     flush(c.own);
-    if (auto h = search(wish, units, false, hidden); h != space::none) {
+    if (auto h = search(c, false); h != space::none) {
       stats::add(device.rung_carved, 1);
       return h;
+    }
+  }
+  // An idle block is large enough, but what the request would leave of a piece of it could not be given back:
+  // its memory, in pieces that are the request's own.
+  if (c.spoils) {
+    try {
+      auto h = grow(held, c);
+      stats::add(device.rung_grown, 1);
+      return h;
+    } catch (driver::allocation_failed const&) {
+      if (!held) held.lock();
     }
   }
   flush(nullptr);
@@ -76,7 +87,7 @@ space::handle suballocator::climb(climber& c) {
     held.lock();
   }
   reap();
-  if (auto h = search(wish, units, false, hidden); h != space::none) {
+  if (auto h = search(c, false); h != space::none) {
     stats::add(device.rung_reaped, 1);
     return h;
   }
@@ -86,7 +97,7 @@ space::handle suballocator::climb(climber& c) {
     home_.when.poll_now();
     held.lock();
     reap();
-    if (auto h = search(wish, units, false, hidden); h != space::none) {
+    if (auto h = search(c, false); h != space::none) {
       stats::add(device.rung_reaped, 1);
       return h;
     }
@@ -104,7 +115,7 @@ space::handle suballocator::climb(climber& c) {
     held.lock();
     if (!waited) break;
     reap();
-    if (auto h = search(wish, units, false, hidden); h != space::none) {
+    if (auto h = search(c, false); h != space::none) {
       stats::add(device.rung_waited, 1);
       return h;
     }
@@ -126,7 +137,7 @@ space::handle suballocator::climb(climber& c) {
     home_.when.wait(home_.when.open());
     held.lock();
     reap();
-    if (auto h = search(wish, units, true, hidden); h != space::none) {
+    if (auto h = search(c, true); h != space::none) {
       stats::add(device.rung_drained, 1);
       return h;
     }
@@ -137,7 +148,7 @@ space::handle suballocator::climb(climber& c) {
     held.lock();
     // What resources above gave back lies here.
     reap();
-    if (auto h = search(wish, units, true, hidden); h != space::none) {
+    if (auto h = search(c, true); h != space::none) {
       stats::add(device.rung_trimmed, 1);
       return h;
     }
@@ -146,13 +157,17 @@ space::handle suballocator::climb(climber& c) {
   throw refused;  // as whoever refused it says: the driver, a limit, or this pool's own maximum
 }
 
-space::handle suballocator::search(demand const& wish, std::uint32_t units, bool thorough,
-                                   bool hidden) noexcept {
+space::handle suballocator::search(climber& c, bool thorough) noexcept {
+  demand const& wish = c.wish;
+  c.spoils = false;
   if (wish.slot != stream_order::no_slot) {
     auto const own = static_cast<space::domain>(space::first_stream + wish.slot);
-    if (auto h = region_.take(own, units, thorough, hidden, wish.alignment); h != space::none) return h;
+    auto h = region_.take(own, c.units, thorough, c.hidden, wish.alignment);
+    if (h != space::none) return h;
   }
-  return region_.take(space::done, units, thorough, hidden, wish.alignment);
+  if (!thorough && keeps_pieces_whole(c.units * space::unit))
+    return region_.take_whole(c.units, c.hidden, wish.alignment, c.spoils);
+  return region_.take(space::done, c.units, thorough, c.hidden, wish.alignment);
 }
 
 void suballocator::reap() noexcept {
@@ -179,7 +194,7 @@ bool suballocator::wants_more_in_turn(std::uint64_t bytes) noexcept {
   hasty_ = 0;
   if (base::now_ns() - hasty_since_ > hasty_ns) return false;
   std::uint64_t const more = in_turn(bytes);
-  if (more < 2 * bytes || in_turn_ + more > most_in_turn) return false;
+  if (more < 2 * bytes || in_turn_ + more > most_in_turn || would_exceed(more)) return false;
   in_turn_ += more;
   return true;
 }
@@ -211,7 +226,7 @@ space::handle suballocator::wait_on_device(demand const& wish, std::uint32_t uni
 
 std::uint64_t suballocator::growth_for(std::uint64_t bytes) const noexcept {
   std::uint64_t step = options_.growth;
-  if (step == 0) step = std::min(region_.reserved_bytes() / 16, largest_step);
+  if (step == 0 && !would_exceed(bytes)) step = std::min(region_.reserved_bytes() / 16, largest_step);
   step = std::max(step, bytes);
   if (options_.round_to > space::unit)
     return (step + options_.round_to - 1) / options_.round_to * options_.round_to;
@@ -229,8 +244,8 @@ driver::allocation_failed suballocator::at_maximum(std::uint64_t asked) const no
 
 // Adds a segment for the request; throws what upstream throws. The mutex is given up meanwhile, held again on
 // return.
-space::handle suballocator::grow(lock& held, climber const& c, std::uint64_t at_least, bool padded) {
-  if (pages_ != nullptr) return grow_in_pages(held, c, at_least);
+space::handle suballocator::grow(lock& held, climber& c, std::uint64_t at_least, bool padded) {
+  if (pages_ != nullptr) return grow_in_pages(held, c, at_least, most_of_a_piece);
   // Segments of a driver begin at pages, which is aligned enough for nearly all.
   std::uint64_t const bytes = padded ? c.room() : c.units * space::unit;
   std::uint64_t const taken = region_.reserved_bytes() + growing_;
@@ -263,7 +278,7 @@ space::handle suballocator::grow(lock& held, climber const& c, std::uint64_t at_
     held.lock();
     throw refusal(driver::refused_by::host_memory, "no host memory for its tables");
   }
-  space::handle const h = search(c.wish, c.units, true, c.hidden);
+  space::handle const h = search(c, true);
   if (h == space::none && !padded && c.wish.alignment > space::unit) return grow(held, c, at_least, true);
   if (h == space::none) throw refusal(driver::refused_by::host_memory, "no host memory for its tables");
   return h;

@@ -1,10 +1,14 @@
-// How a suballocator grows and shrinks over a source of pages. A request that found no room gets new pages
-// right where they close a gap: in the hole that fits it best together with its idle neighbours, else behind
-// the last page. At the maximum, or when the driver has no more, idle pages from anywhere are moved there, so
-// that fragments never make memory unusable above the size of a page. The mutex is given up for driver calls;
-// what they work on is live and hidden meanwhile.
+// How a suballocator grows and shrinks over a source of pages. A request that found no room gets new memory
+// right where it closes a gap: in the hole that fits it best together with its idle neighbours, else behind
+// the last page. It comes in few pieces, each of as many pages as possible, since the driver takes as long
+// for 2 MiB as for 256 MiB; all of them lie in that one block, so that its free makes them idle whole. At the
+// maximum, when memory is short, or when the driver has no more, idle pieces from anywhere are given back for
+// new ones where they are needed, so that fragments never make memory unusable above the size of a page. The
+// mutex is given up for driver calls; what they work on is live and hidden meanwhile.
 #include <algorithm>
 #include <cstdio>
+#include <new>
+#include <vector>
 
 #include "core/base/bytes.hpp"
 #include "core/resource/suballocator.hpp"
@@ -17,20 +21,51 @@ std::uint32_t as_units(std::uint64_t bytes) noexcept {
   return static_cast<std::uint32_t>(std::min<std::uint64_t>(bytes / space::unit, ~std::uint32_t{0}));
 }
 
+// From this size on a request gets just its own pieces; a smaller one comes with pages for the next ones.
+constexpr std::uint64_t large_request = 32ull << 20;
+
+// `own` bytes that no other block will lie in, in as few pieces as may be, largest first; then page by page.
+// None: no host memory.
+std::vector<std::uint64_t> pieces_for(std::uint64_t own, std::uint64_t all, std::uint64_t page,
+                                      std::uint64_t largest) noexcept try {
+  std::vector<std::uint64_t> pieces;
+  while (own > 0) {
+    pieces.push_back(std::min(largest, own));
+    own -= pieces.back();
+    all -= pieces.back();
+  }
+  pieces.insert(pieces.end(), all / page, page);
+  return pieces;
+} catch (std::bad_alloc const&) {
+  return {};
+}
+
 }  // namespace
 
+// Page by page: everything will be cut from it.
 void suballocator::prepare_pages() {
   demand const wish{.bytes = options_.initial};
-  climber const c{.wish = wish, .units = rounded_units(options_.initial), .hidden = true, .waiting = {}};
+  climber c{.wish = wish, .units = rounded_units(options_.initial), .hidden = true, .waiting = {}};
   lock held(mutex_);
-  region_.put(grow_in_pages(held, c, 0), space::done);
+  region_.put(grow_in_pages(held, c, 0, pages_->page()), space::done);
+}
+
+// Far below its bounds a pool has no need of them.
+bool suballocator::keeps_pieces_whole(std::uint64_t bytes) const noexcept {
+  return pages_ != nullptr &&
+         region_.reserved_bytes() + bytes > std::min(options_.plenty, options_.maximum) / 2;
+}
+
+std::uint64_t suballocator::budget() const noexcept {
+  std::uint64_t const taken = std::min(options_.maximum, region_.reserved_bytes() + growing_);
+  return (options_.maximum - taken) / pages_->page() * pages_->page();
 }
 
 // Finds the place, claiming a new range of addresses when there is none. False: no host memory.
-bool suballocator::open_place(lock& held, std::uint32_t needed, std::uint32_t wished,
+bool suballocator::open_place(lock& held, std::uint32_t needed, std::uint32_t wished, bool whole,
                               space::region::opening& place) {
   std::uint32_t const page = as_units(pages_->page());
-  place = region_.open(needed, page, wished);
+  place = region_.open(needed, page, wished, whole);
   if (place.middle != space::none) return true;
   held.unlock();
   extent const range = pages_->claim(needed * space::unit);
@@ -41,98 +76,16 @@ bool suballocator::open_place(lock& held, std::uint32_t needed, std::uint32_t wi
     held.lock();
     return false;
   }
-  place = region_.open(needed, page, wished);
+  place = region_.open(needed, page, wished, whole);
   return place.middle != space::none;
 }
 
-// Up to `bytes` of idle pages, to `to`; bytes moved.
-std::uint64_t suballocator::move_pages(lock& held, std::uint64_t to, std::uint64_t bytes) noexcept {
-  std::uint64_t moved = 0;
-  while (moved < bytes) {
-    space::handle const h = region_.take_pages(as_units(pages_->page()), as_units(bytes - moved));
-    if (h == space::none) break;
-    std::uint64_t const from = blocks()[h].begin();
-    std::uint64_t const size = blocks()[h].bytes();
-    held.unlock();
-    page_source::outcome const result = pages_->move(from, to + moved, size);
-    held.lock();
-    if (result == page_source::outcome::refused) {
-      region_.put(h, space::done);
-      break;
-    }
-    region_.punch(h);
-    if (result == page_source::outcome::gone) break;
-    growing_ += size;  // no longer reserved where it was, not yet where it is
-    moved += size;
-  }
-  return moved;
-}
-
-// Maps new pages within `budget`, then moves idle ones; bytes that are mapped from the begin of the place.
-std::uint64_t suballocator::fill_place(lock& held, space::region::opening& place, std::uint64_t budget,
-                                       CUresult& code) {
-  std::uint64_t const needed = place.needed * space::unit;
-  std::uint64_t const address = blocks()[place.middle].begin();
-  std::uint64_t const fresh = std::min(blocks()[place.middle].bytes(), budget);
-  std::uint64_t mapped = 0;
-  if (fresh > 0) {
-    growing_ += fresh;
-    held.unlock();
-    mapped = pages_->map(address, fresh, code);
-    held.lock();
-    growing_ -= fresh - mapped;
-  }
-  if (mapped >= needed) return mapped;
-  std::uint64_t const missing = needed - mapped;
-  if (region_.whole_pages(as_units(pages_->page()), missing) < missing) return mapped;
-  return mapped + move_pages(held, address + mapped, missing);
-}
-
-space::handle suballocator::grow_in_pages(lock& held, climber const& c, std::uint64_t at_least) {
-  std::uint64_t const page = pages_->page();
-  std::uint64_t const room = c.room();
-  std::uint64_t const taken = std::min(options_.maximum, region_.reserved_bytes() + growing_);
-  std::uint64_t const budget = (options_.maximum - taken) / page * page;
-  // Behind the last page there is nearly always room: what is needed is the request less its idle end.
-  std::uint64_t const wished = std::min(growth_for(std::max(room, at_least)), budget);
-  if (room > options_.maximum) {
-    throw at_maximum(room);
-  }
-  stats::add(count().upstream, 1);
-  space::region::opening place;
-  if (!open_place(held, as_units(room), as_units(wished), place)) {
-    throw refusal(driver::refused_by::host_memory, "no host memory for its tables");
-  }
-  CUresult code = CUDA_ERROR_OUT_OF_MEMORY;
-  std::uint64_t const filled = fill_place(held, place, budget, code);
-  growing_ -= filled;
-  if (filled == 0 || !region_.shorten(place, as_units(filled))) {
-    // Without a block for the rest of the hole; the driver's own refusals come before this.
-    if (filled > 0) pages_->unmap(blocks()[place.middle].begin(), filled);
-    region_.close(place);
-    throw no_pages(room, budget < place.needed * space::unit, code);
-  }
-  region_.fill(place);
-  if (filled < place.needed * space::unit) throw no_pages(room, budget < place.needed * space::unit, code);
-  space::handle const h = search(c.wish, c.units, true, c.hidden);
-  if (h == space::none) throw refusal(driver::refused_by::host_memory, "no host memory for its tables");
-  return h;
-}
-
-driver::allocation_failed suballocator::no_pages(std::uint64_t asked, bool too_many,
-                                                 CUresult code) const noexcept {
-  if (too_many) return at_maximum(asked);
-  char text[80];
-  std::snprintf(text, sizeof text, "no pages for %.16s", base::print_bytes(asked).view().data());
-  return driver::allocation_failed(code, "driver", text);
-}
-
-std::uint64_t suballocator::release_pages(lock& held, std::uint64_t keep_idle) noexcept {
-  std::uint64_t const page = pages_->page();
+// Gives back idle pieces of `wanted` bytes or a little more, where there are so many; bytes.
+std::uint64_t suballocator::release_whole(lock& held, std::uint64_t wanted) noexcept {
+  std::uint32_t const page = as_units(pages_->page());
   std::uint64_t released = 0;
-  while (region_.idle_bytes() > keep_idle) {
-    std::uint64_t const excess = (region_.idle_bytes() - keep_idle + page - 1) / page * page;
-    space::handle const h = region_.take_pages(as_units(page), as_units(excess));
+  while (released < wanted) {
+    space::handle const h = region_.take_pages(page, as_units(wanted - released));
     if (h == space::none) break;
     std::uint64_t const size = blocks()[h].bytes();
     held.unlock();
@@ -146,6 +99,99 @@ std::uint64_t suballocator::release_pages(lock& held, std::uint64_t keep_idle) n
     released += size;
   }
   return released;
+}
+
+// Room for so many bytes below the maximum, by giving back idle pieces: those that are missing, or,
+// `sparing`, as many as come.
+bool suballocator::make_room(lock& held, std::uint64_t bytes, bool sparing) noexcept {
+  if (sparing) release_whole(held, bytes);
+  for (std::uint64_t left = budget(); left < bytes; left = budget()) {
+    std::uint64_t const missing = bytes - left;
+    if (region_.whole_pages(as_units(pages_->page()), missing) < missing) return false;
+    if (release_whole(held, missing) == 0) return false;
+  }
+  return true;
+}
+
+// Maps what the place needs, and what it is larger while the maximum allows. Where the driver has less,
+// smaller pieces, then what idle ones give. Bytes that are mapped from the begin of the place.
+std::uint64_t suballocator::fill_place(lock& held, space::region::opening const& place,
+                                       std::uint64_t largest_piece, CUresult& code) noexcept {
+  std::uint64_t const page = pages_->page();
+  std::uint64_t const needed = place.needed * space::unit;
+  std::uint64_t const own = place.own * space::unit;
+  std::uint64_t const address = blocks()[place.middle].begin();
+  std::uint64_t wanted = std::min(blocks()[place.middle].bytes(), std::max(needed, budget()));
+  std::uint64_t mapped = 0;
+  std::uint64_t piece = largest_piece;
+  for (bool released = false;;) {
+    auto const pieces = pieces_for(std::max(own, mapped) - mapped, wanted - mapped, page, piece);
+    if (pieces.empty() || !region_.lay(address + mapped, as_units(page), pieces)) break;
+    std::uint64_t const fresh = wanted - mapped;
+    growing_ += fresh;
+    held.unlock();
+    std::uint64_t const made = pages_->map(address + mapped, pieces, code);
+    held.lock();
+    growing_ -= fresh - made;
+    mapped += made;
+    wanted = needed;
+    if (mapped >= needed || code != CUDA_ERROR_OUT_OF_MEMORY) break;
+    if (piece > page) {
+      piece = std::max(page, piece / 8);
+      continue;
+    }
+    std::uint64_t const missing = needed - mapped;
+    if (released || region_.whole_pages(as_units(page), missing) < missing) break;
+    if (release_whole(held, missing) < missing) break;
+    released = true;
+    piece = largest_piece;
+  }
+  return mapped;
+}
+
+space::handle suballocator::grow_in_pages(lock& held, climber& c, std::uint64_t at_least,
+                                          std::uint64_t largest_piece) {
+  std::uint64_t const room = c.room();
+  if (room > options_.maximum) throw at_maximum(room);
+  bool const sparing = c.spoils || would_exceed(room);
+  std::uint64_t more = options_.growth != 0 ? options_.growth : std::min(growth_for(0), large_request);
+  if (sparing || (options_.growth == 0 && room >= large_request)) more = 0;
+  std::uint64_t const wished = std::max(more, at_least);
+  stats::add(count().upstream, 1);
+  space::region::opening place;
+  if (!open_place(held, as_units(room), as_units(wished), keeps_pieces_whole(room), place)) {
+    throw refusal(driver::refused_by::host_memory, "no host memory for its tables");
+  }
+  std::uint64_t const needed = place.needed * space::unit;
+  if (!make_room(held, needed, sparing)) {
+    region_.close(place);
+    throw at_maximum(room);
+  }
+  CUresult code = CUDA_ERROR_OUT_OF_MEMORY;
+  std::uint64_t const filled = fill_place(held, place, largest_piece, code);
+  growing_ -= filled;
+  if (filled == 0 || !region_.shorten(place, as_units(filled))) {
+    // Without a block for the rest of the hole; the driver's own refusals come before this.
+    if (filled > 0) pages_->unmap(blocks()[place.middle].begin(), filled);
+    region_.close(place);
+    throw no_pages(room, code);
+  }
+  space::handle const made = region_.fill(place);
+  if (filled < needed) throw no_pages(room, code);
+  space::handle const h = region_.take_from(made, c.units, c.hidden, c.wish.alignment);
+  if (h == space::none) throw refusal(driver::refused_by::host_memory, "no host memory for its tables");
+  return h;
+}
+
+driver::allocation_failed suballocator::no_pages(std::uint64_t asked, CUresult code) const noexcept {
+  char text[80];
+  std::snprintf(text, sizeof text, "no pages for %.16s", base::print_bytes(asked).view().data());
+  return driver::allocation_failed(code, "driver", text);
+}
+
+std::uint64_t suballocator::release_pages(lock& held, std::uint64_t keep_idle) noexcept {
+  std::uint64_t const idle = region_.idle_bytes();
+  return idle > keep_idle ? release_whole(held, idle - keep_idle) : 0;
 }
 
 }  // namespace gpumem::resource

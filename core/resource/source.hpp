@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 
 #include "core/driver/error.hpp"
 #include "core/resource/demand.hpp"
@@ -20,23 +21,22 @@ struct extent {
 };
 
 // What a source can do besides, when its memory comes by pages that are mapped where one wants them
-// (upstream/vmm): a resource then has ranges of addresses, fills them with pages, and gives back any pages of
-// them, or moves pages to where they are needed. Called as a source is. An extent from claim() goes back
-// whole, by release() or lost() of the source, whatever is mapped in it.
+// (upstream/vmm): a resource then has ranges of addresses, fills them with pieces, each of one or more pages,
+// and gives back any pieces of them. A piece costs the same whatever its size, and goes only whole. Called as
+// a source is. An extent from claim() goes back whole, by release() or lost() of the source, whatever is
+// mapped in it.
 class page_source {
  public:
   virtual std::uint64_t page() const noexcept = 0;  // bytes; all below are multiples of it
   // Addresses without memory, at least `bytes`. Throws driver::allocation_failed.
   virtual extent claim(std::uint64_t bytes) = 0;
-  // Maps pages from `address` on, as many of `bytes` as the driver has; bytes mapped, and the code if not
-  // all.
-  virtual std::uint64_t map(std::uint64_t address, std::uint64_t bytes, CUresult& code) noexcept = 0;
-  // Nothing uses this memory any more. False: the driver refused, as it does in a callback; all is still
-  // there.
+  // Maps pieces of these sizes from `address` on, one behind the other, as many as the driver has; bytes
+  // mapped, and the code if not all.
+  virtual std::uint64_t map(std::uint64_t address, std::span<std::uint64_t const> pieces,
+                            CUresult& code) noexcept = 0;
+  // Whole pieces that nothing uses any more. False: the driver refused, as it does in a callback; all is
+  // still there.
   virtual bool unmap(std::uint64_t address, std::uint64_t bytes) noexcept = 0;
-  // The same, and its pages are mapped at `to` instead. Gone: they are nowhere now.
-  enum class outcome : std::uint8_t { moved, gone, refused };
-  virtual outcome move(std::uint64_t address, std::uint64_t to, std::uint64_t bytes) noexcept = 0;
 
  protected:
   ~page_source() = default;

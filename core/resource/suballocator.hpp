@@ -83,12 +83,13 @@ class suballocator : public resource, public source {
     bool hidden = false;  // from the block map: a segment of another resource
     magazine* own = nullptr;
     std::optional<space::stamp> waiting;  // blocks of this very size wait in `own`; the youngest's stamp
+    bool spoils = false;                  // the last search found room that only part of a piece would give
   };
   space::handle from_magazine(climber& c) noexcept;
 
   space::handle climb(climber& c);
   bool wants_more_in_turn(std::uint64_t bytes) noexcept;
-  space::handle search(demand const& wish, std::uint32_t units, bool thorough, bool hidden) noexcept;
+  space::handle search(climber& c, bool thorough) noexcept;
   void reap() noexcept;
   // Calls `visit` with each magazine (or with `only`), which nobody else uses meanwhile; under mutex_.
   template <typename Visit>
@@ -107,14 +108,19 @@ class suballocator : public resource, public source {
   }
   void flush(magazine* only) noexcept;
   space::handle wait_on_device(demand const& wish, std::uint32_t units) noexcept;
-  space::handle grow(lock& held, climber const& c, std::uint64_t at_least = 0, bool padded = false);
+  space::handle grow(lock& held, climber& c, std::uint64_t at_least = 0, bool padded = false);
   // Over a source of pages (paged_growth.cpp).
   void prepare_pages();
-  space::handle grow_in_pages(lock& held, climber const& c, std::uint64_t at_least);
-  bool open_place(lock& held, std::uint32_t needed, std::uint32_t wished, space::region::opening& place);
-  std::uint64_t fill_place(lock& held, space::region::opening& place, std::uint64_t budget, CUresult& code);
-  std::uint64_t move_pages(lock& held, std::uint64_t to, std::uint64_t bytes) noexcept;
+  space::handle grow_in_pages(lock& held, climber& c, std::uint64_t at_least, std::uint64_t largest_piece);
+  bool open_place(lock& held, std::uint32_t needed, std::uint32_t wished, bool whole,
+                  space::region::opening& place);
+  std::uint64_t fill_place(lock& held, space::region::opening const& place, std::uint64_t largest_piece,
+                           CUresult& code) noexcept;
+  std::uint64_t budget() const noexcept;
+  bool make_room(lock& held, std::uint64_t bytes, bool sparing) noexcept;
+  std::uint64_t release_whole(lock& held, std::uint64_t wanted) noexcept;
   std::uint64_t release_pages(lock& held, std::uint64_t keep_idle) noexcept;
+  bool keeps_pieces_whole(std::uint64_t bytes) const noexcept;
   std::uint64_t growth_for(std::uint64_t bytes) const noexcept;
   bool would_exceed(std::uint64_t bytes) const noexcept;
   std::uint64_t patience_ns() const noexcept;
@@ -124,7 +130,7 @@ class suballocator : public resource, public source {
   std::uint32_t rounded_to_step(std::uint64_t bytes) const;
   driver::allocation_failed refusal(driver::refused_by kind, char const* why) const noexcept;
   driver::allocation_failed at_maximum(std::uint64_t asked) const noexcept;
-  driver::allocation_failed no_pages(std::uint64_t asked, bool too_many, CUresult code) const noexcept;
+  driver::allocation_failed no_pages(std::uint64_t asked, CUresult code) const noexcept;
 
   suballocator_options const options_;
   source& upstream_;

@@ -52,13 +52,28 @@ handle region::take(domain from, std::uint32_t units, bool thorough, bool hidden
                     std::uint64_t alignment) noexcept {
   free_index* idle = index(from, false);
   if (idle == nullptr) return none;
-  bool const any = alignment <= unit;
-  handle h = any ? idle->find(blocks(), units, thorough) : find_aligned(*idle, units, thorough, alignment);
-  if (h == none) return none;
-  h = carve(h, any ? 0 : gap_before(blocks()[h].begin(), alignment), units);
+  handle const h = alignment <= unit ? idle->find(blocks(), units, thorough)
+                                     : find_aligned(*idle, units, thorough, alignment);
+  return h != none ? take_from(h, units, hidden, alignment) : none;
+}
+
+handle region::take_from(handle idle, std::uint32_t units, bool hidden, std::uint64_t alignment) noexcept {
+  domain const from = blocks()[idle].where;
+  handle const h = carve(idle, alignment <= unit ? 0 : gap_before(blocks()[idle].begin(), alignment), units);
   if (h == none || show(h, hidden)) return h;
   put(h, from);
   return none;
+}
+
+handle region::take_whole(std::uint32_t units, bool hidden, std::uint64_t alignment, bool& spoils) noexcept {
+  spoils = false;
+  free_index* idle = index(done, false);
+  if (idle == nullptr) return none;
+  handle const h =
+      alignment <= unit ? idle->find(blocks(), units, false) : find_aligned(*idle, units, false, alignment);
+  if (h == none) return none;
+  spoils = spoils_piece(h, alignment <= unit ? 0 : gap_before(blocks()[h].begin(), alignment), units);
+  return spoils ? none : take_from(h, units, hidden, alignment);
 }
 
 handle region::find_aligned(free_index const& idle, std::uint32_t units, bool thorough,
@@ -135,7 +150,7 @@ handle region::take_unfinished(domain except, std::uint32_t units) noexcept {
   return none;
 }
 
-void region::put(handle h, domain to) noexcept {
+handle region::put(handle h, domain to) noexcept {
   if (index(to, true) == nullptr) to = pending;  // no memory for a stream's own index: everyone waits instead
   auto& table = blocks();
   auto const joins = [&](handle n) {
@@ -158,6 +173,7 @@ void region::put(handle h, domain to) noexcept {
   }
   table[h].freed = freed;
   attach(h, to);
+  return h;
 }
 
 handle region::absorb(handle left, handle right) noexcept {
@@ -252,6 +268,7 @@ void region::remove_segment(segment* s) noexcept {
     blocks().release(h);
     h = after;
   }
+  forget_pieces(s->base, s->base + s->bytes);
   segments_[s->position] = segments_.back();
   segments_[s->position]->position = s->position;
   segments_.pop_back();

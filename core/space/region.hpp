@@ -1,12 +1,15 @@
 // The space of one suballocator: its segments, the blocks they are cut into, an index of idle blocks for each
 // domain (done, pending, one for each stream slot), and the queue of idle blocks whose work is not done,
 // oldest first. Neighbours of one domain are merged at once. Over a source of pages a segment is a range of
-// addresses with holes, which are filled and punched page by page. Host-only; every call under the owner's
-// lock; fuzzable alone. It decides where, never when: whether a stamp is done is asked of the caller.
+// addresses with holes, which are filled and punched in pieces of whole pages. Host-only; every call under
+// the owner's lock; fuzzable alone. It decides where, never when: whether a stamp is done is asked of the
+// caller.
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <memory>
+#include <span>
 #include <vector>
 
 #include "core/space/atlas.hpp"
@@ -26,12 +29,16 @@ class region {
   // than `done` keeps its stamp in `freed`. `alignment`: a power of two, in bytes; of the block's address.
   handle take(domain from, std::uint32_t units, bool thorough = false, bool hidden = false,
               std::uint64_t alignment = unit) noexcept;
+  // The same from `done`, unless the cut would leave idle a part of a piece that is idle now, which then
+  // could not be given back: `spoils` says that this is why there is none.
+  handle take_whole(std::uint32_t units, bool hidden, std::uint64_t alignment, bool& spoils) noexcept;
   // The same from any domain but `done` and `except`: the caller must order the block's next use after its
   // stamp.
   handle take_unfinished(domain except, std::uint32_t units) noexcept;
 
-  // Makes a live or cached block idle. For a domain other than `done`, `freed` must be its stamp.
-  void put(handle h, domain to) noexcept;
+  // Makes a live or cached block idle. For a domain other than `done`, `freed` must be its stamp. What it is
+  // now, merged with its neighbours.
+  handle put(handle h, domain to) noexcept;
 
   // Moves idle blocks whose stamp `is_done` into `done`, oldest first, until one is not. Returns the bytes
   // moved.
@@ -60,26 +67,34 @@ class region {
   // A segment that is one idle, done block (and not pinned), or null; `keep` of them are passed over.
   segment* empty_segment(int keep = 0) noexcept;
   // --- memory that comes and goes by pages (region_pages.cpp); all pages of one region have one size ---
+  // A piece is one page or several, which come and go together.
   // Adds a segment that has addresses but no memory: one hole. Its ends are multiples of the page.
   bool add_range(std::uint64_t base, std::uint64_t bytes, std::uint64_t token) noexcept;
   // A part of a hole, and its idle neighbours, which together would hold a request; all are live and hidden,
-  // so that nobody else takes them while the driver maps pages into the hole.
+  // so that nobody else takes them while the driver maps pieces into the hole.
   struct opening {
     handle left = none;        // idle before, or none
     handle middle = none;      // of the hole; none: there is no room for the request
     handle right = none;       // idle behind, or none
     std::uint32_t needed = 0;  // units of `middle`, from its begin, that the request cannot do without
+    std::uint32_t own = 0;     // of these, those that no other block will lie in
   };
   // The tightest place for `units`; where it lies in a hole that is larger, up to `wished` units of it.
-  opening open(std::uint32_t units, std::uint32_t page, std::uint32_t wished) noexcept;
+  // `whole`: one in which no piece behind the hole is cut.
+  opening open(std::uint32_t units, std::uint32_t page, std::uint32_t wished, bool whole) noexcept;
   // The rest of `middle` is a hole again. False, and nothing changed, when the tables are full.
   bool shorten(opening const& o, std::uint32_t units) noexcept;
-  void fill(opening const& o) noexcept;   // its middle has memory now: all of it is idle
-  void close(opening const& o) noexcept;  // it has not: back as it was
-  // Up to `most` units of whole pages out of one idle, done block; live and hidden. None: there is no such
-  // page.
-  handle take_pages(std::uint32_t page, std::uint32_t most) noexcept;
-  // The pages of a block from take_pages are gone.
+  // What is about to be mapped from this address of `middle` on: pieces of these bytes. False: no host
+  // memory.
+  bool lay(std::uint64_t address, std::uint32_t page, std::span<std::uint64_t const> pieces) noexcept;
+  handle fill(opening const& o) noexcept;  // its middle has memory now: all of it is idle, one block
+  void close(opening const& o) noexcept;   // it has not: back as it was
+  // Cuts `units` from this idle, done block; as take().
+  handle take_from(handle idle, std::uint32_t units, bool hidden, std::uint64_t alignment) noexcept;
+  // Whole pieces out of one idle, done block, at least `wanted` units of them if there is such a block, and
+  // few more; live and hidden. None: there is no piece.
+  handle take_pages(std::uint32_t page, std::uint32_t wanted) noexcept;
+  // The pieces of a block from take_pages are gone.
   void punch(handle h) noexcept;
   // What take_pages could give in all, counted until `enough`.
   std::uint64_t whole_pages(std::uint32_t page, std::uint64_t enough) noexcept;
@@ -104,6 +119,14 @@ class region {
   handle make_segment(std::uint64_t base, std::uint64_t bytes, std::uint64_t token) noexcept;
   void add_hole(handle h) noexcept;  // into the list; merges with holes beside it
   void drop_hole(handle h) noexcept;
+  bool spoils_piece(handle h, std::uint32_t front, std::uint32_t units) const noexcept;
+  struct span_of_pieces {
+    std::uint64_t begin = 0, end = 0;  // addresses
+  };
+  // The large piece that holds this address behind its begin; empty: there is none.
+  span_of_pieces piece_around(std::uint64_t address) const noexcept;
+  span_of_pieces whole_in(handle h, std::uint32_t page) const noexcept;
+  void forget_pieces(std::uint64_t begin, std::uint64_t end) noexcept;
 
   atlas& atlas_;
   segment_owner* owner_;
@@ -112,6 +135,7 @@ class region {
   handle oldest_ = none;
   handle newest_ = none;
   handle holes_ = none;
+  std::map<std::uint64_t, std::uint64_t> pieces_;  // begin -> bytes, those larger than a page
   std::uint64_t idle_bytes_ = 0;
   std::uint64_t pending_bytes_ = 0;
   std::uint64_t reserved_bytes_ = 0;

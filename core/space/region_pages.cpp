@@ -1,7 +1,10 @@
-// A region over a source of pages: holes in its segments are filled and punched. See region.hpp. Slow paths
-// only, each beside a driver call of 50 us or more, so holes are a plain list.
+// A region over a source of pages: holes in its segments are filled and punched, in pieces of whole pages.
+// See region.hpp. Slow paths only, each beside a driver call of 50 us or more, so holes are a plain list.
+// Pieces of one page need no note: whatever is mapped and in no larger piece is such a page.
 #include <algorithm>
+#include <iterator>
 #include <limits>
+#include <new>
 
 #include "core/space/region.hpp"
 
@@ -11,19 +14,6 @@ namespace {
 
 constexpr std::uint64_t up(std::uint64_t units, std::uint32_t page) noexcept {
   return (units + page - 1) / page * page;
-}
-
-// Whole pages inside a block, as units.
-struct whole {
-  std::uint32_t front;
-  std::uint32_t units;
-};
-whole whole_in(block const& b, std::uint32_t page) noexcept {
-  std::uint64_t const begin = b.begin() / unit;
-  std::uint64_t const first = up(begin, page);
-  std::uint64_t const last = (begin + b.units) / page * page;
-  if (last <= first) return {0, 0};
-  return {static_cast<std::uint32_t>(first - begin), static_cast<std::uint32_t>(last - first)};
 }
 
 // Where a request of `units` lies best in a hole with idle neighbours: which pages it cannot do without, and
@@ -48,6 +38,38 @@ fit fit_in(std::uint64_t left, std::uint64_t hole, std::uint64_t right, std::uin
 }
 
 }  // namespace
+
+region::span_of_pieces region::piece_around(std::uint64_t address) const noexcept {
+  auto const next = pieces_.lower_bound(address);
+  if (next == pieces_.begin()) return {};
+  auto const [begin, bytes] = *std::prev(next);
+  return begin + bytes > address ? span_of_pieces{begin, begin + bytes} : span_of_pieces{};
+}
+
+// Whole pieces inside a block.
+region::span_of_pieces region::whole_in(handle h, std::uint32_t page) const noexcept {
+  block const& b = atlas_.blocks[h];
+  std::uint64_t first = up(b.begin() / unit, page) * unit;
+  std::uint64_t last = b.end() / unit / page * page * unit;
+  if (auto const at_first = piece_around(first); at_first.end != 0) first = at_first.end;
+  if (auto const at_last = piece_around(last); at_last.end != 0) last = at_last.begin;
+  return first < last ? span_of_pieces{first, last} : span_of_pieces{};
+}
+
+// Whether taking this part of an idle block leaves a piece, all of which was idle, in part in use.
+bool region::spoils_piece(handle h, std::uint32_t front, std::uint32_t units) const noexcept {
+  if (pieces_.empty()) return false;
+  block const& b = atlas_.blocks[h];
+  auto const cuts = [&](std::uint64_t address) {
+    auto const around = piece_around(address);
+    return around.end != 0 && around.begin >= b.begin() && around.end <= b.end();
+  };
+  return cuts(b.begin() + front * unit) || cuts(b.begin() + (std::uint64_t{front} + units) * unit);
+}
+
+void region::forget_pieces(std::uint64_t begin, std::uint64_t end) noexcept {
+  pieces_.erase(pieces_.lower_bound(begin), pieces_.lower_bound(end));
+}
 
 bool region::add_range(std::uint64_t base, std::uint64_t bytes, std::uint64_t token) noexcept {
   handle const h = make_segment(base, bytes, token);
@@ -84,7 +106,8 @@ void region::drop_hole(handle h) noexcept {
 }
 
 // The place that leaves least over: remainders below a page are all that a full pool cannot use.
-region::opening region::open(std::uint32_t units, std::uint32_t page, std::uint32_t wished) noexcept {
+region::opening region::open(std::uint32_t units, std::uint32_t page, std::uint32_t wished,
+                             bool whole) noexcept {
   auto& table = blocks();
   auto const idle_at = [&](handle n) -> std::uint64_t {
     bool const serves =
@@ -94,7 +117,8 @@ region::opening region::open(std::uint32_t units, std::uint32_t page, std::uint3
   handle best = none;
   fit place;
   for (handle h = holes_; h != none; h = table[h].next) {
-    fit const here = fit_in(idle_at(table[h].before), table[h].units, idle_at(table[h].after), units, page);
+    std::uint64_t const behind = whole ? 0 : idle_at(table[h].after);
+    fit const here = fit_in(idle_at(table[h].before), table[h].units, behind, units, page);
     if (here.needed == 0 || here.left_over > place.left_over) continue;
     if (here.left_over == place.left_over && table[h].units >= table[best].units) continue;
     best = h;
@@ -130,48 +154,86 @@ region::opening region::open(std::uint32_t units, std::uint32_t page, std::uint3
   o.middle = body;
   if (idle_at(table[body].before) > 0) o.left = hold(table[body].before);
   if (idle_at(table[body].after) > 0) o.right = hold(table[body].after);
+  // The last page is shared with what comes behind the request, unless that begins at a page.
+  std::uint64_t const end = table[o.left != none ? o.left : body].begin() / unit + units;
+  o.own = o.needed;
+  if (end % page != 0 && end < table[body].begin() / unit + o.needed) o.own -= page;
   return o;
+}
+
+bool region::lay(std::uint64_t address, std::uint32_t page, std::span<std::uint64_t const> pieces) noexcept
+    try {
+  for (std::uint64_t const bytes : pieces) {
+    forget_pieces(address, address + bytes);
+    if (bytes > page * unit) pieces_.emplace(address, bytes);
+    address += bytes;
+  }
+  return true;
+} catch (std::bad_alloc const&) {
+  return false;
 }
 
 bool region::shorten(opening const& o, std::uint32_t units) noexcept {
   if (blocks()[o.middle].units <= units) return true;
   handle const rest = split(o.middle, units);
-  if (rest != none) add_hole(rest);
-  return rest != none;
+  if (rest == none) return false;
+  forget_pieces(blocks()[rest].begin(), blocks()[rest].end());
+  add_hole(rest);
+  return true;
 }
 
-void region::fill(opening const& o) noexcept {
+handle region::fill(opening const& o) noexcept {
   reserved_bytes_ += blocks()[o.middle].bytes();
   if (o.left != none) put(o.left, done);
   if (o.right != none) put(o.right, done);
-  put(o.middle, done);
+  return put(o.middle, done);
 }
 
 void region::close(opening const& o) noexcept {
+  forget_pieces(blocks()[o.middle].begin(), blocks()[o.middle].end());
   if (o.left != none) put(o.left, done);
   if (o.right != none) put(o.right, done);
   add_hole(o.middle);
 }
 
-handle region::take_pages(std::uint32_t page, std::uint32_t most) noexcept {
+handle region::take_pages(std::uint32_t page, std::uint32_t wanted) noexcept {
   free_index* const idle = index(done, false);
-  if (idle == nullptr || most < page) return none;
-  handle const h =
-      idle->find_if(blocks(), page, [&](handle n) { return whole_in(blocks()[n], page).units > 0; });
-  if (h == none) return none;
-  auto [front, units] = whole_in(blocks()[h], page);
-  std::uint32_t const taken = std::min(units, most / page * page);
+  if (idle == nullptr || wanted == 0) return none;
+  handle best = none;
+  std::uint64_t size = 0;
+  auto const enough = [&](std::uint64_t bytes) { return bytes >= wanted * unit; };
+  idle->find_if(blocks(), page, [&](handle h) {
+    auto const whole = whole_in(h, page);
+    std::uint64_t const bytes = whole.end - whole.begin;
+    if (bytes > 0 && (enough(bytes) ? !enough(size) || bytes < size : bytes > size)) {
+      best = h;
+      size = bytes;
+    }
+    return false;
+  });
+  if (best == none) return none;
+  auto [begin, end] = whole_in(best, page);
   // At the end, where growth goes on, unless the hole before it can become a larger one.
-  handle const before = blocks()[h].before;
-  bool const joins = front == 0 && before != none && blocks()[before].now.load() == state::hole;
-  if (!joins) front += units - taken;
-  handle const body = carve(h, front, taken);
+  handle const before = blocks()[best].before;
+  bool const joins = begin == blocks()[best].begin() && before != none &&
+                     blocks()[before].now.load(std::memory_order_relaxed) == state::hole;
+  if (enough(size) && joins) {
+    end = begin + up(wanted, page) * unit;
+    if (auto const around = piece_around(end); around.end != 0) end = around.end;
+  } else if (enough(size)) {
+    begin = end - up(wanted, page) * unit;
+    if (auto const around = piece_around(begin); around.end != 0) begin = around.begin;
+  }
+  auto const units = [](std::uint64_t bytes) { return static_cast<std::uint32_t>(bytes / unit); };
+  handle const body = carve(best, units(begin - blocks()[best].begin()), units(end - begin));
   if (body != none) show(body, true);
   return body;
 }
 
 void region::punch(handle h) noexcept {
-  reserved_bytes_ -= blocks()[h].bytes();
+  block const& b = blocks()[h];
+  reserved_bytes_ -= b.bytes();
+  forget_pieces(b.begin(), b.end());
   add_hole(h);
 }
 
@@ -179,8 +241,9 @@ std::uint64_t region::whole_pages(std::uint32_t page, std::uint64_t enough) noex
   free_index* const idle = index(done, false);
   std::uint64_t found = 0;
   if (idle != nullptr) {
-    idle->find_if(blocks(), page, [&](handle n) {
-      found += whole_in(blocks()[n], page).units * unit;
+    idle->find_if(blocks(), page, [&](handle h) {
+      auto const whole = whole_in(h, page);
+      found += whole.end - whole.begin;
       return found >= enough;
     });
   }

@@ -121,22 +121,25 @@ CUresult vmm::allow(std::uint64_t address, std::uint64_t bytes) noexcept {
   return driver::real.cuMemSetAccess(address, bytes, access.data(), count);
 }
 
-CUresult vmm::add_pages(std::uint64_t address, std::uint64_t bytes, std::uint64_t& mapped) noexcept {
+CUresult vmm::add_pieces(std::uint64_t address, std::span<std::uint64_t const> pieces,
+                         std::uint64_t& mapped) noexcept {
   auto const& real = driver::real;
   physical* const pages = entry(address);
   CUresult code = CUDA_SUCCESS;
-  for (mapped = 0; mapped < bytes; mapped += page_) {
-    physical& p = pages[mapped / page_];
-    code = real.cuMemCreate(&p, page_, &wanted_, 0);
+  mapped = 0;
+  for (std::uint64_t const bytes : pieces) {
+    physical made = 0;
+    code = real.cuMemCreate(&made, bytes, &wanted_, 0);
+    if (code != CUDA_SUCCESS) break;
+    code = real.cuMemMap(address + mapped, bytes, 0, made, 0);
     if (code != CUDA_SUCCESS) {
-      p = 0;
+      real.cuMemRelease(made);
       break;
     }
-    code = real.cuMemMap(address + mapped, page_, 0, p, 0);
-    if (code == CUDA_SUCCESS) continue;
-    real.cuMemRelease(p);
-    p = 0;
-    break;
+    physical* const first = pages + mapped / page_;
+    std::fill(first, first + bytes / page_, same_piece);
+    *first = made;
+    mapped += bytes;
   }
   if (mapped == 0) return code;
   CUresult const allowed = allow(address, mapped);
@@ -146,15 +149,16 @@ CUresult vmm::add_pages(std::uint64_t address, std::uint64_t bytes, std::uint64_
   return allowed;
 }
 
-std::uint64_t vmm::map(std::uint64_t address, std::uint64_t bytes, CUresult& code) noexcept {
+std::uint64_t vmm::map(std::uint64_t address, std::span<std::uint64_t const> pieces,
+                       CUresult& code) noexcept {
   std::uint64_t mapped = 0;
   stats::node_counters& counters = stats::local().nodes[node_];
   stats::add(counters.requests, 1);
   {
     stream_order::relaxed_mode relaxed(true);
     stream_order::current_context here(home_.context);
-    CUresult const answer = add_pages(address, bytes, mapped);
-    if (mapped < bytes) {
+    CUresult const answer = add_pieces(address, pieces, mapped);
+    if (answer != CUDA_SUCCESS) {
       code = answer;
       stats::add(counters.failed, 1);
     }
@@ -164,22 +168,34 @@ std::uint64_t vmm::map(std::uint64_t address, std::uint64_t bytes, CUresult& cod
   return mapped;
 }
 
+// Bytes of the piece that begins at this entry, of `most` that may belong to it.
+std::uint64_t vmm::piece_at(physical const* first, std::uint64_t most) const noexcept {
+  std::uint64_t pages = 1;
+  while (pages < most / page_ && first[pages] == same_piece) ++pages;
+  return pages * page_;
+}
+
 // All of them or none. The driver unmaps what was mapped, as a whole; several neighbours in one call where it
 // lets us. It lets nobody in a callback of a stream.
-bool vmm::unmap_pages(std::uint64_t address, std::uint64_t bytes) noexcept {
+bool vmm::unmap_pieces(std::uint64_t address, std::uint64_t bytes) noexcept {
   auto const& real = driver::real;
   CUresult const code = real.cuMemUnmap(address, bytes);
-  if (code != CUDA_ERROR_INVALID_VALUE || bytes == page_) return code == CUDA_SUCCESS;
-  if (real.cuMemUnmap(address, page_) != CUDA_SUCCESS) return false;
-  for (std::uint64_t at = page_; at < bytes; at += page_) real.cuMemUnmap(address + at, page_);
+  physical const* const pages = entry(address);
+  std::uint64_t at = piece_at(pages, bytes);
+  if (code != CUDA_ERROR_INVALID_VALUE || bytes == at) return code == CUDA_SUCCESS;
+  if (real.cuMemUnmap(address, at) != CUDA_SUCCESS) return false;
+  for (std::uint64_t size = 0; at < bytes; at += size) {
+    size = piece_at(pages + at / page_, bytes - at);
+    real.cuMemUnmap(address + at, size);
+  }
   return true;
 }
 
 bool vmm::take_down(std::uint64_t address, std::uint64_t bytes) noexcept {
   physical* const pages = entry(address);
-  if (!unmap_pages(address, bytes)) return false;
+  if (!unmap_pieces(address, bytes)) return false;
   for (std::uint64_t at = 0; at < bytes / page_; ++at) {
-    driver::real.cuMemRelease(pages[at]);
+    if (pages[at] != same_piece) driver::real.cuMemRelease(pages[at]);
     pages[at] = 0;
   }
   return true;
@@ -198,37 +214,11 @@ bool vmm::unmap(std::uint64_t address, std::uint64_t bytes) noexcept {
   return true;
 }
 
-resource::page_source::outcome vmm::move(std::uint64_t address, std::uint64_t to,
-                                         std::uint64_t bytes) noexcept {
-  auto const& real = driver::real;
-  stream_order::relaxed_mode relaxed(true);
-  stream_order::current_context here(home_.context);
-  physical* const from = entry(address);
-  physical* const target = entry(to);
-  if (!unmap_pages(address, bytes)) return outcome::refused;
-  std::uint64_t moved = 0;
-  for (std::uint64_t at = 0; at < bytes; at += page_) {
-    physical& p = from[at / page_];
-    if (moved == at && real.cuMemMap(to + at, page_, 0, p, 0) == CUDA_SUCCESS) {
-      target[at / page_] = p;
-      moved += page_;
-    } else {
-      real.cuMemRelease(p);
-    }
-    p = 0;
-  }
-  if (moved == bytes && allow(to, bytes) == CUDA_SUCCESS) return outcome::moved;
-  if (moved > 0) take_down(to, moved);
-  stats::add(stats::local().nodes[node_].bytes_out, bytes);
-  note_unmapped(home_, bytes);
-  return outcome::gone;
-}
-
 resource::extent vmm::reserve(resource::demand const& wish) {
   release_what_waits();
   resource::extent const made = open_range(up(wish.bytes, page_));
   CUresult code = CUDA_SUCCESS;
-  if (map(made.address, made.bytes, code) == made.bytes) return made;
+  if (map(made.address, {&made.bytes, 1}, code) == made.bytes) return made;
   lost(made);
   throw driver::allocation_failed(code, "vmm", "the driver refused");
 }
@@ -242,8 +232,11 @@ void vmm::peers_changed() noexcept {
     int const device = std::countr_zero(left);
     CUmemAccessDesc const access = for_device(device, (now >> device & 1) != 0);
     for (range const& r : ranges_) {
-      for (std::uint64_t at = 0; at < r.bytes / page_; ++at) {
-        if (r.pages[at] != 0) driver::real.cuMemSetAccess(r.base + at * page_, page_, &access, 1);
+      std::uint64_t const count = r.bytes / page_;
+      for (std::uint64_t at = 0; at < count; ++at) {
+        if (r.pages[at] == 0 || r.pages[at] == same_piece) continue;
+        std::uint64_t const bytes = piece_at(&r.pages[at], (count - at) * page_);
+        driver::real.cuMemSetAccess(r.base + at * page_, bytes, &access, 1);
       }
     }
   }

@@ -1,8 +1,8 @@
-// The upstream `vmm`: ranges of addresses into which 2 MiB pages are mapped where the resource above wants
-// them, so that a pool over it grows and shrinks in place. The resource decides which page goes where; here
-// are the driver calls and what is mapped. Called on slow paths from any thread. Memory of it belongs to no
-// context and cannot be shared by legacy IPC: the driver refuses the export. Pages are unmapped only when no
-// work uses them: the driver does not wait.
+// The upstream `vmm`: ranges of addresses into which pieces of whole 2 MiB pages are mapped where the
+// resource above wants them, so that a pool over it grows and shrinks in place. The resource decides how
+// large a piece is and where it goes; here are the driver calls and what is mapped. Called on slow paths from
+// any thread. Memory of it belongs to no context and cannot be shared by legacy IPC: the driver refuses the
+// export. Pages are unmapped only when no work uses them: the driver does not wait.
 #pragma once
 
 #include <cstdlib>
@@ -29,16 +29,18 @@ class vmm final : public waits_for_work, public resource::page_source {
   page_source* pages() noexcept override { return this; }
   std::uint64_t page() const noexcept override { return page_; }
   resource::extent claim(std::uint64_t bytes) override;
-  std::uint64_t map(std::uint64_t address, std::uint64_t bytes, CUresult& code) noexcept override;
+  std::uint64_t map(std::uint64_t address, std::span<std::uint64_t const> pieces,
+                    CUresult& code) noexcept override;
   bool unmap(std::uint64_t address, std::uint64_t bytes) noexcept override;
-  outcome move(std::uint64_t address, std::uint64_t to, std::uint64_t bytes) noexcept override;
 
  private:
-  using physical = CUmemGenericAllocationHandle;  // one page
+  using physical = CUmemGenericAllocationHandle;  // one piece
+  static constexpr physical same_piece = ~physical{0};
   struct free_entries {
     void operator()(physical* p) const noexcept { std::free(p); }
   };
-  // The handle of each page, 0 where none is mapped. An entry is used only by who owns its addresses.
+  // For each page the handle of the piece that begins there, `same_piece` behind it, 0 where none is mapped.
+  // An entry is used only by who owns its addresses.
   struct range {
     std::uint64_t base;
     std::uint64_t bytes;
@@ -48,8 +50,10 @@ class vmm final : public waits_for_work, public resource::page_source {
   resource::extent open_range(std::uint64_t bytes);
   physical* entry(std::uint64_t address) noexcept;
   void drop_range(std::uint64_t base) noexcept;
-  CUresult add_pages(std::uint64_t address, std::uint64_t bytes, std::uint64_t& mapped) noexcept;
-  bool unmap_pages(std::uint64_t address, std::uint64_t bytes) noexcept;
+  CUresult add_pieces(std::uint64_t address, std::span<std::uint64_t const> pieces,
+                      std::uint64_t& mapped) noexcept;
+  std::uint64_t piece_at(physical const* first, std::uint64_t most) const noexcept;
+  bool unmap_pieces(std::uint64_t address, std::uint64_t bytes) noexcept;
   bool take_down(std::uint64_t address, std::uint64_t bytes) noexcept;
   CUresult allow(std::uint64_t address, std::uint64_t bytes) noexcept;
   CUmemAccessDesc for_device(int device, bool may) const noexcept;

@@ -1,8 +1,10 @@
-// The virtual memory of the scripted driver: ranges of addresses, pages, maps. As strict as the real one: a
-// map needs a free place in a range, an unmap takes what was mapped, a range goes only when it is empty.
+// The virtual memory of the scripted driver: ranges of addresses, pieces of whole pages, maps. As strict as
+// the real one: a map needs a free place in a range, an unmap takes whole maps, a range goes only when it is
+// empty.
 #include <sys/mman.h>
 
 #include <algorithm>
+#include <iterator>
 
 #include "tests/unit/fake_driver/fake_driver.hpp"
 
@@ -79,6 +81,21 @@ CUresult release_handle(CUmemGenericAllocationHandle which) {
   drop(which);
   return CUDA_SUCCESS;
 }
+// Under the lock. Bytes of the map that begins here, or 0.
+std::uint64_t bytes_at(CUdeviceptr address) {
+  auto const found = fake().mapped.find(address);
+  return found != fake().mapped.end() ? fake().physicals.at(found->second).bytes : 0;
+}
+// Under the lock. Whole maps, one behind the other, and nothing else.
+bool whole_maps(CUdeviceptr address, size_t bytes) {
+  std::uint64_t covered = 0;
+  while (covered < bytes) {
+    std::uint64_t const next = bytes_at(address + covered);
+    if (next == 0) return false;
+    covered += next;
+  }
+  return covered == bytes;
+}
 CUresult map(CUdeviceptr address, size_t bytes, size_t, CUmemGenericAllocationHandle which,
              unsigned long long) {
   if (CUresult const code = fake().unsafe("cuMemMap"); code != CUDA_SUCCESS) return code;
@@ -87,9 +104,15 @@ CUresult map(CUdeviceptr address, size_t bytes, size_t, CUmemGenericAllocationHa
   if (range == fake().ranges.begin()) return CUDA_ERROR_INVALID_VALUE;
   --range;
   auto const physical = fake().physicals.find(which);
+  auto const next = fake().mapped.lower_bound(address);
+  bool free = next == fake().mapped.end() || next->first >= address + bytes;
+  if (next != fake().mapped.begin()) {
+    auto const before = std::prev(next)->first;
+    free = free && before + bytes_at(before) <= address;
+  }
   bool const fits = physical != fake().physicals.end() && physical->second.bytes == bytes &&
                     address % fake_driver::page == 0 && address + bytes <= range->first + range->second &&
-                    !fake().mapped.contains(address);
+                    free;
   if (!fits) return CUDA_ERROR_INVALID_VALUE;
   ++physical->second.references;
   fake().mapped[address] = which;
@@ -98,13 +121,10 @@ CUresult map(CUdeviceptr address, size_t bytes, size_t, CUmemGenericAllocationHa
 CUresult unmap(CUdeviceptr address, size_t bytes) {
   if (CUresult const code = fake().unsafe("cuMemUnmap"); code != CUDA_SUCCESS) return code;
   std::lock_guard lock(fake().mutex);
-  for (std::uint64_t a = address; a < address + bytes; a += fake_driver::page) {
-    if (!fake().mapped.contains(a)) return CUDA_ERROR_INVALID_VALUE;
-  }
-  for (std::uint64_t a = address; a < address + bytes; a += fake_driver::page) {
-    drop(fake().mapped[a]);
-    fake().mapped.erase(a);
-  }
+  if (!whole_maps(address, bytes)) return CUDA_ERROR_INVALID_VALUE;
+  auto const end = fake().mapped.lower_bound(address + bytes);
+  for (auto it = fake().mapped.lower_bound(address); it != end; it = fake().mapped.erase(it))
+    drop(it->second);
   mprotect(at(address), bytes, PROT_NONE);
   madvise(at(address), bytes, MADV_DONTNEED);
   return CUDA_SUCCESS;
@@ -112,9 +132,7 @@ CUresult unmap(CUdeviceptr address, size_t bytes) {
 CUresult set_access(CUdeviceptr address, size_t bytes, CUmemAccessDesc const*, size_t count) {
   if (CUresult const code = fake().unsafe("cuMemSetAccess"); code != CUDA_SUCCESS) return code;
   std::lock_guard lock(fake().mutex);
-  for (std::uint64_t a = address; a < address + bytes; a += fake_driver::page) {
-    if (!fake().mapped.contains(a)) return CUDA_ERROR_INVALID_VALUE;
-  }
+  if (!whole_maps(address, bytes)) return CUDA_ERROR_INVALID_VALUE;
   return count > 0 && mprotect(at(address), bytes, PROT_READ | PROT_WRITE) == 0 ? CUDA_SUCCESS
                                                                                 : CUDA_ERROR_INVALID_VALUE;
 }
@@ -141,7 +159,9 @@ void fake_driver::install_pages() {
 
 std::size_t fake_driver::pages_mapped() {
   std::lock_guard lock(mutex);
-  return mapped.size();
+  std::size_t bytes = 0;
+  for (auto const& [address, which] : mapped) bytes += physicals.at(which).bytes;
+  return bytes / page;
 }
 
 }  // namespace gpumem::tests

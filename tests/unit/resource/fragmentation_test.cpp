@@ -1,6 +1,7 @@
 // How full a pool gets before it refuses, after many operations of random sizes up to 1 GiB: over pages 99 %
-// of its maximum at each refusal, since idle pages move to where they are needed and only pieces below a page
-// stay; over plain allocations holes of any size do.
+// of its maximum at each refusal, since idle pieces are given back for new ones where they are needed and
+// only fragments below a page stay; over plain allocations holes of any size do. And how many driver calls
+// that takes.
 #include <cmath>
 #include <random>
 
@@ -21,6 +22,8 @@ constexpr std::uint64_t steps_over_pages = 300'000;
 struct fullness {
   double lowest = 1;  // (live + refused) / maximum over all refusals
   std::uint64_t refusals = 0;
+  std::uint64_t requests = 0;
+  int pieces_at_first = 0;  // made until the first refusal
 };
 
 struct fragmentation : resource_fixture {
@@ -40,12 +43,13 @@ struct fragmentation : resource_fixture {
     fullness result;
     for (std::uint64_t step = 0; step < operations; ++step) {
       auto const wanted = static_cast<std::uint64_t>(std::exp2(exponent(random)));
+      ++result.requests;
       try {
         live.push_back(get(p, wanted));
         bytes += block(live.back()).bytes();
       } catch (driver::allocation_failed const&) {
         result.lowest = std::min(result.lowest, static_cast<double>(bytes + wanted) / maximum);
-        ++result.refusals;
+        if (++result.refusals == 1) result.pieces_at_first = driver.calls("cuMemCreate");
         std::uint64_t const keep = maximum / 100 * (30 + random() % 68);
         for (; bytes > keep; ++step) {
           std::swap(live[random() % live.size()], live.back());
@@ -65,6 +69,11 @@ TEST_F(fragmentation, a_pool_over_pages_gets_full_before_it_refuses) {
   fullness const seen = torture(pages, steps_over_pages, 1 * gib);
   std::printf("over pages: %llu refusals, none below %.2f %% of the maximum\n",
               static_cast<unsigned long long>(seen.refusals), 100 * seen.lowest);
+  std::printf("the first fill in %d pieces\n", seen.pieces_at_first);
+  for (char const* name : {"cuMemCreate", "cuMemMap", "cuMemSetAccess", "cuMemUnmap", "cuMemRelease"}) {
+    std::printf("%s: %.2f a request\n", name, driver.calls(name) / static_cast<double>(seen.requests));
+  }
+  EXPECT_LT(seen.pieces_at_first, 65'536 / 8) << "page by page it would be 65,536";
   EXPECT_GT(seen.refusals, steps_over_pages / 6000);
   EXPECT_GE(seen.lowest, 0.99);
 }
