@@ -122,6 +122,7 @@ document device_of(stats::device_totals const& from) {
       from.gauges.first_unseen == 0 ? document(nullptr) : document(from.gauges.first_unseen);
   result["unseen_since"] = number_or_null(unseen_since(from));
   result["highest_requested"] = std::max(from.gauges.highest_requested, from.now.requested);
+  result["highest_observed"] = std::max(from.gauges.highest_observed, from.now.observed);
   result["fragmentation"] = peaked && peak.requested != 0
                                 ? document(static_cast<double>(peak.reserved - peak.requested) /
                                            static_cast<double>(peak.requested))

@@ -72,8 +72,10 @@ void add_ledger(std::string& text, document const& device) {
   document const& fragmentation = field(device, "fragmentation");
   sum("reserved from the driver", "reserved",
       fragmentation.is_number() ? fragmentation_text(fragmentation.get<double>()) : "");
-  if (number_or_zero(now, "observed") != 0 || number_or_zero(peak, "observed") != 0) {
-    row({"+", "seen, not routed", "observed"}, "");
+  // The peak's moment is chosen by routed memory: what was only seen may have been highest at another one.
+  std::uint64_t const seen = number_or_zero(device, "highest_observed");
+  if (seen != 0 || number_or_zero(now, "observed") != 0 || number_or_zero(peak, "observed") != 0) {
+    row({"+", "seen, not routed", "observed"}, seen != 0 ? "highest " + bytes_text(seen) : "");
   }
   if (!number(now, "in_use") && !number(peak, "in_use")) return;
   row({"+", "not seen by gpumem", "unseen"}, "context, others");

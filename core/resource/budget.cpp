@@ -106,7 +106,8 @@ void observed_use::withdraw(int device, std::uint64_t bytes) noexcept {
 
 void observed_use::hold(int device, std::uint64_t bytes, std::uint64_t admitted) noexcept {
   std::lock_guard const held(observing());
-  stats::gauge_add(stats::gauges(device).observed, bytes);
+  auto& gauges = stats::gauges(device);
+  stats::gauge_raise(gauges.highest_observed, stats::gauge_add(gauges.observed, bytes));
   taken_on(device) += bytes - admitted;
   budget::each(device, [=](budget& b) {
     b.note(bytes - admitted);

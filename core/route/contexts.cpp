@@ -12,8 +12,6 @@
 
 namespace gpumem::route {
 
-namespace {
-
 void register_device(int device) noexcept {
   auto const& real = driver::real;
   char name[96] = "";
@@ -31,6 +29,8 @@ void register_device(int device) noexcept {
   }
   stats::register_device(device, name, text, total);
 }
+
+namespace {
 
 // What is in use before this process took anything through a hook: its context, and other processes. Later
 // growth of what is unseen is told from it.

@@ -17,6 +17,9 @@
 
 namespace gpumem::route {
 
+// Name, id and size of a device for the report; at its first context or its first memory that is only seen.
+void register_device(int device) noexcept;
+
 struct context_entry {
   context_entry(space::atlas& where, peers const& access, CUcontext context, int device_number,
                 rule_set const* rules);

@@ -67,6 +67,7 @@ void withdraw(int device, std::uint64_t bytes) noexcept {
 }
 
 void hold(int device, std::uint64_t bytes, std::uint64_t admitted) noexcept {
+  if (stats::get(stats::gauges(device).total) == 0) register_device(device);  // no chain was asked for there
   resource::observed_use::hold(device, bytes, admitted);
 }
 

@@ -53,11 +53,20 @@ inline std::size_t device_slot(int ordinal) noexcept {
 }
 // Ask for it each time: the reference of a closed page or of a parent's page is no longer read by anyone.
 device_gauges& gauges(int device) noexcept;
-inline void gauge_add(std::uint64_t& gauge, std::uint64_t amount) noexcept {
-  std::atomic_ref<std::uint64_t>(gauge).fetch_add(amount, std::memory_order_relaxed);
+// Returns the new value.
+inline std::uint64_t gauge_add(std::uint64_t& gauge, std::uint64_t amount) noexcept {
+  return std::atomic_ref<std::uint64_t>(gauge).fetch_add(amount, std::memory_order_relaxed) + amount;
 }
 inline void gauge_subtract(std::uint64_t& gauge, std::uint64_t amount) noexcept {
   std::atomic_ref<std::uint64_t>(gauge).fetch_sub(amount, std::memory_order_relaxed);
+}
+
+// For the highest value of another gauge: never goes down, whichever thread comes last.
+inline void gauge_raise(std::uint64_t& highest, std::uint64_t value) noexcept {
+  std::atomic_ref<std::uint64_t> slot(highest);
+  std::uint64_t seen = slot.load(std::memory_order_relaxed);
+  while (seen < value && !slot.compare_exchange_weak(seen, value, std::memory_order_relaxed)) {
+  }
 }
 
 // Call after `reserved` changed and at other slow moments: adds up the shards, keeps highest_requested and

@@ -1,7 +1,8 @@
 // Device memory that no chain serves, by the driver API. "handles": memory of cuMemCreate that is retained,
-// released and mapped more than once; at the end 6 MiB are left. "pool": a block of a memory pool of the
-// program's own, whose pool takes more of the device than the block. "host": memory of the host. Prints what
-// it left; unrouted.py compares that with the report. Run plain and preloaded. One thread.
+// released and mapped more than once; at the end 6 MiB are left. "freed": 12 MiB of it, all given back, and
+// no other memory. "pool": a block of a memory pool of the program's own, whose pool takes more of the device
+// than the block. "host": memory of the host. Prints what it left; unrouted.py compares that with the report.
+// Run plain and preloaded. One thread.
 #include <cuda.h>
 
 #include <cstring>
@@ -54,6 +55,18 @@ void handles() {
   std::printf("left %zu\n", 6 * mib);
 }
 
+// No chain is asked for anything: all that the report can say of the device is what was seen.
+void freed() {
+  const CUmemAllocationProp wanted = on_device();
+  CUmemGenericAllocationHandle handles[3] = {};
+  for (auto& handle : handles) REQUIRE(cuMemCreate(&handle, 4 * mib, &wanted, 0));
+  for (auto handle : handles) REQUIRE(cuMemRelease(handle));
+  CUmemGenericAllocationHandle later = 0;
+  REQUIRE(cuMemCreate(&later, 2 * mib, &wanted, 0));
+  REQUIRE(cuMemRelease(later));
+  std::printf("left 0 highest %zu\n", 12 * mib);
+}
+
 // Memory of the host, which is on no device, whichever call makes it.
 void host() {
   CUmemAllocationProp wanted = on_device();
@@ -96,6 +109,8 @@ int main(int argc, char** argv) {
     pool();
   } else if (argc > 1 && std::strcmp(argv[1], "host") == 0) {
     host();
+  } else if (argc > 1 && std::strcmp(argv[1], "freed") == 0) {
+    freed();
   } else {
     handles();
   }

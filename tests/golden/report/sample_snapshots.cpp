@@ -168,7 +168,13 @@ sample two_devices() {
       {"chain 2", "chain", "device", "", 1, 0, {14, 14, 0, 0, 10 * gib, 9 * gib, 4 * gib}});
   made.name = "two_devices";
   made.content.devices.push_back(device(1, 2));
-  made.content.devices.back().timeline.clear();
+  stats::device_totals& second_device = made.content.devices.back();
+  second_device.timeline.clear();
+  // Memory of cuMemCreate, most of it gone when the routed memory was at its peak.
+  auto& gauges = second_device.gauges;
+  gauges.observed = 10 * mib, gauges.peak_observed = 20 * mib, gauges.highest_observed = 66 * mib;
+  second_device.now = stats::ledger_now(second_device.counters, gauges);
+  second_device.peak = stats::ledger_at_peak(gauges);
   add_chain(made.content, 1);
   return made;
 }

@@ -27,6 +27,17 @@ def test_virtual_memory_is_counted_by_handle(build):
     harness.equal(ledger(preloaded)["observed"], figures(plain)[0], "bytes seen, not routed")
 
 
+def test_the_most_that_was_seen_is_told_after_it_went(build):
+    command = [build.program("virtual_memory.driver"), "freed"]
+    plain, preloaded = build.run(command), build.run(command, preload=True)
+    harness.equal(harness.differences(plain, preloaded), [], "differences")
+    left, highest = figures(plain)
+    harness.equal(ledger(preloaded)["observed"], left, "bytes seen, not routed")
+    device = preloaded.reports[0]["devices"][0]
+    harness.equal(device["highest_observed"], highest, "the most of them")
+    assert device["name"], "the device has no name"
+
+
 def test_what_no_hook_saw_is_named(build):
     outcome = build.run([build.program("virtual_memory.driver"), "pool"], preload=True)
     left, taken = figures(outcome)

@@ -2,7 +2,9 @@
 // nothing passes the limit however many ask at once, and that shares come back.
 #include "core/resource/limiting.hpp"
 
+#include <barrier>
 #include <thread>
+#include <vector>
 
 #include "tests/unit/resource/fixture.hpp"
 
@@ -159,6 +161,29 @@ TEST_F(limiting_fixture, observed_memory_and_blocks_share_the_limit) {
   observed_use::let_go(0, 3 * mib);
   give(l, h);
   EXPECT_EQ(b.left(), 8 * mib);
+}
+
+TEST_F(limiting_fixture, the_most_that_was_observed_at_one_time_is_kept) {
+  constexpr int device = 7, threads = 4, rounds = 200;  // a device that no other test uses
+  auto& gauges = stats::gauges(device);
+  std::barrier together(threads);
+  std::vector<std::thread> all;
+  for (unsigned i = 1; i <= threads; ++i) {
+    all.emplace_back([&, i] {
+      for (int round = 0; round < rounds; ++round) {
+        observed_use::hold(device, i * mib, 0);
+        together.arrive_and_wait();
+        observed_use::let_go(device, i * mib);
+        together.arrive_and_wait();
+      }
+    });
+  }
+  for (auto& thread : all) thread.join();
+  EXPECT_EQ(stats::get(gauges.observed), 0u);
+  EXPECT_EQ(stats::get(gauges.highest_observed), 10 * mib);
+  observed_use::hold(device, 2 * mib, 0);
+  EXPECT_EQ(stats::get(gauges.highest_observed), 10 * mib);
+  observed_use::let_go(device, 2 * mib);
 }
 
 TEST_F(limiting_fixture, every_budget_of_the_device_must_agree_and_none_keeps_a_part) {

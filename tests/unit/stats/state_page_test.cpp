@@ -8,10 +8,13 @@
 #include <sys/resource.h>
 #include <sys/stat.h>
 
+#include <algorithm>
+#include <barrier>
 #include <chrono>
 #include <condition_variable>
 #include <mutex>
 #include <thread>
+#include <vector>
 
 #include "core/base/log.hpp"
 #include "tests/unit/stats/page_fixture.hpp"
@@ -98,6 +101,25 @@ TEST_F(state_page, threads_at_once_lose_nothing) {
     for (auto& thread : threads) thread.join();
     EXPECT_EQ(take_snapshot().value.hooks.at(0).counters.calls, 320'000u);
   });
+}
+
+// Threads that raise the same values one after the other meet at some of them.
+TEST_F(state_page, of_threads_that_raise_a_value_the_highest_wins) {
+  constexpr std::uint64_t threads = 4;
+  std::vector<std::uint64_t> highest(200'000);
+  std::barrier together(threads);
+  std::vector<std::thread> all;
+  for (std::uint64_t mine = 1; mine <= threads; ++mine) {
+    all.emplace_back([&, mine] {
+      for (std::size_t i = 0; i < highest.size(); ++i) {
+        if (i % 500 == 0) together.arrive_and_wait();
+        gauge_raise(highest[i], mine);
+      }
+    });
+  }
+  for (auto& thread : all) thread.join();
+  EXPECT_EQ(std::ranges::count(highest, threads), std::ssize(highest))
+      << "a lower value came last and stayed";
 }
 
 TEST_F(state_page, more_threads_than_shards) {
