@@ -205,12 +205,13 @@ bool suballocator::would_exceed(std::uint64_t bytes) const noexcept {
   return region_.reserved_bytes() + bytes > std::min(options_.plenty, options_.maximum);
 }
 
-// How long to watch for a finished epoch before growing. Where much waits to be reused the host runs ahead of
-// the GPU, and a millisecond a growth costs nothing that the GPU is not behind already.
+// How long to watch for a finished epoch before growing: as long as a growth takes, whose memory is kept for
+// good. Where much waits to be reused the host runs ahead of the GPU, and a millisecond a growth costs
+// nothing that the GPU is not behind already.
 std::uint64_t suballocator::patience_ns() const noexcept {
   std::uint64_t const in_use = region_.reserved_bytes() - region_.idle_bytes();
   bool const runs_ahead = region_.pending_bytes() > std::max<std::uint64_t>(256ull << 20, in_use / 4);
-  return runs_ahead ? 1'000'000 : 20'000;
+  return runs_ahead ? 1'000'000 : 100'000;
 }
 
 space::handle suballocator::wait_on_device(demand const& wish, std::uint32_t units) noexcept {
@@ -226,7 +227,10 @@ space::handle suballocator::wait_on_device(demand const& wish, std::uint32_t uni
 
 std::uint64_t suballocator::growth_for(std::uint64_t bytes) const noexcept {
   std::uint64_t step = options_.growth;
-  if (step == 0 && !would_exceed(bytes)) step = std::min(region_.reserved_bytes() / 16, largest_step);
+  std::uint64_t const reserved = region_.reserved_bytes();
+  // What is a good part of the whole is not rounded up to more: there cannot be many such growths.
+  if (step == 0 && bytes < reserved / 64 && !would_exceed(bytes))
+    step = std::min(reserved / 16, largest_step);
   step = std::max(step, bytes);
   if (options_.round_to > space::unit)
     return (step + options_.round_to - 1) / options_.round_to * options_.round_to;

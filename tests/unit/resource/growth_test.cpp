@@ -1,0 +1,72 @@
+// How much a pool takes when it grows: for small requests a sixteenth of what it has, so that there are few
+// growths; for one that is a good part of the whole just its own size, so that little is reserved for nobody.
+// And how long it watches for freed memory first: about as long as a growth takes.
+#include <atomic>
+#include <thread>
+
+#include "core/base/clock.hpp"
+#include "tests/unit/resource/fixture.hpp"
+
+namespace gpumem::resource {
+namespace {
+
+struct growth : resource_fixture {
+  // By how much the pool grows for a request.
+  std::uint64_t step(pool& p, std::uint64_t bytes) {
+    std::uint64_t const before = p.reserved();
+    get(p, bytes);
+    return p.reserved() - before;
+  }
+};
+
+TEST_F(growth, small_requests_share_a_sixteenth) {
+  pool& p = make_pool();
+  get(p, 256 * mib);
+  EXPECT_EQ(step(p, 4096), 16 * mib);
+  EXPECT_EQ(step(p, 4096), 0u);
+}
+
+TEST_F(growth, a_good_part_of_the_whole_is_not_rounded_up_to_more) {
+  pool& p = make_pool();
+  get(p, 256 * mib);
+  EXPECT_EQ(step(p, 4 * mib), 4 * mib);
+  EXPECT_EQ(step(p, 5 * mib), 6 * mib) << "but to pages of the driver";
+  EXPECT_EQ(step(p, 4 * mib), 18 * mib) << "less than a 64th now";
+}
+
+TEST_F(growth, memory_that_is_free_in_less_time_than_a_growth_takes_is_waited_for) {
+  pool& p = make_pool({.growth = 2 * mib});
+  std::atomic<bool> ready{false}, recorded{false};
+  driver.at_record([&] { recorded = true; });
+  // A machine that is busy elsewhere may let the 100 us pass; one that interrupts this thread may make less
+  // enough.
+  int waited = 0;
+  for (int batch = 0; batch < 20 && waited < 10; ++batch) {
+    waited = 0;
+    for (int i = 0; i < 20; ++i) {
+      give(p, get(p, 2 * mib));
+      ready = recorded = false;
+      std::jthread finisher([&] {
+        ready = true;
+        while (!recorded) {
+        }
+        for (std::uint64_t const end = base::now_ns() + 40'000; base::now_ns() < end;) {
+        }
+        driver.finish_all();
+      });
+      while (!ready) std::this_thread::yield();
+      std::uint64_t const before = p.reserved();
+      space::handle const h = get(p, 2 * mib);
+      recorded = true;
+      finisher.join();
+      if (p.reserved() > before) continue;  // the new block stays, so that the next attempt finds one again
+      ++waited;
+      give(p, h);
+      here->when.synchronize_done(here->when.synchronize_begins());
+    }
+  }
+  EXPECT_GE(waited, 10);
+}
+
+}  // namespace
+}  // namespace gpumem::resource
