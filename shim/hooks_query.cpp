@@ -1,6 +1,7 @@
 // The hooks whose answer must fit: to the program every block is an allocation of its own, and cached memory
 // is free. Called by the program on any thread. The driver answers first; an error of its own is never
 // covered up, but that it does not know an address, and what is not a block of ours is never altered.
+#include <algorithm>
 #include <cstdio>
 
 #include "core/base/log.hpp"
@@ -12,6 +13,11 @@ using namespace gpumem;
 using namespace gpumem::shim;
 
 namespace {
+
+// Only these two tell a block from its segment.
+bool is_about_range(CUpointer_attribute attribute) noexcept {
+  return attribute == CU_POINTER_ATTRIBUTE_RANGE_START_ADDR || attribute == CU_POINTER_ATTRIBUTE_RANGE_SIZE;
+}
 
 // What one attribute says of a block of ours; `value` is where the driver put its own answer.
 void adjust(CUpointer_attribute attribute, void* value, route::range const& block) noexcept {
@@ -86,9 +92,8 @@ CUresult cuMemGetAddressRange_v2(CUdeviceptr* base, size_t* size, CUdeviceptr ad
 
 CUresult cuPointerGetAttribute(void* value, CUpointer_attribute attribute, CUdeviceptr address) {
   auto const real = [&] { return GPUMEM_REAL(cuPointerGetAttribute)(value, attribute, address); };
-  bool const ours = value != nullptr && (attribute == CU_POINTER_ATTRIBUTE_RANGE_START_ADDR ||
-                                         attribute == CU_POINTER_ATTRIBUTE_RANGE_SIZE);
-  return about_block(hook::cuPointerGetAttribute, address, ours, real,
+  if (!is_about_range(attribute)) return observe(hook::cuPointerGetAttribute, 0, real, [] {});
+  return about_block(hook::cuPointerGetAttribute, address, value != nullptr, real,
                      [&](route::range const& block) { adjust(attribute, value, block); });
 }
 
@@ -97,7 +102,7 @@ CUresult cuPointerGetAttributes(unsigned int count, CUpointer_attribute* attribu
   auto const real = [&] { return GPUMEM_REAL(cuPointerGetAttributes)(count, attributes, values, address); };
   return observe(hook::cuPointerGetAttributes, 0, real, [&] {
     route::range block;
-    if (!route::find(address, block)) return;
+    if (std::none_of(attributes, attributes + count, is_about_range) || !route::find(address, block)) return;
     for (unsigned int i = 0; i < count; ++i) adjust(attributes[i], values[i], block);
   });
 }

@@ -27,6 +27,12 @@ handle region::make_segment(std::uint64_t base, std::uint64_t bytes, std::uint64
     blocks().release(h);
     return none;
   }
+  if (!s->starts.reset(units)) {
+    atlas_.segments.remove(s);
+    blocks().release(h);
+    return none;
+  }
+  s->starts.set(0);
   s->token = token;
   s->first = h;
   block& b = blocks()[h];
@@ -102,7 +108,19 @@ handle region::split(handle h, std::uint32_t units) noexcept {
   if (b.after != none) blocks()[b.after].before = rest;
   b.after = rest;
   b.units = units;
+  mark_start(r, true);
   return rest;
+}
+
+void region::mark_start(block const& b, bool is_one) noexcept {
+  segment& s = atlas_.segments[b.segment];
+  std::uint64_t const at = (b.begin() - s.base) / unit;
+  is_one ? s.starts.set(at) : s.starts.clear(at);
+}
+
+handle region::block_at(segment const& in, std::uint64_t address) noexcept {
+  std::uint64_t const at = in.starts.last_up_to((address - in.base) / unit);
+  return at == start_map::nothing ? none : atlas_.map.find(in.base + at * unit);
 }
 
 handle region::carve(handle h, std::uint32_t front, std::uint32_t units) noexcept {
@@ -182,6 +200,7 @@ handle region::absorb(handle left, handle right) noexcept {
   l.units += r.units;
   l.after = r.after;
   if (r.after != none) blocks()[r.after].before = left;
+  mark_start(r, false);
   if (r.mapped != 0) atlas_.map.erase(right);
   blocks().release(right);
   return left;
@@ -272,6 +291,7 @@ void region::remove_segment(segment* s) noexcept {
   segments_[s->position] = segments_.back();
   segments_[s->position]->position = s->position;
   segments_.pop_back();
+  s->starts = {};
   atlas_.segments.remove(s);
 }
 

@@ -53,6 +53,9 @@ class region {
     }
     return moved;
   }
+  // The block that holds `address`, of those that were ever handed to the program; none of others.
+  handle block_at(segment const& in, std::uint64_t address) noexcept;
+
   // Moves all of a stream's domain into `pending`: its stream is gone.
   void orphan(domain from) noexcept;
 
@@ -111,6 +114,7 @@ class region {
   handle absorb(handle left, handle right) noexcept;  // merges `right` into `left`, both detached
   handle split(handle h,
                std::uint32_t units) noexcept;  // a new block behind the first `units`; none: no room
+  void mark_start(block const& b, bool is_one) noexcept;
   // Cuts `units` out of an idle block, `front` units into it; they are detached, the rest stays idle.
   handle carve(handle h, std::uint32_t front, std::uint32_t units) noexcept;
   bool show(handle h, bool hidden) noexcept;  // in the map, or out of it; then live

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "core/space/block_table.hpp"
+#include "core/space/start_map.hpp"
 
 namespace gpumem::space {
 
@@ -30,6 +31,7 @@ struct segment {
   std::uint32_t index = 0;
   std::uint32_t depth = 0;   // how many segments it lies inside of
   std::size_t position = 0;  // in its region's list
+  start_map starts;          // where its blocks begin; empty where the owner has one block a segment
   bool pinned = false;       // a block of it was exported by IPC: never given back
 };
 

@@ -7,18 +7,6 @@
 
 #include "tests/bench/workloads/workloads.hpp"
 
-namespace {
-
-template <typename Function>
-Function driver_function(const char* name, unsigned version) {
-  void* found = nullptr;
-  cudaDriverEntryPointQueryResult status{};
-  REQUIRE(cudaGetDriverEntryPointByVersion(name, &found, version, cudaEnableDefault, &status));
-  return reinterpret_cast<Function>(found);
-}
-
-}  // namespace
-
 void bench::driver_calls(allocator&, const options& wanted) {
   const auto get_current = driver_function<CUresult (*)(CUcontext*)>("cuCtxGetCurrent", 4000);
   const auto record = driver_function<CUresult (*)(CUcontext, CUevent)>("cuCtxRecordEvent", 12050);

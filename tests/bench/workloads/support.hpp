@@ -86,6 +86,15 @@ double in_threads(int threads, body run) {
   return now() - begin;
 }
 
+// A function of the driver, as the runtime looks it up.
+template <typename Function>
+Function driver_function(const char* name, unsigned version) {
+  void* found = nullptr;
+  cudaDriverEntryPointQueryResult status{};
+  REQUIRE(cudaGetDriverEntryPointByVersion(name, &found, version, cudaEnableDefault, &status));
+  return reinterpret_cast<Function>(found);
+}
+
 class stream {
  public:
   stream() { REQUIRE(cudaStreamCreateWithFlags(&handle_, cudaStreamNonBlocking)); }
