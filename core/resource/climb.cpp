@@ -20,10 +20,12 @@ constexpr std::uint64_t largest_step = 256ull << 20;
 constexpr std::uint32_t hasty_events = 200;
 constexpr std::uint64_t hasty_ns = hasty_events * 3'000;
 constexpr std::uint64_t most_in_turn = 112ull << 20;
+constexpr std::uint64_t price_of_growth_ns = 100'000;
 constexpr std::uint64_t most_of_a_piece = 256ull << 20;
 
 constexpr std::uint64_t in_turn(std::uint64_t bytes) noexcept {
-  return std::min(16 * bytes, most_in_turn / bytes * bytes);
+  return std::min({64 * bytes, std::max(16 * bytes, std::uint64_t{32} << 20) / bytes * bytes,
+                   most_in_turn / bytes * bytes});
 }
 
 }  // namespace
@@ -42,14 +44,8 @@ space::handle suballocator::climb(climber& c) {
   // Blocks of this very size take turns, too few of them: an event each round. Where that is the rule, more
   // of them.
   if (c.waiting) {
-    if (wants_more_in_turn(bytes)) {
-      try {
-        auto h = grow(held, c, in_turn(bytes));
-        stats::add(device.rung_grown, 1);
-        return h;
-      } catch (driver::allocation_failed const&) {
-        if (!held) held.lock();
-      }
+    if (hasty()) {
+      if (auto h = take_more_in_turn(held, c); h != space::none) return h;
     }
     held.unlock();
     home_.when.collect(*c.waiting);
@@ -79,28 +75,14 @@ space::handle suballocator::climb(climber& c) {
       if (!held) held.lock();
     }
   }
-  flush(nullptr);
-  if (region_.has_pending()) {
-    space::stamp const youngest = region_.youngest_stamp();
-    held.unlock();
-    home_.when.collect(youngest);
-    held.lock();
-  }
-  reap();
+  settle(held);
   if (auto h = search(c, false); h != space::none) {
     stats::add(device.rung_reaped, 1);
     return h;
   }
-  for (std::uint64_t const until = base::now_ns() + patience_ns();
-       region_.pending_bytes() >= bytes && base::now_ns() < until;) {
-    held.unlock();
-    home_.when.poll_now();
-    held.lock();
-    reap();
-    if (auto h = search(c, false); h != space::none) {
-      stats::add(device.rung_reaped, 1);
-      return h;
-    }
+  if (auto h = watch(held, c); h != space::none) {
+    stats::add(device.rung_reaped, 1);
+    return h;
   }
   if (wish.slot != stream_order::no_slot && would_exceed(bytes)) {
     if (auto h = wait_on_device(wish, units); h != space::none) {
@@ -187,16 +169,47 @@ void suballocator::flush(magazine* only) noexcept {
 // An event for each free of a large block costs 0.4 us, a growth 60 us to 100 us: after as many hasty events
 // as pay for it, so many blocks are made that an event settles a batch. Only where they come so fast that
 // they are a good part of what the program does: one that launches a kernel between (2 us at least) gains
-// nothing that it would notice, and would hold the memory for good. Bounded, whatever the program does.
-bool suballocator::wants_more_in_turn(std::uint64_t bytes) noexcept {
+// nothing that it would notice, and would hold the memory for good.
+bool suballocator::hasty() noexcept {
   if (hasty_++ == 0) hasty_since_ = base::now_ns();
   if (hasty_ < hasty_events) return false;
   hasty_ = 0;
-  if (base::now_ns() - hasty_since_ > hasty_ns) return false;
-  std::uint64_t const more = in_turn(bytes);
-  if (more < 2 * bytes || in_turn_ + more > most_in_turn || would_exceed(more)) return false;
-  in_turn_ += more;
-  return true;
+  return base::now_ns() - hasty_since_ <= hasty_ns;
+}
+
+// Out of what other sizes left idle, and of new memory where that is not enough: bounded in all, whatever the
+// program does.
+space::handle suballocator::take_more_in_turn(lock& held, climber& c) noexcept {
+  std::uint64_t const bytes = c.units * space::unit;
+  settle(held);
+  std::uint64_t const there = region_.idle_bytes() - region_.pending_bytes();
+  std::uint64_t const lacking = in_turn(bytes) > there ? in_turn(bytes) - there : 0;
+  std::uint64_t const more = std::min(lacking, most_in_turn - in_turn_) / bytes * bytes;
+  if (more > 0 && more + there >= 2 * bytes && !would_exceed(more)) {
+    in_turn_ += more;
+    try {
+      auto h = grow(held, c, more);
+      stats::add(count_device().rung_grown, 1);
+      return h;
+    } catch (driver::allocation_failed const&) {
+      if (!held) held.lock();
+    }
+  }
+  auto h = search(c, false);
+  if (h != space::none) stats::add(count_device().rung_reaped, 1);
+  return h;
+}
+
+// Everything that was freed lies where it can merge, and is done where the driver says so.
+void suballocator::settle(lock& held) noexcept {
+  flush(nullptr);
+  if (region_.has_pending()) {
+    space::stamp const youngest = region_.youngest_stamp();
+    held.unlock();
+    home_.when.collect(youngest);
+    held.lock();
+  }
+  reap();
 }
 
 // While memory is plentiful nothing waits for the GPU without bound: a kernel may itself be waiting for the
@@ -205,13 +218,32 @@ bool suballocator::would_exceed(std::uint64_t bytes) const noexcept {
   return region_.reserved_bytes() + bytes > std::min(options_.plenty, options_.maximum);
 }
 
-// How long to watch for a finished epoch before growing: as long as a growth takes, whose memory is kept for
-// good. Where much waits to be reused the host runs ahead of the GPU, and a millisecond a growth costs
-// nothing that the GPU is not behind already.
-std::uint64_t suballocator::patience_ns() const noexcept {
+// A look at the newest event for as long as a growth takes, whose memory is kept for good. A stream that gets
+// another's block runs after it: where streams take each other's blocks in turn, what they waited comes to
+// the price of a growth soon, and each gets its own.
+space::handle suballocator::watch(lock& held, climber& c) noexcept {
+  std::uint64_t const begin = base::now_ns(), until = begin + patience_ns(c.wish.slot);
+  space::handle h = space::none;
+  std::uint64_t now = begin;
+  while (h == space::none && now < until && region_.pending_bytes() >= c.units * space::unit) {
+    held.unlock();
+    home_.when.poll_now();
+    held.lock();
+    reap();
+    h = search(c, false);
+    now = base::now_ns();
+  }
+  if (c.wish.slot != stream_order::no_slot) watched_ns_ += now - begin;
+  return h;
+}
+
+// Where much waits to be reused the host runs ahead of the GPU, and a millisecond a growth costs nothing that
+// the GPU is not behind already.
+std::uint64_t suballocator::patience_ns(stream_order::slot slot) const noexcept {
+  if (slot != stream_order::no_slot) return price_of_growth_ns - std::min(watched_ns_, price_of_growth_ns);
   std::uint64_t const in_use = region_.reserved_bytes() - region_.idle_bytes();
   bool const runs_ahead = region_.pending_bytes() > std::max<std::uint64_t>(256ull << 20, in_use / 4);
-  return runs_ahead ? 1'000'000 : 100'000;
+  return runs_ahead ? 1'000'000 : price_of_growth_ns;
 }
 
 space::handle suballocator::wait_on_device(demand const& wish, std::uint32_t units) noexcept {
@@ -249,6 +281,7 @@ driver::allocation_failed suballocator::at_maximum(std::uint64_t asked) const no
 // Adds a segment for the request; throws what upstream throws. The mutex is given up meanwhile, held again on
 // return.
 space::handle suballocator::grow(lock& held, climber& c, std::uint64_t at_least, bool padded) {
+  watched_ns_ = 0;
   if (pages_ != nullptr) return grow_in_pages(held, c, at_least, most_of_a_piece);
   // Segments of a driver begin at pages, which is aligned enough for nearly all.
   std::uint64_t const bytes = padded ? c.room() : c.units * space::unit;

@@ -88,7 +88,9 @@ class suballocator : public resource, public source {
   space::handle from_magazine(climber& c) noexcept;
 
   space::handle climb(climber& c);
-  bool wants_more_in_turn(std::uint64_t bytes) noexcept;
+  bool hasty() noexcept;
+  space::handle take_more_in_turn(lock& held, climber& c) noexcept;
+  void settle(lock& held) noexcept;
   space::handle search(climber& c, bool thorough) noexcept;
   void reap() noexcept;
   // Calls `visit` with each magazine (or with `only`), which nobody else uses meanwhile; under mutex_.
@@ -123,7 +125,8 @@ class suballocator : public resource, public source {
   bool keeps_pieces_whole(std::uint64_t bytes) const noexcept;
   std::uint64_t growth_for(std::uint64_t bytes) const noexcept;
   bool would_exceed(std::uint64_t bytes) const noexcept;
-  std::uint64_t patience_ns() const noexcept;
+  space::handle watch(lock& held, climber& c) noexcept;
+  std::uint64_t patience_ns(stream_order::slot slot) const noexcept;
   std::uint64_t release_empty(lock& held, std::uint64_t keep_idle) noexcept;
   void put_list(space::handle first, space::domain to) noexcept;
   std::uint32_t rounded_units(std::uint64_t bytes) const;
@@ -147,7 +150,8 @@ class suballocator : public resource, public source {
   std::uint64_t growing_ = 0;  // bytes being reserved right now, by any thread
   std::uint32_t hasty_ = 0;    // events recorded because too few blocks of a size take turns
   std::uint64_t hasty_since_ = 0;
-  std::uint64_t in_turn_ = 0;  // bytes reserved so that more can
+  std::uint64_t in_turn_ = 0;     // bytes reserved so that more can
+  std::uint64_t watched_ns_ = 0;  // by streams, for others' blocks, since the last growth
 };
 
 inline std::uint32_t suballocator::rounded_units(std::uint64_t bytes) const {
