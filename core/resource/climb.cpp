@@ -148,7 +148,8 @@ space::handle suballocator::search(climber& c, bool thorough) noexcept {
     if (h != space::none) return h;
   }
   if (!thorough && keeps_pieces_whole(c.units * space::unit))
-    return region_.take_whole(c.units, c.hidden, wish.alignment, c.spoils);
+    return region_.take_whole(c.units, static_cast<std::uint32_t>(pages_->page() / space::unit), c.hidden,
+                              wish.alignment, c.spoils);
   return region_.take(space::done, c.units, thorough, c.hidden, wish.alignment);
 }
 

@@ -101,10 +101,8 @@ std::uint64_t suballocator::release_whole(lock& held, std::uint64_t wanted) noex
   return released;
 }
 
-// Room for so many bytes below the maximum, by giving back idle pieces: those that are missing, or,
-// `sparing`, as many as come.
-bool suballocator::make_room(lock& held, std::uint64_t bytes, bool sparing) noexcept {
-  if (sparing) release_whole(held, bytes);
+// Room for so many bytes below the maximum, by giving back idle pieces where it is short.
+bool suballocator::make_room(lock& held, std::uint64_t bytes) noexcept {
   for (std::uint64_t left = budget(); left < bytes; left = budget()) {
     std::uint64_t const missing = bytes - left;
     if (region_.whole_pages(as_units(pages_->page()), missing) < missing) return false;
@@ -158,12 +156,14 @@ space::handle suballocator::grow_in_pages(lock& held, climber& c, std::uint64_t 
   if (sparing || (options_.growth == 0 && room >= large_request)) more = 0;
   std::uint64_t const wished = std::max(more, at_least);
   stats::add(count().upstream, 1);
+  // Before a place is sought: what the request found, but must not cut, should not be held for it.
+  if (sparing) release_whole(held, room);
   space::region::opening place;
   if (!open_place(held, as_units(room), as_units(wished), keeps_pieces_whole(room), place)) {
     throw refusal(driver::refused_by::host_memory, "no host memory for its tables");
   }
   std::uint64_t const needed = place.needed * space::unit;
-  if (!make_room(held, needed, sparing)) {
+  if (!make_room(held, needed)) {
     region_.close(place);
     throw at_maximum(room);
   }
@@ -178,7 +178,7 @@ space::handle suballocator::grow_in_pages(lock& held, climber& c, std::uint64_t 
   }
   space::handle const made = region_.fill(place);
   if (filled < needed) throw no_pages(room, code);
-  space::handle const h = region_.take_from(made, c.units, c.hidden, c.wish.alignment);
+  space::handle const h = region_.take_from(made, place.front, c.units, c.hidden, c.wish.alignment);
   if (h == space::none) throw refusal(driver::refused_by::host_memory, "no host memory for its tables");
   return h;
 }

@@ -31,8 +31,9 @@ struct suballocator_options {
   std::uint64_t maximum = ~std::uint64_t{0};  // never reserve more
   std::uint64_t growth = 0;                   // smallest growth step; 0: 1/16 of what is reserved
   std::uint64_t release_threshold =
-      ~std::uint64_t{0};                     // give empty segments back while more than this is idle
-  std::uint64_t plenty = ~std::uint64_t{0};  // reserve beyond this only after waiting for pending frees
+      ~std::uint64_t{0};  // give empty segments back while more than this is idle
+  std::uint64_t plenty =
+      ~std::uint64_t{0};      // reserve beyond this only after waiting, and giving back, what is idle
   bool one_magazine = false;  // for all threads, where one thread or stream has this suballocator for itself
 };
 
@@ -119,7 +120,7 @@ class suballocator : public resource, public source {
   std::uint64_t fill_place(lock& held, space::region::opening const& place, std::uint64_t largest_piece,
                            CUresult& code) noexcept;
   std::uint64_t budget() const noexcept;
-  bool make_room(lock& held, std::uint64_t bytes, bool sparing) noexcept;
+  bool make_room(lock& held, std::uint64_t bytes) noexcept;
   std::uint64_t release_whole(lock& held, std::uint64_t wanted) noexcept;
   std::uint64_t release_pages(lock& held, std::uint64_t keep_idle) noexcept;
   bool keeps_pieces_whole(std::uint64_t bytes) const noexcept;

@@ -60,26 +60,35 @@ handle region::take(domain from, std::uint32_t units, bool thorough, bool hidden
   if (idle == nullptr) return none;
   handle const h = alignment <= unit ? idle->find(blocks(), units, thorough)
                                      : find_aligned(*idle, units, thorough, alignment);
-  return h != none ? take_from(h, units, hidden, alignment) : none;
+  return h != none ? take_from(h, 0, units, hidden, alignment) : none;
 }
 
-handle region::take_from(handle idle, std::uint32_t units, bool hidden, std::uint64_t alignment) noexcept {
+handle region::take_from(handle idle, std::uint32_t front, std::uint32_t units, bool hidden,
+                         std::uint64_t alignment) noexcept {
   domain const from = blocks()[idle].where;
-  handle const h = carve(idle, alignment <= unit ? 0 : gap_before(blocks()[idle].begin(), alignment), units);
+  if (alignment > unit) front += gap_before(blocks()[idle].begin() + front * unit, alignment);
+  handle const h = carve(idle, front, units);
   if (h == none || show(h, hidden)) return h;
   put(h, from);
   return none;
 }
 
-handle region::take_whole(std::uint32_t units, bool hidden, std::uint64_t alignment, bool& spoils) noexcept {
+handle region::take_whole(std::uint32_t units, std::uint32_t page, bool hidden, std::uint64_t alignment,
+                          bool& spoils) noexcept {
   spoils = false;
   free_index* idle = index(done, false);
   if (idle == nullptr) return none;
   handle const h =
       alignment <= unit ? idle->find(blocks(), units, false) : find_aligned(*idle, units, false, alignment);
   if (h == none) return none;
-  spoils = spoils_piece(h, alignment <= unit ? 0 : gap_before(blocks()[h].begin(), alignment), units);
-  return spoils ? none : take_from(h, units, hidden, alignment);
+  block const& b = blocks()[h];
+  if (units % page == 0) {
+    std::uint32_t const front = gap_before(b.begin(), std::max(alignment, page * unit));
+    if (std::uint64_t{front} + units <= b.units && !spoils_piece(h, front, units))
+      return take_from(h, front, units, hidden, alignment);
+  }
+  spoils = spoils_piece(h, alignment <= unit ? 0 : gap_before(b.begin(), alignment), units);
+  return spoils ? none : take_from(h, 0, units, hidden, alignment);
 }
 
 handle region::find_aligned(free_index const& idle, std::uint32_t units, bool thorough,

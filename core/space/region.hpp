@@ -30,8 +30,10 @@ class region {
   handle take(domain from, std::uint32_t units, bool thorough = false, bool hidden = false,
               std::uint64_t alignment = unit) noexcept;
   // The same from `done`, unless the cut would leave idle a part of a piece that is idle now, which then
-  // could not be given back: `spoils` says that this is why there is none.
-  handle take_whole(std::uint32_t units, bool hidden, std::uint64_t alignment, bool& spoils) noexcept;
+  // could not be given back: `spoils` says that this is why there is none. A block of whole pages
+  // begins at one where it can, so that its free makes all of them idle.
+  handle take_whole(std::uint32_t units, std::uint32_t page, bool hidden, std::uint64_t alignment,
+                    bool& spoils) noexcept;
   // The same from any domain but `done` and `except`: the caller must order the block's next use after its
   // stamp.
   handle take_unfinished(domain except, std::uint32_t units) noexcept;
@@ -81,9 +83,10 @@ class region {
     handle right = none;       // idle behind, or none
     std::uint32_t needed = 0;  // units of `middle`, from its begin, that the request cannot do without
     std::uint32_t own = 0;     // of these, those that no other block will lie in
+    std::uint32_t front = 0;   // units of `left` that the request leaves alone
   };
   // The tightest place for `units`; where it lies in a hole that is larger, up to `wished` units of it.
-  // `whole`: one in which no piece behind the hole is cut.
+  // `whole`: one in which no piece behind the hole is cut, and where a request of whole pages begins at one.
   opening open(std::uint32_t units, std::uint32_t page, std::uint32_t wished, bool whole) noexcept;
   // The rest of `middle` is a hole again. False, and nothing changed, when the tables are full.
   bool shorten(opening const& o, std::uint32_t units) noexcept;
@@ -92,8 +95,9 @@ class region {
   bool lay(std::uint64_t address, std::uint32_t page, std::span<std::uint64_t const> pieces) noexcept;
   handle fill(opening const& o) noexcept;  // its middle has memory now: all of it is idle, one block
   void close(opening const& o) noexcept;   // it has not: back as it was
-  // Cuts `units` from this idle, done block; as take().
-  handle take_from(handle idle, std::uint32_t units, bool hidden, std::uint64_t alignment) noexcept;
+  // Cuts `units` from this idle, done block, `front` units or more into it; as take().
+  handle take_from(handle idle, std::uint32_t front, std::uint32_t units, bool hidden,
+                   std::uint64_t alignment) noexcept;
   // Whole pieces out of one idle, done block, at least `wanted` units of them if there is such a block, and
   // few more; live and hidden. None: there is no piece.
   handle take_pages(std::uint32_t page, std::uint32_t wanted) noexcept;

@@ -154,8 +154,9 @@ region::opening region::open(std::uint32_t units, std::uint32_t page, std::uint3
   o.middle = body;
   if (idle_at(table[body].before) > 0) o.left = hold(table[body].before);
   if (idle_at(table[body].after) > 0) o.right = hold(table[body].after);
+  if (whole && o.left != none && o.needed == units) o.front = table[o.left].units;
   // The last page is shared with what comes behind the request, unless that begins at a page.
-  std::uint64_t const end = table[o.left != none ? o.left : body].begin() / unit + units;
+  std::uint64_t const end = table[o.left != none ? o.left : body].begin() / unit + o.front + units;
   o.own = o.needed;
   if (end % page != 0 && end < table[body].begin() / unit + o.needed) o.own -= page;
   return o;

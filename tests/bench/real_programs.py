@@ -19,7 +19,9 @@ TORCH = (("PyTorch's own", "native", False, {}),
          ("bare", "peer", False, BARE),
          ("backend:cudaMallocAsync", "peer", False, {"PYTORCH_ALLOC_CONF": "backend:cudaMallocAsync",
                                                      "PYTORCH_CUDA_ALLOC_CONF": "backend:cudaMallocAsync"}),
-         ("gpumem under bare", "ours", True, BARE))
+         ("gpumem under bare", "ours", True, BARE),
+         ("gpumem compact under bare", "ours", True,
+          {**BARE, "GPUMEM_CONFIG": str(HERE.parent.parent / "config" / "examples" / "compact.toml")}))
 PLATFORM = {"XLA_PYTHON_CLIENT_ALLOCATOR": "platform", "XLA_PYTHON_CLIENT_PREALLOCATE": "false"}
 
 # name, file, repeats, variants (name, role, gpumem, environment[, another file])

@@ -20,7 +20,7 @@ import harness
 import performance
 import tables
 
-CHAINS = ("default", "replay_binning", "replay_tight")
+CHAINS = ("default", "compact", "replay_binning", "replay_tight")
 KERNELS = (0, 2000)
 TOLERANCE = 0.02
 

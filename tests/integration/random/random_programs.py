@@ -63,6 +63,10 @@ def test_pool_over_system(build):
     expect_clean(build, "pool_over_system")
 
 
+def test_compact(build):
+    expect_clean(build, "compact")
+
+
 def test_pool_over_vmm(build):
     expect_clean(build, "pool_over_vmm")
 

@@ -5,6 +5,7 @@
 #include <thread>
 
 #include "core/base/clock.hpp"
+#include "core/upstream/vmm.hpp"
 #include "tests/unit/resource/fixture.hpp"
 
 namespace gpumem::resource {
@@ -32,6 +33,37 @@ TEST_F(growth, a_good_part_of_the_whole_is_not_rounded_up_to_more) {
   EXPECT_EQ(step(p, 4 * mib), 4 * mib);
   EXPECT_EQ(step(p, 5 * mib), 6 * mib) << "but to pages of the driver";
   EXPECT_EQ(step(p, 4 * mib), 18 * mib) << "less than a 64th now";
+}
+
+TEST_F(growth, idle_pieces_go_before_more_is_taken_where_memory_is_spared) {
+  driver.manual_events(false);
+  for (std::uint64_t const plenty : {std::uint64_t{0}, ~std::uint64_t{0}}) {
+    auto& pages = below<upstream::vmm>(here->home, 0u, 0u);
+    pool& p = make<pool>(pool_options{.plenty = plenty}, pages);
+    space::handle const hole = get(p, 32 * mib);
+    get(p, 32 * mib);
+    give(p, hole);
+    get(p, 48 * mib);
+    EXPECT_EQ(p.reserved(), (plenty == 0 ? 80 : 112) * mib);
+  }
+}
+
+TEST_F(growth, a_smaller_request_gets_pieces_of_its_own_where_memory_is_spared) {
+  driver.manual_events(false);
+  auto& pages = below<upstream::vmm>(here->home, 0u, 0u);
+  pool& p = make<pool>(pool_options{.plenty = 0}, pages);
+  give(p, get(p, 32 * mib));
+  space::handle const small = get(p, 6 * mib);
+  EXPECT_EQ(p.reserved(), 6 * mib) << "not a part of 32 MiB that can only go whole";
+  EXPECT_EQ(block(small).begin() % (2 * mib), 0u);
+  space::handle const odd = get(p, 1 * mib);
+  space::handle const whole = get(p, 4 * mib);
+  EXPECT_EQ(block(whole).begin() % (2 * mib), 0u) << "not behind 1 MiB";
+  give(p, whole);
+  give(p, odd);
+  give(p, small);
+  p.give_back();
+  EXPECT_EQ(p.reserved(), 0u);
 }
 
 TEST_F(growth, memory_that_is_free_in_less_time_than_a_growth_takes_is_waited_for) {

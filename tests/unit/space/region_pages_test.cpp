@@ -70,7 +70,7 @@ struct paged : testing::Test {
   handle take_whole(std::uint32_t units, std::uint64_t alignment = unit) {
     std::uint64_t const before = space.whole_pages(page, ~0ull);
     bool spoils = false;
-    handle const h = space.take_whole(units, false, alignment, spoils);
+    handle const h = space.take_whole(units, page, false, alignment, spoils);
     if (h == none) return none;
     EXPECT_FALSE(spoils);
     model.out.insert(h);
@@ -194,13 +194,13 @@ TEST_F(paged, an_idle_piece_is_left_whole_where_that_is_asked_for) {
   add(64);
   ASSERT_TRUE(grow(8 * page, 0, 4));
   bool spoils = false;
-  EXPECT_EQ(space.take_whole(page, false, unit, spoils), none);
+  EXPECT_EQ(space.take_whole(page, page, false, unit, spoils), none);
   EXPECT_TRUE(spoils);
   handle const first = take_whole(4 * page);
   ASSERT_NE(first, none) << "up to where the next one begins";
   handle const part = take(page);
   ASSERT_NE(take_whole(page), none) << "of one that is in use already";
-  EXPECT_EQ(space.take_whole(5 * page, false, unit, spoils), none);
+  EXPECT_EQ(space.take_whole(5 * page, page, false, unit, spoils), none);
   EXPECT_FALSE(spoils) << "there is no room at all";
   put(part);
   put(first);
