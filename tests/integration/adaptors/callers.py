@@ -136,13 +136,15 @@ def test_damaged_zones(build):
 
 def test_guard_leaves_programs_alone(build):
     """Under `guard` what a program reads is what it wrote: kernels, streams, threads, captures."""
-    for name in ("runtime_loop.shared", "async_streams.static", "threads.shared", "captures.shared", "reuse.shared"):
+    for name, *arguments in (["runtime_loop.shared"], ["async_streams.static"], ["threads.shared"], ["captures.shared"],
+                             ["reuse.shared", "10"]):
         with tempfile.TemporaryDirectory() as folder:
             config = pathlib.Path(folder, "chain.toml")
             config.write_text('version = 1\n[route]\ndevice = ["guard", "tracking", "statistics", "pool", "statistics2", "cuda"]\n'
                               '[resource.statistics2]\ntype = "statistics"\n')
-            plain = build.run([build.program(name)])
-            ran = build.run([build.program(name)], preload=True, env={"GPUMEM_CONFIG": str(config)})
+            command = [build.program(name), *arguments]
+            plain = build.run(command)
+            ran = build.run(command, preload=True, env={"GPUMEM_CONFIG": str(config)})
             harness.equal(harness.differences(plain, ran), [], name)
             harness.equal(ran.reports[0]["misuses"], [], f"misuses of {name}")
             harness.equal(harness.count_faults(ran), [], f"counts of {name}")

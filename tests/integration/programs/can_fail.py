@@ -72,7 +72,7 @@ def test_duplicate_keys_are_named(build):
 
 
 def test_unsafe_cache_is_caught(build):
-    command = [build.program("reuse.shared"), "20"]
+    command = [build.program("reuse.shared"), "10"]
     plain = build.run(command)
     harness.equal(plain.code, 0, f"plain run: {plain.stderr}")
     unsafe = build.run(command, env={"LD_PRELOAD": str(build.folder / "programs" / "libunsafe_cache.so")})
