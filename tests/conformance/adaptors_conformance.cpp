@@ -1,5 +1,5 @@
 // Each adaptor of this kind above a pool, and those that have the form of a source below one.
-// Only the chains are here; what they promise is in resource_suite.hpp.
+// Only the chains are here; what they promise is in resource_suite.cpp.
 // The factory runs on the router's slow path, as config/builder's does.
 #include "core/resource/guard.hpp"
 #include "core/resource/logging.hpp"
@@ -81,8 +81,8 @@ struct both_below : above_a_pool {
   }
 };
 
-using chains =
-    testing::Types<logging_above, statistics_above, tracking_above, guard_above, all_above, both_below>;
-INSTANTIATE_TYPED_TEST_SUITE_P(adaptors, resource_suite, chains);
+std::vector<chain_case> tested_chains() {
+  return cases_of<logging_above, statistics_above, tracking_above, guard_above, all_above, both_below>();
+}
 
 }  // namespace gpumem::conformance

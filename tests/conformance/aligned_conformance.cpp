@@ -1,5 +1,5 @@
 // `aligned` above a pool and above the driver alone: every promise holds for over-aligned blocks too.
-// Only the chains are here; what they promise is in resource_suite.hpp.
+// Only the chains are here; what they promise is in resource_suite.cpp.
 // The factory runs on the router's slow path, as config/builder's does.
 #include "core/resource/aligned.hpp"
 #include "tests/conformance/resource_suite.hpp"
@@ -30,7 +30,9 @@ struct aligned_direct {
     return built;
   }
 };
-using chains = testing::Types<aligned_pool, aligned_direct>;
-INSTANTIATE_TYPED_TEST_SUITE_P(aligned, resource_suite, chains);
+
+std::vector<chain_case> tested_chains() {
+  return cases_of<aligned_pool, aligned_direct>();
+}
 
 }  // namespace gpumem::conformance

@@ -1,5 +1,5 @@
 // An arena per stream and one per thread, bins over an arena's superblocks, and an arena over pages.
-// Only the chains are here; what they promise is in resource_suite.hpp.
+// Only the chains are here; what they promise is in resource_suite.cpp.
 // The factory runs on the router's slow path, as config/builder's does.
 #include "core/resource/arena.hpp"
 #include "core/upstream/vmm.hpp"
@@ -40,7 +40,9 @@ struct bins_over_arena {
     return built;
   }
 };
-using chains = testing::Types<arena_over_cuda<true>, arena_over_cuda<false>, bins_over_arena>;
-INSTANTIATE_TYPED_TEST_SUITE_P(arena, resource_suite, chains);
+
+std::vector<chain_case> tested_chains() {
+  return cases_of<arena_over_cuda<true>, arena_over_cuda<false>, bins_over_arena>();
+}
 
 }  // namespace gpumem::conformance

@@ -1,5 +1,5 @@
 // Bins over a pool.
-// Only the chains are here; what they promise is in resource_suite.hpp.
+// Only the chains are here; what they promise is in resource_suite.cpp.
 // The factory runs on the router's slow path, as config/builder's does.
 #include "tests/conformance/resource_suite.hpp"
 
@@ -22,7 +22,9 @@ struct bins_over_pool {
     return built;
   }
 };
-using chains = testing::Types<bins_over_pool>;
-INSTANTIATE_TYPED_TEST_SUITE_P(binning, resource_suite, chains);
+
+std::vector<chain_case> tested_chains() {
+  return cases_of<bins_over_pool>();
+}
 
 }  // namespace gpumem::conformance

@@ -1,5 +1,5 @@
 // Each upstream without a resource above it.
-// Only the chains are here; what they promise is in resource_suite.hpp.
+// Only the chains are here; what they promise is in resource_suite.cpp.
 // The factory runs on the router's slow path, as config/builder's does.
 #include "core/upstream/managed.hpp"
 #include "tests/conformance/resource_suite.hpp"
@@ -40,7 +40,9 @@ struct direct_async {
     return built;
   }
 };
-using chains = testing::Types<direct_cuda, direct_managed, direct_async>;
-INSTANTIATE_TYPED_TEST_SUITE_P(direct, resource_suite, chains);
+
+std::vector<chain_case> tested_chains() {
+  return cases_of<direct_cuda, direct_managed, direct_async>();
+}
 
 }  // namespace gpumem::conformance

@@ -1,5 +1,5 @@
 // A fallback whose first chain is full at 4 MiB, so that every test spills; and the same below a pool.
-// Only the chains are here; what they promise is in resource_suite.hpp.
+// Only the chains are here; what they promise is in resource_suite.cpp.
 // The factory runs on the router's slow path, as config/builder's does.
 #include "core/resource/fallback.hpp"
 #include "core/resource/limiting.hpp"
@@ -43,7 +43,9 @@ struct pool_over_fallback {
     return built;
   }
 };
-using chains = testing::Types<pool_and_managed_pool, pool_over_fallback>;
-INSTANTIATE_TYPED_TEST_SUITE_P(fallback, resource_suite, chains);
+
+std::vector<chain_case> tested_chains() {
+  return cases_of<pool_and_managed_pool, pool_over_fallback>();
+}
 
 }  // namespace gpumem::conformance

@@ -1,5 +1,5 @@
 // Blocks of one size, over an upstream and over a pool.
-// Only the chains are here; what they promise is in resource_suite.hpp.
+// Only the chains are here; what they promise is in resource_suite.cpp.
 // The factory runs on the router's slow path, as config/builder's does.
 #include "tests/conformance/resource_suite.hpp"
 
@@ -30,7 +30,9 @@ struct fixed_over_pool {
     return built;
   }
 };
-using chains = testing::Types<fixed_over_cuda, fixed_over_pool>;
-INSTANTIATE_TYPED_TEST_SUITE_P(fixed_size, resource_suite, chains);
+
+std::vector<chain_case> tested_chains() {
+  return cases_of<fixed_over_cuda, fixed_over_pool>();
+}
 
 }  // namespace gpumem::conformance

@@ -1,5 +1,5 @@
 // A limit above a pool, below one, and over single allocations: none of them reached.
-// Only the chains are here; what they promise is in resource_suite.hpp.
+// Only the chains are here; what they promise is in resource_suite.cpp.
 // The factory runs on the router's slow path, as config/builder's does.
 #include "core/resource/limiting.hpp"
 #include "tests/conformance/resource_suite.hpp"
@@ -46,7 +46,9 @@ struct limiting_over_direct {
     return built;
   }
 };
-using chains = testing::Types<limiting_over_pool, pool_over_limiting, limiting_over_direct>;
-INSTANTIATE_TYPED_TEST_SUITE_P(limiting, resource_suite, chains);
+
+std::vector<chain_case> tested_chains() {
+  return cases_of<limiting_over_pool, pool_over_limiting, limiting_over_direct>();
+}
 
 }  // namespace gpumem::conformance

@@ -1,5 +1,5 @@
 // A pool over each kind of upstream.
-// Only the chains are here; what they promise is in resource_suite.hpp.
+// Only the chains are here; what they promise is in resource_suite.cpp.
 // The factory runs on the router's slow path, as config/builder's does.
 #include "core/upstream/managed.hpp"
 #include "tests/conformance/resource_suite.hpp"
@@ -40,7 +40,9 @@ struct pool_over_async {
     return built;
   }
 };
-using chains = testing::Types<pool_over_cuda, pool_over_managed, pool_over_async>;
-INSTANTIATE_TYPED_TEST_SUITE_P(pool, resource_suite, chains);
+
+std::vector<chain_case> tested_chains() {
+  return cases_of<pool_over_cuda, pool_over_managed, pool_over_async>();
+}
 
 }  // namespace gpumem::conformance

@@ -1,6 +1,6 @@
 // `prefetch` above a pool of managed memory, below it, and above the driver alone. The scripted driver cannot
 // move memory: the promises hold all the same. Only the chains are here; what they promise is in
-// resource_suite.hpp. The factory runs on the router's slow path, as config/builder's does.
+// resource_suite.cpp. The factory runs on the router's slow path, as config/builder's does.
 #include "core/resource/prefetch.hpp"
 #include "core/upstream/managed.hpp"
 #include "tests/conformance/resource_suite.hpp"
@@ -27,8 +27,10 @@ struct prefetch_managed {
     return built;
   }
 };
-using chains = testing::Types<prefetch_managed<true, false>, prefetch_managed<false, true>,
-                              prefetch_managed<false, false>>;
-INSTANTIATE_TYPED_TEST_SUITE_P(prefetch, resource_suite, chains);
+
+std::vector<chain_case> tested_chains() {
+  return cases_of<prefetch_managed<true, false>, prefetch_managed<false, true>,
+                  prefetch_managed<false, false>>();
+}
 
 }  // namespace gpumem::conformance

@@ -1,15 +1,10 @@
-// What every resource promises, as one typed suite: a resource's file says how its chain is built and
-// instantiates it. The memory of the scripted driver is host memory, so blocks are written and read in full.
-// Events are done when asked for, unless a test scripts them. A chain has: build(habitat), largest (bytes it
-// serves), keeps_blocks (frees go to a cache of its own) and outlives_context (the driver's memory does).
+// What a resource's file of this folder gives to resource_suite.cpp, which holds what every resource promises
+// and is compiled once for all: the chains to test. A chain has: build(habitat), largest (bytes it serves),
+// keeps_blocks (frees go to a cache of its own) and outlives_context (the driver's memory does). The factory
+// runs on the router's slow path, as config/builder's does. No header of the test framework is needed here.
 #pragma once
 
-#include <gtest/gtest.h>
-
-#include <cstring>
-#include <map>
-#include <random>
-#include <thread>
+#include <typeinfo>
 #include <vector>
 
 #include "core/resource/binning.hpp"
@@ -18,223 +13,26 @@
 #include "core/resource/fixed_size.hpp"
 #include "core/resource/pool.hpp"
 #include "core/route/router.hpp"
-#include "core/stats/ledger.hpp"
 #include "core/upstream/cuda.hpp"
 #include "core/upstream/cuda_async.hpp"
-#include "tests/unit/route/fixture.hpp"
 
 namespace gpumem::conformance {
 
-using route::give_back;
-
-template <typename Chain>
-struct resource_suite : testing::Test {
-  CUcontext const context = tests::first_context;
-  static constexpr std::uint64_t most = Chain::largest;
-  tests::fake_driver& driver = tests::fake_driver::instance();
-  stats::device_counters at_start{};
-
-  void SetUp() override {
-    driver.reset();
-    route::start(Chain::build, false);
-    at_start = stats::local().devices[0];
-  }
-  void TearDown() override {
-    EXPECT_FALSE(driver.capture_hurt());
-    route::context_gone(context);
-    EXPECT_EQ(stats::get(stats::gauges(0).reserved), 0u);
-    route::left_behind.push_back(route::present);
-    route::left_behind.push_back(resource::own_slots);
-    route::forked_child();
-  }
-  CUresult get(std::uint64_t bytes, CUdeviceptr* address, CUstream on = nullptr) {
-    auto const o = route::allocate(
-        {.bytes = bytes, .stream_ordered = on != nullptr, .context = context, .stream = on}, address);
-    return o.served ? o.code : CUDA_ERROR_UNKNOWN;
-  }
-  CUresult give(CUdeviceptr address, CUstream on = nullptr) {
-    auto const o = route::release(
-        {.address = address, .stream_ordered = on != nullptr, .context = context, .stream = on});
-    return o.served ? o.code : CUDA_ERROR_UNKNOWN;
-  }
-  static void* bytes_at(CUdeviceptr address) { return reinterpret_cast<void*>(address); }
-  static bool holds(CUdeviceptr address, std::uint64_t bytes, unsigned char pattern) {
-    auto const* p = static_cast<unsigned char const*>(bytes_at(address));
-    return p[0] == pattern && std::memcmp(p, p + 1, bytes - 1) == 0;
-  }
-  void check_ledger() {
-    auto const& now = stats::local().devices[0];
-    std::uint64_t const handed =
-        now.allocated_handed - at_start.allocated_handed - (now.freed_handed - at_start.freed_handed);
-    std::uint64_t const reserved = stats::get(stats::gauges(0).reserved);
-    EXPECT_EQ(reserved, driver.used());
-    EXPECT_EQ(handed + route::idle_bytes(context), reserved) << "requested + rounding + pending + cached";
-  }
+struct chain_case {
+  char const* name;
+  route::chain_factory build;
+  std::uint64_t largest;
+  bool keeps_blocks;
+  bool outlives_context;
 };
-TYPED_TEST_SUITE_P(resource_suite);
 
-TYPED_TEST_P(resource_suite, every_size_is_aligned_and_apart) {
-  std::map<CUdeviceptr, std::uint64_t> live;
-  std::vector<std::uint64_t> sizes{1u << 20, (4u << 20) + 1, 64u << 20};
-  for (std::uint64_t bytes = 1; bytes <= 4097; bytes += bytes < 1030 ? 1 : 61) sizes.push_back(bytes);
-  for (std::uint64_t const bytes : sizes) {
-    if (bytes > this->most) continue;
-    CUdeviceptr address = 0;
-    ASSERT_EQ(this->get(bytes, &address), CUDA_SUCCESS) << bytes;
-    ASSERT_EQ(address % 512, 0u);
-    auto const after = live.lower_bound(address);
-    if (after != live.end()) {
-      ASSERT_LE(address + bytes, after->first);
-    }
-    if (after != live.begin()) {
-      ASSERT_LE(std::prev(after)->first + std::prev(after)->second, address);
-    }
-    live[address] = bytes;
-    route::range r;
-    ASSERT_TRUE(route::find(address + bytes - 1, r));
-    ASSERT_EQ(r.base, address);
-    ASSERT_EQ(r.bytes, bytes);
-  }
-  this->check_ledger();
-  for (auto const& [address, bytes] : live) ASSERT_EQ(this->give(address), CUDA_SUCCESS);
-  this->check_ledger();
+template <typename... Chains>
+std::vector<chain_case> cases_of() {
+  return {chain_case{typeid(Chains).name(), Chains::build, Chains::largest, Chains::keeps_blocks,
+                     Chains::outlives_context}...};
 }
 
-TYPED_TEST_P(resource_suite, neighbours_keep_their_content) {
-  struct piece {
-    CUdeviceptr address;
-    std::uint64_t bytes;
-    unsigned char pattern;
-    CUstream on;
-  };
-  std::mt19937 random(11);
-  std::vector<piece> live;
-  for (int step = 0; step < 6000; ++step) {
-    if (live.size() < 200 && random() % 2 == 0) {
-      piece p{0, 1 + random() % std::min<std::uint64_t>(this->most, 1u << (random() % 18)),
-              static_cast<unsigned char>(random()),
-              random() % 2 == 0 ? tests::stream(random() % 3) : nullptr};
-      ASSERT_EQ(this->get(p.bytes, &p.address, p.on), CUDA_SUCCESS);
-      std::memset(this->bytes_at(p.address), p.pattern, p.bytes);
-      live.push_back(p);
-    } else if (!live.empty()) {
-      std::swap(live[random() % live.size()], live.back());
-      piece const p = live.back();
-      live.pop_back();
-      ASSERT_TRUE(this->holds(p.address, p.bytes, p.pattern)) << p.bytes;
-      ASSERT_EQ(this->give(p.address, random() % 2 == 0 ? p.on : nullptr), CUDA_SUCCESS);
-    }
-  }
-  for (piece const& p : live) ASSERT_TRUE(this->holds(p.address, p.bytes, p.pattern));
-  this->check_ledger();
-}
-
-TYPED_TEST_P(resource_suite, a_second_free_is_refused) {
-  CUdeviceptr first = 0, second = 0;
-  ASSERT_EQ(this->get(100, &first), CUDA_SUCCESS);
-  ASSERT_EQ(this->get(100, &second), CUDA_SUCCESS);
-  ASSERT_EQ(this->give(first), CUDA_SUCCESS);
-  EXPECT_NE(this->give(first), CUDA_SUCCESS);
-  EXPECT_TRUE(route::owns(second));
-}
-
-TYPED_TEST_P(resource_suite, memory_is_not_served_before_it_is_done) {
-  this->driver.manual_events(true);
-  CUdeviceptr freed = 0, next = 0;
-  ASSERT_EQ(this->get(4096, &freed), CUDA_SUCCESS);
-  ASSERT_EQ(this->give(freed), CUDA_SUCCESS);
-  ASSERT_EQ(this->get(4096, &next), CUDA_SUCCESS);
-  // A resource without blocks of its own gives memory back by a call that waits; then the address may come
-  // again.
-  if (TypeParam::keeps_blocks) {
-    EXPECT_NE(next, freed);
-  }
-  this->driver.manual_events(false);
-  this->driver.finish_all();
-}
-
-TYPED_TEST_P(resource_suite, out_of_memory_is_code_2_and_passes) {
-  this->driver.set_capacity(96u << 20);
-  std::uint64_t const bytes = std::min<std::uint64_t>(this->most, 8u << 20);
-  std::vector<CUdeviceptr> live;
-  CUdeviceptr address = 77;
-  CUresult code = CUDA_SUCCESS;
-  while ((code = this->get(bytes, &address)) == CUDA_SUCCESS) live.push_back(address);
-  EXPECT_EQ(code, CUDA_ERROR_OUT_OF_MEMORY);
-  EXPECT_GE(live.size() * bytes, 80u << 20) << "memory that was there was refused";
-  this->check_ledger();
-  ASSERT_EQ(this->give(live.back()), CUDA_SUCCESS);
-  EXPECT_EQ(this->get(bytes, &address), CUDA_SUCCESS);
-}
-
-TYPED_TEST_P(resource_suite, gives_everything_back) {
-  std::vector<CUdeviceptr> live(300);
-  for (CUdeviceptr& a : live) ASSERT_EQ(this->get(3000, &a), CUDA_SUCCESS);
-  for (CUdeviceptr const a : live) ASSERT_EQ(this->give(a), CUDA_SUCCESS);
-  give_back(this->context);
-  EXPECT_EQ(this->driver.used(), 0u);
-  EXPECT_EQ(stats::get(stats::gauges(0).reserved), 0u);
-  EXPECT_EQ(route::idle_bytes(this->context), 0u);
-}
-
-TYPED_TEST_P(resource_suite, forgets_with_its_context) {
-  CUdeviceptr kept = 0, freed = 0;
-  ASSERT_EQ(this->get(3000, &kept), CUDA_SUCCESS);
-  ASSERT_EQ(this->get(5000, &freed), CUDA_SUCCESS);
-  ASSERT_EQ(this->give(freed), CUDA_SUCCESS);
-  // Plain memory went with its context; memory of a driver's pool outlives it and must be given back.
-  int const calls = this->driver.calls("cuMemFree_v2");
-  route::context_gone(this->context);
-  if (TypeParam::outlives_context) {
-    EXPECT_EQ(this->driver.used(), 0u);
-  } else {
-    EXPECT_EQ(this->driver.calls("cuMemFree_v2"), calls);
-  }
-  EXPECT_FALSE(route::owns(kept));
-  EXPECT_EQ(stats::get(stats::gauges(0).reserved), 0u);
-  EXPECT_EQ(this->get(3000, &kept), CUDA_SUCCESS);
-}
-
-TYPED_TEST_P(resource_suite, threads_share_it) {
-  std::atomic<int> wrong{0};
-  {
-    std::vector<std::jthread> threads;
-    for (unsigned t = 0; t < 8; ++t) {
-      threads.emplace_back([&, t] {
-        std::mt19937 random(t);
-        std::vector<std::pair<CUdeviceptr, std::uint64_t>> live;
-        CUstream const on = t % 2 == 0 ? nullptr : tests::stream(t / 4);
-        for (int step = 0; step < 1500; ++step) {
-          if (live.size() < 20 && random() % 2 == 0) {
-            std::uint64_t const bytes = 1 + random() % std::min<std::uint64_t>(this->most, 20'000);
-            CUdeviceptr address = 0;
-            if (this->get(bytes, &address, on) != CUDA_SUCCESS) {
-              ++wrong;
-              continue;
-            }
-            std::memset(this->bytes_at(address), static_cast<int>(t + 1), bytes);
-            live.emplace_back(address, bytes);
-          } else if (!live.empty()) {
-            auto const [address, bytes] = live.back();
-            live.pop_back();
-            if (!this->holds(address, bytes, static_cast<unsigned char>(t + 1))) ++wrong;
-            if (this->give(address, on) != CUDA_SUCCESS) ++wrong;
-          }
-        }
-        for (auto const& [address, bytes] : live) {
-          if (this->give(address, on) != CUDA_SUCCESS) ++wrong;
-        }
-      });
-    }
-  }
-  EXPECT_EQ(wrong.load(), 0);
-  EXPECT_EQ(stats::get(stats::gauges(0).reserved), this->driver.used());
-  EXPECT_EQ(route::idle_bytes(this->context), TypeParam::keeps_blocks ? this->driver.used() : 0u);
-}
-
-REGISTER_TYPED_TEST_SUITE_P(resource_suite, every_size_is_aligned_and_apart, neighbours_keep_their_content,
-                            a_second_free_is_refused, memory_is_not_served_before_it_is_done,
-                            out_of_memory_is_code_2_and_passes, gives_everything_back,
-                            forgets_with_its_context, threads_share_it);
+// Each program defines it, with cases_of.
+std::vector<chain_case> tested_chains();
 
 }  // namespace gpumem::conformance

@@ -1,5 +1,5 @@
 // The upstream `system`: each request by itself, and a pool. The host is as large as the scripted device, and
-// its memory is counted there. Only the chains are here; what they promise is in resource_suite.hpp. The
+// its memory is counted there. Only the chains are here; what they promise is in resource_suite.cpp. The
 // factory runs on the router's slow path, as config/builder's does.
 #include "core/upstream/system.hpp"
 #include "tests/conformance/resource_suite.hpp"
@@ -24,7 +24,9 @@ struct over_system {
     return built;
   }
 };
-using chains = testing::Types<over_system<true>, over_system<false>>;
-INSTANTIATE_TYPED_TEST_SUITE_P(system, resource_suite, chains);
+
+std::vector<chain_case> tested_chains() {
+  return cases_of<over_system<true>, over_system<false>>();
+}
 
 }  // namespace gpumem::conformance

@@ -1,5 +1,5 @@
 // The upstream vmm: a pool that grows in place over it, bins over that, and each request in a range of its
-// own. Only the chains are here; what they promise is in resource_suite.hpp. The factory runs on the router's
+// own. Only the chains are here; what they promise is in resource_suite.cpp. The factory runs on the router's
 // slow path, as config/builder's does.
 #include "core/upstream/vmm.hpp"
 #include "tests/conformance/resource_suite.hpp"
@@ -43,7 +43,9 @@ struct direct_vmm {
     return built;
   }
 };
-using chains = testing::Types<pool_over_vmm, bins_over_vmm, direct_vmm>;
-INSTANTIATE_TYPED_TEST_SUITE_P(vmm, resource_suite, chains);
+
+std::vector<chain_case> tested_chains() {
+  return cases_of<pool_over_vmm, bins_over_vmm, direct_vmm>();
+}
 
 }  // namespace gpumem::conformance
