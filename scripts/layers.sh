@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Checks the order of the layers: a file includes only its own folder and lower ones (core/README.md). Also: one user
-# of spdlog (core/base/log), one of toml++ (config/toml_reader), and nothing of the product includes tests.
+# of spdlog (core/base/log), of fmt (core/base/format) and of toml++ (config/toml_reader), and nothing of the product
+# includes tests.
 # layers.sh [ROOT] checks a tree; layers.sh --self-test plants each violation in a small tree and demands that it is found.
 set -euo pipefail
 
@@ -16,6 +17,7 @@ RANK = {
 }
 ONLY_USER = {
     "spdlog": re.compile(r"core/base/log[^/]*$"),
+    "fmt": re.compile(r"core/base/format[^/]*$"),
     "toml++": re.compile(r"config/toml_reader[^/]*$"),
 }
 SOURCE = (".hpp", ".h", ".cpp", ".c", ".def", ".S", ".in")
@@ -79,6 +81,7 @@ self_test() {
     'config/plan.cpp|#include "shim/process.hpp"'
     'shim/hooks.cpp|#include "shim/cli/run.hpp"'
     'core/stats/page.cpp|#include <spdlog/spdlog.h>'
+    'core/report/text.cpp|#include <fmt/format.h>'
     'config/validate.cpp|#include <toml++/toml.h>'
     'shim/hooks.cpp|#include "tests/simulated_cuda/simulated.h"'
     'core/elsewhere/file.cpp|#include <vector>'

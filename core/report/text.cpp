@@ -1,12 +1,12 @@
 // See text.hpp. Head, status, findings and the last line; the sections between are in text_sections.cpp.
 #include "core/report/text.hpp"
 
-#include <fmt/format.h>
 #include <string.h>
 
 #include <algorithm>
 #include <cstdlib>
 
+#include "core/base/format.hpp"
 #include "core/report/text_callers.hpp"
 #include "core/report/text_format.hpp"
 #include "core/report/text_sections.hpp"
@@ -36,7 +36,7 @@ std::string command_line(document const& process) {
 void add_head(std::string& text, document const& from) {
   document const& process = field(from, "process");
   std::string const name = "=== gpumem " + words(field(from, "tool"), "version") + " ";
-  std::string const pid = fmt::format("   pid {} ===", number_or_zero(process, "pid"));
+  std::string const pid = base::format("   pid {} ===", number_or_zero(process, "pid"));
   std::string command = command_line(process);
   std::size_t const room = page_width - name.size() - pid.size() - 5;
   if (command.size() > room) command = left(command, room);
@@ -68,7 +68,7 @@ std::string status_text(document const& from) {
 
 void add_pair(std::string& text, char const* label, std::string const& value, char const* second = "",
               std::string const& second_value = {}) {
-  std::string line = fmt::format("{:<11} {}", label, value);
+  std::string line = base::format("{:<11} {}", label, value);
   if (!second_value.empty()) {
     std::size_t const width = line.size() - (line.rfind('\n') == line.npos ? 0 : line.rfind('\n') + 1);
     if (width < 48) line += std::string(48 - width, ' ');
@@ -78,14 +78,14 @@ void add_pair(std::string& text, char const* label, std::string const& value, ch
     } else {
       line += "   ";
     }
-    line += fmt::format("{:<11} {}", second, second_value);
+    line += base::format("{:<11} {}", second, second_value);
   }
   text += line.substr(0, line.find_last_not_of(' ') + 1) + "\n";
 }
 
 std::string driver_text(document const& intercept) {
   auto const version = number(intercept, "driver");
-  return version ? fmt::format("CUDA {}.{}", *version / 1000, *version % 1000 / 10) : std::string();
+  return version ? base::format("CUDA {}.{}", *version / 1000, *version % 1000 / 10) : std::string();
 }
 
 void add_status(std::string& text, document const& from, text_options const& options) {
@@ -101,11 +101,11 @@ void add_status(std::string& text, document const& from, text_options const& opt
   std::string source = path.empty() ? "built-in default" : path;
   if (!digest.empty()) source += "  sha256 " + digest.substr(0, 8);
   auto const warnings = number_or_zero(config, "warning_count");
-  source += fmt::format("  {} warning{}", warnings, warnings == 1 ? "" : "s");
+  source += base::format("  {} warning{}", warnings, warnings == 1 ? "" : "s");
   add_pair(text, "config", source, "json", printable(options.json_path));
 
   document const& hooks = field(intercept, "hooks");
-  std::string seen = fmt::format("{} functions called", hooks.is_array() ? hooks.size() : 0);
+  std::string seen = base::format("{} functions called", hooks.is_array() ? hooks.size() : 0);
   std::string const cudart = words(intercept, "cudart");
   if (!cudart.empty()) seen += ", cudart " + cudart;
   add_pair(text, "intercept", seen, "explain", "gpumem report --explain");
@@ -117,9 +117,9 @@ void add_findings(std::string& text, document const& from, text_options const& o
   text += '\n';
   for (auto const& finding : findings) {
     std::string const level = words(finding, "level");
-    std::string line = fmt::format("{:<2} {}", level, words(finding, "text"));
+    std::string line = base::format("{:<2} {}", level, words(finding, "text"));
     std::string const see = words(finding, "see");
-    if (!see.empty()) line = fmt::format("{:<66} see {}", line, see);
+    if (!see.empty()) line = base::format("{:<66} see {}", line, see);
     bool const red = options.colour && level == "!!";
     text += red ? "\033[1;31m" + line + "\033[0m\n" : line + "\n";
   }

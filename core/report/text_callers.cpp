@@ -1,12 +1,11 @@
 // See text_callers.hpp.
 #include "core/report/text_callers.hpp"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <vector>
 
 #include "core/base/bytes.hpp"
+#include "core/base/format.hpp"
 #include "core/report/text_format.hpp"
 
 namespace gpumem::report {
@@ -27,10 +26,10 @@ std::string file_name(std::string const& path) {
 std::string frame_text(document const& frame) {
   std::string const symbol = words(frame, "symbol"), file = words(frame, "file");
   std::string const library = file_name(words(frame, "library"));
-  if (!file.empty()) return fmt::format("{}:{} {}", file_name(file), number_or_zero(frame, "line"), symbol);
+  if (!file.empty()) return base::format("{}:{} {}", file_name(file), number_or_zero(frame, "line"), symbol);
   std::string const where = library.empty() ? "generated code" : library;
   if (!symbol.empty()) return where + " " + symbol;
-  return fmt::format("{}+{:#x}", where, number_or_zero(frame, "address"));
+  return base::format("{}+{:#x}", where, number_or_zero(frame, "address"));
 }
 
 std::vector<std::string> place_lines(document const& site) {
@@ -96,8 +95,8 @@ void add_rows(std::string& text, std::vector<site_row> const& rows, std::size_t 
           std::string(head.size(), ' ') + "from " + places[f].substr(0, page_width - head.size() - 5) + "\n";
   }
   if (rows.size() > most)
-    text += fmt::format("{}{} more call sites, all in the JSON report\n", std::string(indent, ' '),
-                        count_text(rows.size() - most));
+    text += base::format("{}{} more call sites, all in the JSON report\n", std::string(indent, ' '),
+                         count_text(rows.size() - most));
 }
 
 std::string sizes_text(document const& sizes, std::string const& indent) {
@@ -106,8 +105,8 @@ std::string sizes_text(document const& sizes, std::string const& indent) {
   for (auto const& size : sizes) {
     auto const limit = number(size, "le");
     std::string const part =
-        fmt::format("  <= {} {}", limit ? std::string(base::print_exact_bytes(*limit).view()) : "any",
-                    count_text(number_or_zero(size, "count")));
+        base::format("  <= {} {}", limit ? std::string(base::print_exact_bytes(*limit).view()) : "any",
+                     count_text(number_or_zero(size, "count")));
     if (line.size() + part.size() > page_width) {
       text += line + "\n";
       line = indent + "       ";
@@ -121,13 +120,13 @@ std::string fault_text(document const& misuse) {
   std::string const kind = words(misuse, "kind");
   auto const address = number_or_zero(misuse, "address"), offset = number_or_zero(misuse, "offset");
   std::string const block =
-      fmt::format("block {:#x} of {}", address,
-                  std::string(base::print_exact_bytes(number_or_zero(misuse, "bytes")).view()));
-  if (kind == "double free") return fmt::format("{:#x} was freed a second time", address);
-  if (kind == "foreign free") return fmt::format("{:#x} was freed, and is no block of anyone's", address);
+      base::format("block {:#x} of {}", address,
+                   std::string(base::print_exact_bytes(number_or_zero(misuse, "bytes")).view()));
+  if (kind == "double free") return base::format("{:#x} was freed a second time", address);
+  if (kind == "foreign free") return base::format("{:#x} was freed, and is no block of anyone's", address);
   if (kind == "interior free" && offset == 0) return block + " was freed by a function for other memory";
   if (kind == "interior free")
-    return fmt::format("{:#x} was freed, {} bytes into {}", address + offset, offset, block);
+    return base::format("{:#x} was freed, {} bytes into {}", address + offset, offset, block);
   return block + " was written to behind its end";
 }
 
@@ -139,9 +138,9 @@ void add_node_figures(std::string& text, document const& from, document const& n
   if (figures.is_object()) {
     document const &blocks = field(figures, "blocks"), &bytes = field(figures, "bytes");
     for (char const* when : {"now", "peak", "total"}) {
-      text += fmt::format("{}  {}{} in {}\n", indent, left(when, 6),
-                          right(bytes_text(number_or_zero(bytes, when)), 12),
-                          counted(number_or_zero(blocks, when), "block"));
+      text += base::format("{}  {}{} in {}\n", indent, left(when, 6),
+                           right(bytes_text(number_or_zero(bytes, when)), 12),
+                           counted(number_or_zero(blocks, when), "block"));
     }
     text += sizes_text(field(figures, "sizes"), indent);
   }
@@ -164,9 +163,9 @@ void add_leaks(std::string& text, document const& from) {
       std::uint64_t count = 0, bytes = 0;
       for (auto const& row : rows) count += row.count, bytes += row.bytes;
       if (count == 0) continue;
-      text += fmt::format("\nLEAKS {} {}  {}, {}, not given back, from {}\n", words(chain, "route"),
-                          number_or_zero(chain, "device"), counted(count, "block"), bytes_text(bytes),
-                          counted(rows.size(), "call site"));
+      text += base::format("\nLEAKS {} {}  {}, {}, not given back, from {}\n", words(chain, "route"),
+                           number_or_zero(chain, "device"), counted(count, "block"), bytes_text(bytes),
+                           counted(rows.size(), "call site"));
       add_rows(text, rows, shown_sites, 0);
       if (words(field(from, "intercept"), "cudart") == "static" && !has_stacks(rows))
         text += "  static CUDA runtime: with capture_stacks = true these are the program's own callers\n";
@@ -179,17 +178,17 @@ void add_misuses(std::string& text, document const& from) {
   if (!misuses.is_array() || misuses.empty()) return;
   std::uint64_t const all = misuses.size() + number_or_zero(field(from, "truncated"), "misuses");
   text += "\nMISUSE " + count_text(all);
-  if (all > misuses.size()) text += fmt::format(", the first {} kept", misuses.size());
+  if (all > misuses.size()) text += base::format(", the first {} kept", misuses.size());
   text += '\n';
   std::size_t left_to_show = shown_sites;
   for (auto const& misuse : misuses) {
     if (left_to_show-- == 0) break;
-    text += fmt::format("  {}  {}\n", duration_text(number_or_zero(misuse, "t_ns")), fault_text(misuse));
+    text += base::format("  {}  {}\n", duration_text(number_or_zero(misuse, "t_ns")), fault_text(misuse));
     bool const zone = words(misuse, "kind") == "damaged zone";
     if (zone)
-      text += fmt::format("            {} of its red zone, the first at offset {} from the block's start\n",
-                          counted(number_or_zero(misuse, "damaged"), "byte"),
-                          count_text(number_or_zero(misuse, "offset")));
+      text += base::format("            {} of its red zone, the first at offset {} from the block's start\n",
+                           counted(number_or_zero(misuse, "damaged"), "byte"),
+                           count_text(number_or_zero(misuse, "offset")));
     struct part {
       char const* name;
       char const* said;
@@ -198,7 +197,7 @@ void add_misuses(std::string& text, document const& from) {
                           part{"freed_at", "freed first at"}, part{"allocated_at", "allocated at"}}) {
       document const& site = site_of(from, misuse, p.name);
       if (!site.is_object()) continue;
-      std::string const line = fmt::format("            {} {}", p.said, place_lines(site).front());
+      std::string const line = base::format("            {} {}", p.said, place_lines(site).front());
       text += line.substr(0, page_width) + "\n";
     }
   }

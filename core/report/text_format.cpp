@@ -1,9 +1,8 @@
 // See text_format.hpp.
 #include "core/report/text_format.hpp"
 
-#include <fmt/format.h>
-
 #include "core/base/bytes.hpp"
+#include "core/base/format.hpp"
 
 namespace gpumem::report {
 
@@ -42,14 +41,14 @@ std::string percent_text(std::uint64_t part, std::uint64_t whole) {
   double const percent = 100.0 * static_cast<double>(part) / static_cast<double>(whole);
   // 99.997 % must not be printed as 100 %: whether a cache ever missed is what the reader wants to know.
   if (part < whole && percent > 99.99) return "99.99 %";
-  return fmt::format("{:.{}f} %", percent, percent >= 99.95 && part < whole ? 2 : 1);
+  return base::format("{:.{}f} %", percent, percent >= 99.95 && part < whole ? 2 : 1);
 }
 
 std::string duration_text(std::uint64_t ns, bool milliseconds) {
   std::uint64_t const ms = ns / 1'000'000, seconds = ms / 1000, minutes = seconds / 60, hours = minutes / 60;
-  std::string text = hours != 0 ? fmt::format("{}:{:02}:{:02}", hours, minutes % 60, seconds % 60)
-                                : fmt::format("{}:{:02}", minutes, seconds % 60);
-  return milliseconds ? text + fmt::format(".{:03}", ms % 1000) : text;
+  std::string text = hours != 0 ? base::format("{}:{:02}:{:02}", hours, minutes % 60, seconds % 60)
+                                : base::format("{}:{:02}", minutes, seconds % 60);
+  return milliseconds ? text + base::format(".{:03}", ms % 1000) : text;
 }
 
 std::string left(std::string_view text, std::size_t width) {
@@ -95,7 +94,7 @@ std::uint64_t ledger_column::hundredths(std::uint64_t bytes) const noexcept {
 
 std::string ledger_column::print(std::uint64_t value) const {
   if (unit_ == 1) return count_text(value / 100) + " B";
-  return fmt::format("{}.{:02} {}", count_text(value / 100), value % 100, name_);
+  return base::format("{}.{:02} {}", count_text(value / 100), value % 100, name_);
 }
 
 std::string ledger_column::row(std::uint64_t bytes) {

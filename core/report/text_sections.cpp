@@ -1,13 +1,12 @@
 // See text_sections.hpp.
 #include "core/report/text_sections.hpp"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <array>
 #include <vector>
 
 #include "core/base/bytes.hpp"
+#include "core/base/format.hpp"
 #include "core/report/text_callers.hpp"
 #include "core/report/text_format.hpp"
 
@@ -31,7 +30,7 @@ constexpr ledger_row reserved_rows[] = {{" ", "requested by the program", "reque
 
 // At a peak of reserved memory before much was asked for (an initial pool) the figure means nothing.
 std::string fragmentation_text(double share) {
-  return share < 10 ? fmt::format("{:.1f} % fragmentation", 100 * share) : "fragmentation above 1000 %";
+  return share < 10 ? base::format("{:.1f} % fragmentation", 100 * share) : "fragmentation above 1000 %";
 }
 
 void add_ledger(std::string& text, document const& device) {
@@ -47,7 +46,7 @@ void add_ledger(std::string& text, document const& device) {
   auto const line = [&text](char const* sign, char const* label, std::string const& at_exit,
                             std::string const& at_peak, std::string const& remark) {
     text += trimmed(
-        fmt::format("  {} {:<36}{}{}   {}", sign, label, right(at_exit, 15), right(at_peak, 16), remark));
+        base::format("  {} {:<36}{}{}   {}", sign, label, right(at_exit, 15), right(at_peak, 16), remark));
   };
   auto const row = [&](ledger_row const& what, std::string const& remark) {
     std::array<std::string, 2> values;
@@ -97,7 +96,7 @@ void add_attempts(std::string& text, document const& device) {
   for (auto const& [key, label] : rungs) {
     std::uint64_t const count = number_or_zero(counters, key);
     if (count == 0) continue;
-    std::string const item = fmt::format("{} {} ({})", label, count_text(count), percent_text(count, all));
+    std::string const item = base::format("{} {} ({})", label, count_text(count), percent_text(count, all));
     if (line.size() + 2 + item.size() > page_width) {
       text += trimmed(line);
       line = "            ";
@@ -155,14 +154,14 @@ void add_unseen(std::string& text, document const& device) {
   auto const at_start = number(device, "unseen_at_start");
   auto const since = number(device, "unseen_since");
   if (!at_start || !since) return;
-  std::string const name = fmt::format("device {}: ", number_or_zero(device, "ordinal"));
+  std::string const name = base::format("device {}: ", number_or_zero(device, "ordinal"));
   std::uint64_t const now = number_or_zero(field(device, "at_exit"), "unseen");
-  text += fmt::format("            {}{} from before the first allocation: context, other processes\n", name,
-                      bytes_text(now - *since));
+  text += base::format("            {}{} from before the first allocation: context, other processes\n", name,
+                       bytes_text(now - *since));
   if (*since == 0) return;
-  text += fmt::format("            {}{} since then: code of kernels, other processes, or a library that\n",
-                      std::string(name.size(), ' '), bytes_text(*since));
-  text += fmt::format("            {}takes memory past the hooks\n", std::string(name.size(), ' '));
+  text += base::format("            {}{} since then: code of kernels, other processes, or a library that\n",
+                       std::string(name.size(), ' '), bytes_text(*since));
+  text += base::format("            {}takes memory past the hooks\n", std::string(name.size(), ' '));
 }
 
 std::string coverage_text(document const& hook) {
@@ -197,15 +196,15 @@ void add_devices(std::string& text, document const& from) {
   document const& devices = field(from, "devices");
   if (!devices.is_array()) return;
   for (auto const& device : devices) {
-    std::string title = fmt::format("DEVICE {}", number_or_zero(device, "ordinal"));
+    std::string title = base::format("DEVICE {}", number_or_zero(device, "ordinal"));
     for (std::string const& part : {words(device, "name"), bytes_text(number_or_zero(device, "total"))}) {
       if (!part.empty() && part != "0 B") title += "  " + part;
     }
     auto const peak = number(device, "peak_at_ns");
     std::string const kind = words(field(from, "end"), "kind");
     char const* const now = kind == "running" ? "now" : kind == "exit" ? "at exit" : "at the end";
-    text += trimmed(fmt::format("\n{}{}{}", left(title, 44), right(now, 11),
-                                right(peak ? "at peak " + duration_text(*peak) : "", 22)));
+    text += trimmed(base::format("\n{}{}{}", left(title, 44), right(now, 11),
+                                 right(peak ? "at peak " + duration_text(*peak) : "", 22)));
     add_ledger(text, device);
     add_attempts(text, device);
     std::uint64_t const cross = number_or_zero(field(device, "counters"), "cross_stream_frees");
@@ -227,9 +226,9 @@ void add_timeline(std::string& text, document const& from, text_options const& o
     std::uint64_t const top = std::max(*std::max_element(reserved.begin(), reserved.end()),
                                        *std::max_element(requested.begin(), requested.end()));
     if (top == 0) continue;
-    text += fmt::format("\nTIMELINE device {}  0:00 to {}, one column = {:.3g} s, top = {}\n",
-                        number_or_zero(line, "device"), duration_text(end, false),
-                        static_cast<double>(end) / 1e9 / static_cast<double>(width), bytes_text(top));
+    text += base::format("\nTIMELINE device {}  0:00 to {}, one column = {:.3g} s, top = {}\n",
+                         number_or_zero(line, "device"), duration_text(end, false),
+                         static_cast<double>(end) / 1e9 / static_cast<double>(width), bytes_text(top));
     text += trimmed("  reserved   " + curve(reserved, top, options.utf8));
     text += trimmed("  requested  " + curve(requested, top, options.utf8));
   }
@@ -242,33 +241,33 @@ void add_calls(std::string& text, document const& from) {
     text += "\nno memory calls were seen\n";
     return;
   }
-  text += fmt::format("\n{}{}{}{}   route\n", left("CALLS", 40), right("calls", 13), right("bytes", 12),
-                      right("failed", 8));
+  text += base::format("\n{}{}{}{}   route\n", left("CALLS", 40), right("calls", 13), right("bytes", 12),
+                       right("failed", 8));
   std::uint64_t calls = 0, routed = 0, only_seen = 0, only_seen_bytes = 0;
   for (auto const& hook : hooks) {
     std::uint64_t const here = number_or_zero(hook, "calls"), served = number_or_zero(hook, "served");
     std::uint64_t const bytes = number_or_zero(hook, "bytes"), failed = number_or_zero(hook, "failed");
     if (!shown(hook)) continue;
-    text += trimmed(fmt::format("  {} {}{}{}{}   {}", left(words(hook, "symbol"), 20),
-                                left(words(hook, "runtime"), 17), right(count_text(here), 13),
-                                right(bytes == 0 ? "-" : bytes_text(bytes), 12), right(count_text(failed), 8),
-                                coverage_text(hook)));
+    text += trimmed(base::format("  {} {}{}{}{}   {}", left(words(hook, "symbol"), 20),
+                                 left(words(hook, "runtime"), 17), right(count_text(here), 13),
+                                 right(bytes == 0 ? "-" : bytes_text(bytes), 12),
+                                 right(count_text(failed), 8), coverage_text(hook)));
     if (words(hook, "kind") == "free") continue;
     calls += here;
     routed += std::min(served, here);
     if (served == 0) only_seen += here, only_seen_bytes += bytes;
   }
   if (calls == 0) return;
-  std::string line = fmt::format("  coverage  {} of {} allocations routed ({})", count_text(routed),
-                                 count_text(calls), percent_text(routed, calls));
+  std::string line = base::format("  coverage  {} of {} allocations routed ({})", count_text(routed),
+                                  count_text(calls), percent_text(routed, calls));
   if (only_seen != 0)
-    line += fmt::format(", {} seen only ({})", count_text(only_seen), bytes_text(only_seen_bytes));
+    line += base::format(", {} seen only ({})", count_text(only_seen), bytes_text(only_seen_bytes));
   std::uint64_t unseen = 0;
   for (auto const& device : field(from, "devices"))
     unseen += number_or_zero(field(device, "at_exit"), "unseen");
   text += line + "\n";
   if (unseen == 0) return;
-  text += fmt::format("  not seen  {} of device memory in use\n", bytes_text(unseen));
+  text += base::format("  not seen  {} of device memory in use\n", bytes_text(unseen));
   for (auto const& device : field(from, "devices")) add_unseen(text, device);
 }
 
@@ -280,9 +279,10 @@ void add_chains(std::string& text, document const& from) {
     if (!nodes.is_array() || nodes.empty()) continue;
     bool const rules = words(chain, "route") == "rules";
     std::string title = rules ? "RULES device" : "CHAIN " + words(chain, "route");
-    if (words(chain, "route") != "host") title += fmt::format(" {}", number_or_zero(chain, "device"));
-    text += fmt::format("\n{}{}{}{}{}{}{}\n", left(title, 32), right("requests", 13), right("hits", 10),
-                        right("upstream", 10), right("failed", 8), right("handed out", 12), right("now", 11));
+    if (words(chain, "route") != "host") title += base::format(" {}", number_or_zero(chain, "device"));
+    text +=
+        base::format("\n{}{}{}{}{}{}{}\n", left(title, 32), right("requests", 13), right("hits", 10),
+                     right("upstream", 10), right("failed", 8), right("handed out", 12), right("now", 11));
     for (auto const& node : nodes) {
       std::string const indent(2 + 2 * std::min<std::uint64_t>(number_or_zero(node, "depth"), 8), ' ');
       std::string const name = words(node, "name"), type = rules ? name : words(node, "type");
@@ -333,9 +333,9 @@ void add_sizes(std::string& text, document const& from) {
     std::string const limit(base::print_exact_bytes(open_ended ? base::gib : limits[i]).view());
     auto const bar =
         static_cast<std::size_t>(static_cast<double>(counts[i]) / static_cast<double>(most) * 40 + 0.5);
-    text += fmt::format("  {} {}{}{}  {}\n", open_ended ? "> " : "<=", right(limit, 8),
-                        right(count_text(counts[i]), 16), right(percent_text(counts[i], all), 10),
-                        std::string(std::max<std::size_t>(bar, 1), '#'));
+    text += base::format("  {} {}{}{}  {}\n", open_ended ? "> " : "<=", right(limit, 8),
+                         right(count_text(counts[i]), 16), right(percent_text(counts[i], all), 10),
+                         std::string(std::max<std::size_t>(bar, 1), '#'));
   }
 }
 
@@ -344,24 +344,24 @@ void add_failures(std::string& text, document const& from) {
   if (!failures.is_array() || failures.empty()) return;
   constexpr std::size_t shown = 3;
   std::uint64_t const all = failures.size() + number_or_zero(field(from, "truncated"), "failures");
-  text += fmt::format("\nFAILURES {}", count_text(all));
-  if (all > shown) text += fmt::format(", the first {} shown", std::min(failures.size(), shown));
+  text += base::format("\nFAILURES {}", count_text(all));
+  if (all > shown) text += base::format(", the first {} shown", std::min(failures.size(), shown));
   text += '\n';
   for (std::size_t i = 0; i < std::min(failures.size(), shown); ++i) {
     document const& failure = failures[i];
     std::uint64_t const code = number_or_zero(failure, "error");
     auto const stream = number(failure, "stream");
-    text += fmt::format("  {}  {}  {}  -> {}\n", duration_text(number_or_zero(failure, "t_ns")),
-                        words(failure, "api"), bytes_text(number_or_zero(failure, "bytes")),
-                        code == 2 ? "OUT_OF_MEMORY (2)" : fmt::format("error {}", code));
-    text +=
-        fmt::format("            device {}, {}thread {}\n", number_or_zero(failure, "device"),
-                    stream ? fmt::format("stream {:#x}, ", *stream) : "", number_or_zero(failure, "thread"));
+    text += base::format("  {}  {}  {}  -> {}\n", duration_text(number_or_zero(failure, "t_ns")),
+                         words(failure, "api"), bytes_text(number_or_zero(failure, "bytes")),
+                         code == 2 ? "OUT_OF_MEMORY (2)" : base::format("error {}", code));
+    text += base::format("            device {}, {}thread {}\n", number_or_zero(failure, "device"),
+                         stream ? base::format("stream {:#x}, ", *stream) : "",
+                         number_or_zero(failure, "thread"));
     add_wrapped(text, "refused by  ", words(failure, "reason"));
-    text += fmt::format("            in use {}, cached {}, largest free block {}\n",
-                        bytes_text(number_or_zero(failure, "in_use")),
-                        bytes_text(number_or_zero(failure, "cached")),
-                        bytes_text(number_or_zero(failure, "largest_free")));
+    text += base::format("            in use {}, cached {}, largest free block {}\n",
+                         bytes_text(number_or_zero(failure, "in_use")),
+                         bytes_text(number_or_zero(failure, "cached")),
+                         bytes_text(number_or_zero(failure, "largest_free")));
     add_wrapped(text, "try         ", words(failure, "remedy"));
   }
 }

@@ -1,13 +1,12 @@
 // See chain_tree.hpp.
 #include "shim/cli/chain_tree.hpp"
 
-#include <fmt/format.h>
-
 #include <set>
 #include <type_traits>
 
 #include "config/rule_checks.hpp"
 #include "core/base/bytes.hpp"
+#include "core/base/format.hpp"
 #include "shim/cli/chain_walk.hpp"
 
 namespace gpumem::cli {
@@ -21,9 +20,9 @@ std::string size_text(config::size_value const& size, device const& on) {
   using unit = config::size_value::unit;
   if (size.kind == unit::bytes) return std::string(base::print_exact_bytes(size.bytes).view());
   bool const total = size.kind == unit::percent_of_total;
-  std::string const text = fmt::format("{:g} % of {}", size.percent, total ? "total" : "free");
+  std::string const text = base::format("{:g} % of {}", size.percent, total ? "total" : "free");
   if (on.total == 0) return text;
-  return fmt::format("{} ({}{})", text, total ? "" : "at most ", shown(size.resolve(on.total, on.total)));
+  return base::format("{} ({}{})", text, total ? "" : "at most ", shown(size.resolve(on.total, on.total)));
 }
 
 // Bins and chains are drawn as branches, not as options.
@@ -77,7 +76,7 @@ class drawing {
     if (auto const* const bins = bins_of(*found)) {
       for (auto const& bin : *bins) {
         std::string const max(base::print_exact_bytes(bin.max).view());
-        std::string const limit = fmt::format("{}<= {:<8} ", indent, max);
+        std::string const limit = base::format("{}<= {:<8} ", indent, max);
         if (bin.to.empty())
           text += limit + "fixed_size blocks of " + max + "\n";
         else
@@ -86,7 +85,7 @@ class drawing {
     }
     if (auto const* const branches = branches_of(*found)) {
       for (std::size_t i = 0; i < branches->size(); ++i) {
-        chain((*branches)[i], fmt::format("{}{}  ", indent, i + 1));
+        chain((*branches)[i], base::format("{}{}  ", indent, i + 1));
       }
     }
     above_.erase(name);
@@ -101,7 +100,7 @@ constexpr char const* passthrough = "passthrough: the driver serves it, gpumem c
 
 void draw_rule(drawing& to, config::plan const& plan, std::size_t number) {
   config::rule_plan const& rule = plan.rules[number];
-  to.text += fmt::format("rule {:<4} {}\n", number + 1, config::conditions_of(rule));
+  to.text += base::format("rule {:<4} {}\n", number + 1, config::conditions_of(rule));
   std::string const indent(10, ' ');
   if (rule.chain.passthrough) {
     to.text += indent + passthrough;
@@ -115,7 +114,7 @@ void draw_rule(drawing& to, config::plan const& plan, std::size_t number) {
   for (std::size_t i = 0; i < number; ++i) {
     auto const& other = plan.rules[i];
     if (other.kind != rule.kind || other.chain.passthrough || other.chain.chain != rule.chain.chain) continue;
-    to.text += indent + fmt::format("the chain of rule {}\n", i + 1);
+    to.text += indent + base::format("the chain of rule {}\n", i + 1);
     return;
   }
   to.chain(rule.chain.chain, indent);
@@ -130,7 +129,7 @@ std::string chain_tree(config::plan const& plan, device const& on) {
       draw_rule(result, plan, i);
   }
   for (char const* kind : {"device", "managed", "host"}) {
-    std::string const first = fmt::format("{:<10}", kind);
+    std::string const first = base::format("{:<10}", kind);
     if (plan.route_of(kind).passthrough)
       result.text += first + passthrough;
     else

@@ -1,7 +1,6 @@
 // See report.hpp.
 #include "shim/cli/report.hpp"
 
-#include <fmt/format.h>
 #include <strings.h>
 #include <time.h>
 #include <unistd.h>
@@ -13,6 +12,7 @@
 
 #include "config/suggest.hpp"
 #include "core/base/clock.hpp"
+#include "core/base/format.hpp"
 #include "core/base/line_writer.hpp"
 #include "core/report/glossary.hpp"
 #include "core/report/text.hpp"
@@ -73,7 +73,7 @@ int show_file(std::string const& path, report_options const& options) {
   if (content.is_discarded()) return fail(path + ": not valid JSON: it was cut short or edited");
   auto const schema = report::number(content, "schema");
   if (schema != static_cast<std::uint64_t>(report::schema)) {
-    return fail(fmt::format("{}: no report of gpumem with schema {}", path, report::schema));
+    return fail(base::format("{}: no report of gpumem with schema {}", path, report::schema));
   }
   add_source_lines(content);
   show(content, options);
@@ -81,11 +81,11 @@ int show_file(std::string const& path, report_options const& options) {
 }
 
 int list_pages(page_list const& list) {
-  std::string text = fmt::format("{:>8}  {:<19}  {:<9}  {}\n", "PID", "OPENED", "STATE", "PROGRAM");
+  std::string text = base::format("{:>8}  {:<19}  {:<9}  {}\n", "PID", "OPENED", "STATE", "PROGRAM");
   for (found_page const& page : list.pages) {
     stats::snapshot_result const taken = stats::read_snapshot(page.path);
     if (!taken.error.empty()) {
-      text += fmt::format("{:>8}  {}\n", page.pid, taken.error);
+      text += base::format("{:>8}  {}\n", page.pid, taken.error);
       continue;
     }
     auto const seconds = static_cast<time_t>(taken.value.opened_wall_ns / 1'000'000'000u);
@@ -93,9 +93,9 @@ int list_pages(page_list const& list) {
     char when[32] = "?";
     if (::localtime_r(&seconds, &local) != nullptr)
       ::strftime(when, sizeof when, "%Y-%m-%d %H:%M:%S", &local);
-    text +=
-        fmt::format("{:>8}  {:<19}  {:<9}  {}\n", page.pid, when, state_of(page, taken.value),
-                    report::printable(taken.value.argv.empty() ? taken.value.exe : taken.value.argv.front()));
+    text += base::format(
+        "{:>8}  {:<19}  {:<9}  {}\n", page.pid, when, state_of(page, taken.value),
+        report::printable(taken.value.argv.empty() ? taken.value.exe : taken.value.argv.front()));
   }
   print(list.pages.empty() ? "no state pages in " + list.directory + "\n" : text);
   return 0;
@@ -118,7 +118,7 @@ std::optional<found_page> choose(page_list const& list, long pid) {
 
 void add_wrapped(std::string& text, std::string_view name, std::string_view meaning) {
   constexpr std::size_t indent = 18;
-  std::string line = fmt::format("{:<{}}", name, indent);
+  std::string line = base::format("{:<{}}", name, indent);
   while (!meaning.empty()) {
     std::size_t const end = std::min(meaning.find(' '), meaning.size());
     if (line.size() > indent && line.size() + end + 1 > report::page_width) {
@@ -167,12 +167,12 @@ int report(report_options const& options) {
   auto const chosen = choose(list, options.pid);
   if (chosen) return show_page(*chosen, options);
   if (options.pid != 0) {
-    return fail(fmt::format("no state page of process {} in {}; gpumem report --list shows what there is",
-                            options.pid, list.directory));
+    return fail(base::format("no state page of process {} in {}; gpumem report --list shows what there is",
+                             options.pid, list.directory));
   }
   return fail(
-      fmt::format("no state page of an ended process in {}; one that ended by itself wrote its own report",
-                  list.directory));
+      base::format("no state page of an ended process in {}; one that ended by itself wrote its own report",
+                   list.directory));
 }
 
 }  // namespace gpumem::cli

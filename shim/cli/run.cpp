@@ -3,7 +3,6 @@
 // exec.
 #include "shim/cli/run.hpp"
 
-#include <fmt/format.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/wait.h>
@@ -14,6 +13,7 @@
 
 #include "config/load.hpp"
 #include "core/base/clock.hpp"
+#include "core/base/format.hpp"
 #include "core/base/line_writer.hpp"
 #include "core/report/write_reports.hpp"
 #include "core/stats/page_file.hpp"
@@ -52,9 +52,9 @@ int exit_code_of(int status) {
 }
 
 std::string ending_of(int status) {
-  if (!WIFSIGNALED(status)) return fmt::format("exited with {}", WEXITSTATUS(status));
+  if (!WIFSIGNALED(status)) return base::format("exited with {}", WEXITSTATUS(status));
   char const* const name = ::sigabbrev_np(WTERMSIG(status));
-  return fmt::format("was killed by SIG{}", name == nullptr ? std::to_string(WTERMSIG(status)) : name);
+  return base::format("was killed by SIG{}", name == nullptr ? std::to_string(WTERMSIG(status)) : name);
 }
 
 stats::end_record end_of(child_result const& child, stats::snapshot const& content) {
@@ -73,8 +73,8 @@ void report_what_is_left(child_result const& child, std::string const& run_id, c
     if (!taken.error.empty() || taken.value.run_id != run_id) continue;
     bool const ended_by_exit = taken.value.closed && taken.value.end.kind == stats::end_kind::exit;
     if (ended_by_exit || (!taken.value.closed && page.process_lives())) {
-      say(fmt::format("gpumem: pid {} {}: gpumem report --pid {}\n", page.pid,
-                      ended_by_exit ? "could not write all of its report" : "still runs", page.pid));
+      say(base::format("gpumem: pid {} {}: gpumem report --pid {}\n", page.pid,
+                       ended_by_exit ? "could not write all of its report" : "still runs", page.pid));
       continue;
     }
     report::write_options options;
@@ -93,7 +93,7 @@ int run(run_options const& options) {
   library const found = find_library();
   if (!found.error.empty()) return fail(found.error);
   run_settings settings{
-      found.path, {}, fmt::format("{}-{:x}", ::getpid(), base::now_ns()), usable_state_directory()};
+      found.path, {}, base::format("{}-{:x}", ::getpid(), base::now_ns()), usable_state_directory()};
   if (!options.config.empty()) {
     char* const real = ::realpath(options.config.c_str(), nullptr);  // the program may change its folder
     settings.config = real == nullptr ? options.config : real;
@@ -109,17 +109,17 @@ int run(run_options const& options) {
 
   std::string const& program = options.command.front();
   if (!options.quiet) {
-    say(fmt::format("gpumem: running {} with {}\n", program,
-                    loaded.plan.path.empty() ? "the built-in configuration" : loaded.plan.path));
+    say(base::format("gpumem: running {} with {}\n", program,
+                     loaded.plan.path.empty() ? "the built-in configuration" : loaded.plan.path));
   }
   child_result const child = run_and_wait(options.command, environment);
   if (child.exec_error != 0) {
-    say(fmt::format("gpumem: error: cannot run {}: {}\n", program, ::strerror(child.exec_error)));
+    say(base::format("gpumem: error: cannot run {}: {}\n", program, ::strerror(child.exec_error)));
     if (child.pid < 0) return exit_gpumem_failed;
     return child.exec_error == ENOENT ? exit_not_found : exit_not_executable;
   }
   report_what_is_left(child, settings.run_id, loaded.plan);
-  if (!options.quiet) say(fmt::format("gpumem: {} {}\n", program, ending_of(child.status)));
+  if (!options.quiet) say(base::format("gpumem: {} {}\n", program, ending_of(child.status)));
   return exit_code_of(child.status);
 }
 

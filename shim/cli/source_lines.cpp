@@ -3,7 +3,6 @@
 
 #include <cxxabi.h>
 #include <fcntl.h>
-#include <fmt/format.h>
 #include <spawn.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -15,6 +14,7 @@
 #include <string>
 #include <vector>
 
+#include "core/base/format.hpp"
 #include "core/report/text_format.hpp"
 
 extern char** environ;
@@ -118,7 +118,7 @@ void add_source_lines(report::document& content) {
       std::size_t const count = std::min(most_addresses, frames.size() - first);
       std::vector<std::string> addresses;
       for (std::size_t i = 0; i < count; ++i)
-        addresses.push_back(fmt::format("{:#x}", report::number_or_zero(*frames[first + i], "address")));
+        addresses.push_back(base::format("{:#x}", report::number_or_zero(*frames[first + i], "address")));
       auto const lines = places_of(library, addresses);
       if (lines.size() != 2 * count) return;  // neither is installed, or not as we know it
       for (std::size_t i = 0; i < count; ++i) take(*frames[first + i], lines[2 * i], lines[2 * i + 1]);
