@@ -286,6 +286,9 @@ space::handle suballocator::grow(lock& held, climber& c, std::uint64_t at_least,
   if (pages_ != nullptr) return grow_in_pages(held, c, at_least, most_of_a_piece);
   // Segments of a driver begin at pages, which is aligned enough for nearly all.
   std::uint64_t const bytes = padded ? c.room() : c.units * space::unit;
+  // Where memory is short, or to be spared: what is empty is of no use for this request.
+  if (std::uint64_t const idle = region_.idle_bytes(); idle > 0 && would_exceed(bytes))
+    release_empty(held, idle - std::min(idle, bytes));
   std::uint64_t const taken = region_.reserved_bytes() + growing_;
   if (taken > options_.maximum || bytes > options_.maximum - taken) {
     throw at_maximum(bytes);

@@ -3,7 +3,7 @@
 replay_traces.py BUILD [--golden FILE] [--chain NAME,...] [TRACE...]: traces are files of tests/bench/traces by default; a
 chain is "default" or a TOML file of configs/ or config/examples. Each block is used by a kernel of 0 ns (what space costs) and
 of 2 us (and what frees cost that the GPU has not caught up with). With --golden a ratio of the first kind more than 2 %
-above the file's is a fault; UPDATE_GOLDEN=1 writes it.
+and a page of the driver above the file's is a fault: how long a loop takes decides which blocks it keeps; UPDATE_GOLDEN=1 writes it.
 """
 import argparse
 import gzip
@@ -20,9 +20,9 @@ import harness
 import performance
 import tables
 
-CHAINS = ("default", "compact", "replay_binning", "replay_tight")
+CHAINS = ("default", "compact", "compact_vmm", "replay_binning", "replay_tight")
 KERNELS = (0, 2000)
-TOLERANCE = 0.02
+TOLERANCE, PAGE = 0.02, 2 << 20
 
 
 def config_file(chain):
@@ -55,7 +55,7 @@ def main():
     parser.add_argument("--golden")
     parser.add_argument("--chain", default=",".join(CHAINS))
     options = parser.parse_args()
-    build, rows, ratios = harness.Build(options.build), [], {}
+    build, rows, ratios, page_of = harness.Build(options.build), [], {}, {}
     traces = [pathlib.Path(name) for name in options.traces] or sorted((HERE / "traces").glob("*.trace.gz"))
     for trace in traces:
         for chain, kernel in ((chain, kernel) for chain in options.chain.split(",") for kernel in KERNELS):
@@ -63,6 +63,7 @@ def main():
             name = trace.name.split(".")[0]
             if kernel == 0:                  # with kernels a growth depends on how long the host waits, in real time
                 ratios[f"{name} {chain}"] = round(reserved / requested, 4)
+                page_of[f"{name} {chain}"] = PAGE / requested
             rows.append((name, chain, f"{kernel} ns", f"{requested / 2**20:.1f} MiB", f"{reserved / 2**20:.1f} MiB", f"{reserved / requested:.3f}"))
     print(tables.table(("trace", "chain", "kernel", "requested at its peak", "reserved at its peak", "ratio"), rows))
     if not options.golden:
@@ -74,10 +75,10 @@ def main():
         return
     wanted = json.loads(golden.read_text())
     faults = [f"{name}: {ratio}, the golden file has {wanted.get(name)}" for name, ratio in ratios.items()
-              if name not in wanted or ratio > wanted[name] * (1 + TOLERANCE)]
+              if name not in wanted or ratio > wanted[name] * (1 + TOLERANCE) + page_of[name]]
     faults += [f"{name}: in the golden file, not replayed" for name in wanted.keys() - ratios.keys()]
     for fault in faults:
-        print(f"more than {TOLERANCE:.0%} above: {fault}")
+        print(f"more than {TOLERANCE:.0%} and a page above: {fault}")
     sys.exit(1 if faults else 0)
 
 

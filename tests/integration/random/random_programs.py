@@ -67,6 +67,10 @@ def test_compact(build):
     expect_clean(build, "compact")
 
 
+def test_compact_vmm(build):
+    expect_clean(build, "compact_vmm")
+
+
 def test_pool_over_vmm(build):
     expect_clean(build, "pool_over_vmm")
 

@@ -30,7 +30,7 @@ TEST(examples, all_load_without_a_diagnostic) {
   }
   for (char const* name :
        {"default", "pool_over_cuda_async", "pytorch_binning", "limits", "debug", "nccl_native", "cudnn_arena",
-        "large_native", "spill", "compact", "rmm/cuda_async", "rmm/arena"}) {
+        "large_native", "spill", "compact", "compact_vmm", "rmm/cuda_async", "rmm/arena"}) {
     EXPECT_TRUE(found.contains(name)) << name;
   }
 }

@@ -35,6 +35,18 @@ TEST_F(growth, a_good_part_of_the_whole_is_not_rounded_up_to_more) {
   EXPECT_EQ(step(p, 4 * mib), 18 * mib) << "less than a 64th now";
 }
 
+TEST_F(growth, empty_segments_go_before_more_is_taken_where_memory_is_spared) {
+  driver.manual_events(false);
+  for (std::uint64_t const plenty : {std::uint64_t{0}, ~std::uint64_t{0}}) {
+    pool& p = make_pool({.plenty = plenty});
+    space::handle const hole = get(p, 32 * mib);
+    get(p, 32 * mib);
+    give(p, hole);
+    get(p, 48 * mib);
+    EXPECT_EQ(p.reserved(), (plenty == 0 ? 80 : 112) * mib);
+  }
+}
+
 TEST_F(growth, idle_pieces_go_before_more_is_taken_where_memory_is_spared) {
   driver.manual_events(false);
   for (std::uint64_t const plenty : {std::uint64_t{0}, ~std::uint64_t{0}}) {
