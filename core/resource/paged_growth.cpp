@@ -140,7 +140,7 @@ std::uint64_t suballocator::fill_place(lock& held, space::region::opening const&
     }
     std::uint64_t const missing = needed - mapped;
     if (released || region_.whole_pages(as_units(page), missing) < missing) break;
-    if (release_whole(held, missing) < missing) break;
+    if (release_whole(held, missing) < missing || budget() < missing) break;  // others may have taken it
     released = true;
     piece = largest_piece;
   }

@@ -34,8 +34,9 @@ struct fragmentation : resource_fixture {
   }
 
   // Fills the pool until it refuses, frees a random part, fills it again.
-  fullness torture(source& below, std::uint64_t operations, std::uint64_t most) {
-    pool& p = make<pool>(pool_options{.maximum_pool_size = maximum}, below);
+  fullness torture(source& below, std::uint64_t operations, std::uint64_t most,
+                   pool_options const& o = {.maximum_pool_size = maximum}) {
+    pool& p = make<pool>(o, below);
     std::mt19937 random(7);
     std::uniform_real_distribution<double> exponent(std::log2(512.0), std::log2(static_cast<double>(most)));
     std::vector<space::handle> live;
@@ -75,6 +76,17 @@ TEST_F(fragmentation, a_pool_over_pages_gets_full_before_it_refuses) {
   }
   EXPECT_LT(seen.pieces_at_first, 65'536 / 8) << "page by page it would be 65,536";
   EXPECT_GT(seen.refusals, steps_over_pages / 6000);
+  EXPECT_GE(seen.lowest, 0.99);
+}
+
+// As a pool without a maximum is configured.
+TEST_F(fragmentation, so_does_one_that_has_all_that_the_driver_has) {
+  driver.set_capacity(maximum);
+  auto& pages = *new upstream::vmm(here->home, 0, 0);
+  fullness const seen = torture(pages, steps_over_pages / 10, 1 * gib, {.plenty = maximum / 4 * 3});
+  std::printf("over all pages: %llu refusals, none below %.2f %% of the device\n",
+              static_cast<unsigned long long>(seen.refusals), 100 * seen.lowest);
+  EXPECT_GT(seen.refusals, steps_over_pages / 60'000);
   EXPECT_GE(seen.lowest, 0.99);
 }
 
