@@ -29,6 +29,7 @@ def python(file, *arguments, **more):
     return Case(file, arguments, links=("",), counts=False, **more)
 
 
+SPARING = ("compact", "compact_vmm")
 POOLS = ("arena", "binning", "pool_over_cuda_async", "pool_over_vmm", "small_pool", "synchronize")
 TWO_CHAINS = ("binning", "pool_over_cuda_async")
 CACHE_OFF = {"PYTORCH_NO_CUDA_MEMORY_CACHING": "1"}
@@ -49,15 +50,15 @@ QUIET_TORCH = {"TORCH_CPP_LOG_LEVEL": "ERROR"}
 
 GROUPS = {
     "safety": [
-        Case("reuse_hazard", ("1000",), configs=POOLS),
+        Case("reuse_hazard", ("1000",), configs=(*POOLS, *SPARING)),
         Case("other_memory_hazard", ("200",), configs=("managed_pool", "managed_prefetch")),
-        Case("threads_streams", ("16", "200"), configs=POOLS),
+        Case("threads_streams", ("16", "200"), configs=(*POOLS, *SPARING)),
         Case("thread_mix", ("24", "300"), configs=TWO_CHAINS, counts=False),
         Case("reuse", ("50",)),
     ],
     "memory": [
         Case("host_memory", ("200",), configs=("host_pool",), counts=False),
-        Case("fragmentation", ("10", "32"), configs=("bounded_vmm",), counts=False),
+        Case("fragmentation", ("10", "32"), configs=("bounded_vmm", *SPARING), counts=False),
         Case("system_memory", ("200",), configs=("rmm/system_headroom", "pool_over_system")),
     ],
     "examples": [
