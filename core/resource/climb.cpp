@@ -234,17 +234,21 @@ space::handle suballocator::watch(lock& held, climber& c) noexcept {
     h = search(c, false);
     now = base::now_ns();
   }
-  if (c.wish.slot != stream_order::no_slot) watched_ns_ += now - begin;
+  watched_ns_ += now - begin;
   return h;
 }
 
-// Where much waits to be reused the host runs ahead of the GPU, and a millisecond a growth costs nothing that
-// the GPU is not behind already.
+// Between two growths a pool waits for as long as a growth takes, in all: a request that finds only memory
+// whose work still runs would otherwise wait each time, and the GPU with it. The more waits to be reused the
+// further the host runs ahead of the GPU: then a wait costs little that the GPU is not behind already, and a
+// growth would be for good.
 std::uint64_t suballocator::patience_ns(stream_order::slot slot) const noexcept {
-  if (slot != stream_order::no_slot) return price_of_growth_ns - std::min(watched_ns_, price_of_growth_ns);
+  std::uint64_t const left = price_of_growth_ns - std::min(watched_ns_, price_of_growth_ns);
+  if (slot != stream_order::no_slot) return left;
   std::uint64_t const in_use = region_.reserved_bytes() - region_.idle_bytes();
-  bool const runs_ahead = region_.pending_bytes() > std::max<std::uint64_t>(256ull << 20, in_use / 4);
-  return runs_ahead ? 1'000'000 : price_of_growth_ns;
+  std::uint64_t const waits = region_.pending_bytes();
+  if (waits > std::max<std::uint64_t>(256ull << 20, in_use / 4)) return 1'000'000;
+  return waits > std::max<std::uint64_t>(64ull << 20, in_use / 8) ? price_of_growth_ns : left;
 }
 
 space::handle suballocator::wait_on_device(demand const& wish, std::uint32_t units) noexcept {

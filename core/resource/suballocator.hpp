@@ -152,7 +152,7 @@ class suballocator : public resource, public source {
   std::uint32_t hasty_ = 0;    // events recorded because too few blocks of a size take turns
   std::uint64_t hasty_since_ = 0;
   std::uint64_t in_turn_ = 0;     // bytes reserved so that more can
-  std::uint64_t watched_ns_ = 0;  // by streams, for others' blocks, since the last growth
+  std::uint64_t watched_ns_ = 0;  // for freed memory, since the last growth
 };
 
 inline std::uint32_t suballocator::rounded_units(std::uint64_t bytes) const {
