@@ -9,6 +9,8 @@
 #include <variant>
 #include <vector>
 
+#include "core/route/router.hpp"
+
 namespace gpumem::config {
 
 // "512 MiB", "50 % of free", "90 % of total": percentages become bytes when the device is known.
@@ -58,7 +60,7 @@ struct rule_plan {
 };
 
 enum class on_error : std::uint8_t { abort, passthrough };
-enum class free_mode : std::uint8_t { deferred, synchronize };
+using route::free_mode;
 
 struct plan {
   std::string path;  // of the file, empty: built-in default

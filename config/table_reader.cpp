@@ -105,7 +105,9 @@ void read_settings(node const& table, draft& to, findings& out) {
     auto const& text = std::get<std::string>(*value);
     result.origins[shown] = {out.position(child.at)};
     if (shown == "behavior.free")
-      result.free = text == "deferred" ? free_mode::deferred : free_mode::synchronize;
+      result.free = text == "deferred"      ? free_mode::deferred
+                    : text == "synchronize" ? free_mode::synchronize
+                                            : free_mode::one_stream;
     if (shown == "behavior.on_config_error")
       result.error_policy = text == "abort" ? on_error::abort : on_error::passthrough;
     if (shown == "report.text") result.report_text = text;

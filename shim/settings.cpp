@@ -93,7 +93,7 @@ void start_router(std::span<std::string_view const> calls) noexcept {
     base::log_line(base::log_level::warn, "no host memory for the rules: all requests take their routes");
   }
   route::use_limits(config::use_limits(current->plan));
-  route::start(config::use_plan(current->plan), current->plan.free == config::free_mode::synchronize, rules);
+  route::start(config::use_plan(current->plan), current->plan.free, rules);
 }
 report::write_options const& report_options() noexcept {
   return current->report;

@@ -147,10 +147,12 @@ space::handle suballocator::search(climber& c, bool thorough) noexcept {
     auto h = region_.take(own, c.units, thorough, c.hidden, wish.alignment);
     if (h != space::none) return h;
   }
-  if (!thorough && keeps_pieces_whole(c.units * space::unit))
-    return region_.take_whole(c.units, static_cast<std::uint32_t>(pages_->page() / space::unit), c.hidden,
-                              wish.alignment, c.spoils);
-  return region_.take(space::done, c.units, thorough, c.hidden, wish.alignment);
+  bool const whole = !thorough && keeps_pieces_whole(c.units * space::unit);
+  auto const h = whole ? region_.take_whole(c.units, static_cast<std::uint32_t>(pages_->page() / space::unit),
+                                            c.hidden, wish.alignment, c.spoils)
+                       : region_.take(space::done, c.units, thorough, c.hidden, wish.alignment);
+  if (h != space::none || !runs_in_one_order(wish)) return h;
+  return region_.take(space::pending, c.units, thorough, c.hidden, wish.alignment);
 }
 
 void suballocator::reap() noexcept {

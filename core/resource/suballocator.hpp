@@ -19,6 +19,7 @@
 #include "core/resource/source.hpp"
 #include "core/resource/thread_slots.hpp"
 #include "core/space/region.hpp"
+#include "core/stream_order/one_stream.hpp"
 
 namespace gpumem::resource {
 
@@ -87,6 +88,8 @@ class suballocator : public resource, public source {
     bool spoils = false;                  // the last search found room that only part of a piece would give
   };
   space::handle from_magazine(climber& c) noexcept;
+  // What was freed without a stream may serve it although the work before the free still runs.
+  bool runs_in_one_order(demand const& wish) const noexcept;
 
   space::handle climb(climber& c);
   bool hasty() noexcept;
@@ -178,8 +181,14 @@ inline space::handle suballocator::from_magazine(climber& c) noexcept {
   if (c.own == nullptr) return space::none;
   bool const ordered = c.wish.slot != stream_order::no_slot;
   return c.own->take(
-      blocks(), c.units, [&](space::stamp s) { return ordered || home_.when.is_done(s); }, c.waiting,
-      c.wish.alignment != 0 ? c.wish.alignment - 1 : 0);
+      blocks(), c.units,
+      [&](space::stamp s) { return ordered || home_.when.is_done(s) || runs_in_one_order(c.wish); },
+      c.waiting, c.wish.alignment != 0 ? c.wish.alignment - 1 : 0);
+}
+
+inline bool suballocator::runs_in_one_order(demand const& wish) const noexcept {
+  return wish.slot == stream_order::no_slot && home_.kind == driver::memory_kind::device &&
+         stream_order::one_stream.load(std::memory_order_acquire);
 }
 
 }  // namespace gpumem::resource

@@ -8,6 +8,7 @@
 
 #include "core/base/log.hpp"
 #include "core/stats/state_page.hpp"
+#include "core/stream_order/one_stream.hpp"
 #include "core/stream_order/relaxed_mode.hpp"
 
 namespace gpumem::route {
@@ -124,11 +125,22 @@ void contexts::add_green(CUcontext context, CUcontext primary) noexcept {
   greens_.store(made, std::memory_order_release);
 }
 
+// What was handed out while one order was promised may still be in use by work from before: that ends here.
+void contexts::end_one_stream(char const* why) noexcept {
+  if (!stream_order::one_stream.load(std::memory_order_relaxed) || !stream_order::one_stream.exchange(false))
+    return;
+  each([](context_entry& e) { e.order.synchronize(); });
+  char text[160];
+  std::snprintf(text, sizeof text, "%s: from now on free = \"one_stream\" is as \"deferred\"", why);
+  base::log_line(base::log_level::warn, text);
+}
+
 context_entry* contexts::find_or_make(CUcontext context) noexcept {
   if (auto* found = find(context); found != nullptr) return found;
   if (auto const* green = find_green(context); green != nullptr) return find_or_make(green->primary);
   std::lock_guard lock(mutex_);
   if (auto* found = find(context); found != nullptr) return found;
+  if (first_.load(std::memory_order_relaxed) != nullptr) end_one_stream("a second context is used");
   CUdevice device = 0;
   {
     stream_order::current_context here(context);

@@ -101,6 +101,8 @@ class contexts {
   void add_green(CUcontext context, CUcontext primary) noexcept;
   // Null when the device cannot be asked or memory is short.
   context_entry* find_or_make(CUcontext context) noexcept;
+  // Of stream_order::one_stream, which holds no longer.
+  void end_one_stream(char const* why) noexcept;
 
   template <typename Visit>
   void each(Visit visit) noexcept {

@@ -4,6 +4,7 @@
 #include "core/resource/budget.hpp"
 #include "core/resource/thread_slots.hpp"
 #include "core/route/state.hpp"
+#include "core/stream_order/one_stream.hpp"
 #include "core/stream_order/relaxed_mode.hpp"
 
 namespace gpumem::route {
@@ -28,7 +29,7 @@ void tell_chains_of_peers() noexcept {
 
 }  // namespace
 
-void start(chain_factory factory, bool synchronize_on_free, rule_set* rules) noexcept {
+void start(chain_factory factory, free_mode free, rule_set* rules) noexcept {
   if (present != nullptr) return;
   auto* made = new (std::nothrow) state;
   if (made == nullptr) return;
@@ -36,7 +37,8 @@ void start(chain_factory factory, bool synchronize_on_free, rule_set* rules) noe
   static std::uint64_t starts =
       0;  // what a thread remembers of streams must not outlive the router it was of
   made->streams_changed.store(++starts << 40, std::memory_order_relaxed);
-  made->synchronize_on_free = synchronize_on_free;
+  made->synchronize_on_free = free == free_mode::synchronize;
+  stream_order::one_stream.store(free == free_mode::one_stream, std::memory_order_release);
   made->rules = rules;
   made->known.use(rules);
   present = made;
@@ -79,8 +81,11 @@ void synchronize_done(CUcontext context, std::uint64_t mark) noexcept {
   }
 }
 
+// Nothing runs on it yet: the program learns of the stream when this returns.
 void stream_created(CUcontext, CUstream) noexcept {
-  if (present != nullptr) present->streams_changed.fetch_add(1, std::memory_order_acq_rel);
+  if (present == nullptr) return;
+  present->known.end_one_stream("a stream was created");
+  present->streams_changed.fetch_add(1, std::memory_order_acq_rel);
 }
 
 void stream_destroyed(CUcontext context, CUstream stream) noexcept {

@@ -13,6 +13,7 @@ import harness
 
 HERE = pathlib.Path(__file__).resolve().parent
 GPU = HERE.parent / "gpu"
+EXAMPLES = HERE.parent.parent / "config" / "examples"
 TIME = re.compile(r"^time: (.*?) ([\d.]+) (ns|us|ms)$", re.MULTILINE)
 BARE = {"PYTORCH_NO_CUDA_MEMORY_CACHING": "1"}
 TORCH = (("PyTorch's own", "native", False, {}),
@@ -20,8 +21,8 @@ TORCH = (("PyTorch's own", "native", False, {}),
          ("backend:cudaMallocAsync", "peer", False, {"PYTORCH_ALLOC_CONF": "backend:cudaMallocAsync",
                                                      "PYTORCH_CUDA_ALLOC_CONF": "backend:cudaMallocAsync"}),
          ("gpumem under bare", "ours", True, BARE),
-         ("gpumem compact under bare", "ours", True,
-          {**BARE, "GPUMEM_CONFIG": str(HERE.parent.parent / "config" / "examples" / "compact.toml")}))
+         *((f"gpumem {chain} under bare", "ours", True, {**BARE, "GPUMEM_CONFIG": str(EXAMPLES / f"{chain}.toml")})
+           for chain in ("compact", "one_stream")))
 PLATFORM = {"XLA_PYTHON_CLIENT_ALLOCATOR": "platform", "XLA_PYTHON_CLIENT_PREALLOCATE": "false"}
 
 # name, file, repeats, variants (name, role, gpumem, environment[, another file])
@@ -67,6 +68,9 @@ def run_program(build, name, path, repeats, variants, results, timeout):
                 break
             lines += [{"case": name, "metric": metric, "unit": unit, "value": value}
                       for metric, unit, value in figures(outcome, watch.peak)]
+        for line in outcome.stderr.splitlines():
+            if line.startswith("gpumem: "):
+                results.note("real_programs", f"{name}: {label}", line)
         results.add(SimpleNamespace(name=f"real_programs: {name}", higher_is_better=False),
                     SimpleNamespace(name=label, role=role, pair="program"), lines)
         print(f"  {name}, {label}: " + ", ".join(f"{x['metric']} {x['value']:.4g} {x['unit']}" for x in lines), flush=True)

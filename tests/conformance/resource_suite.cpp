@@ -40,7 +40,7 @@ class resource_suite : public testing::TestWithParam<chain_case> {
 
   void SetUp() override {
     driver.reset();
-    route::start(GetParam().build, false);
+    route::start(GetParam().build, route::free_mode::deferred);
     at_start = stats::local().devices[0];
   }
   void TearDown() override {

@@ -87,7 +87,7 @@ GROUPS = {
         Case("stream_kinds", ("signals",), counts=False),
     ],
     "programs": [
-        Case("runtime_loop", ("400",), configs=("direct", "passthrough")),
+        Case("runtime_loop", ("400",), configs=("direct", "passthrough", "one_stream")),
         Case("driver_linked", links=("driver",)),
         Case("driver_dlopen", ("dlsym",), links=("driver",)),
         Case("driver_dlopen", ("entry",), links=("driver",)),

@@ -37,6 +37,10 @@ def chain_faults(config, chain, route, report):
     return [] if nodes[0]["requests"] > 0 else [f"the chain of {route} served nothing"]
 
 
+# The program does what the file promises that it does not.
+WARNS = {"one_stream": 'gpumem: warning: a stream was created: from now on free = "one_stream" is as "deferred"\n'}
+
+
 def log_faults(config, folder):
     """A log is where the file says, and is one."""
     faults = []
@@ -54,6 +58,8 @@ def faults_of(build, path, plain, surroundings):
     with tempfile.TemporaryDirectory(prefix="gpumem-example.") as name:
         done = build.run([build.program("every_kind.shared")], preload=True, cwd=name,
                          env={**surroundings, "GPUMEM_CONFIG": str(path)})
+        expected = WARNS.get(path.stem, "")
+        done.stderr = done.stderr.replace(expected, "", 1) if expected in done.stderr else f"no warning\n{done.stderr}"
         faults = harness.differences(plain, done) + log_faults(config, pathlib.Path(name))
     if len(done.reports) != 1:
         return faults + [f"{len(done.reports)} reports"]

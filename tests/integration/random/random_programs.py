@@ -111,6 +111,11 @@ def test_synchronize(build):
     expect_clean(build, "synchronize")
 
 
+def test_one_stream(build):
+    """They create streams and use several contexts: the promise ends there, and nothing of before it may be harmed."""
+    expect_clean(build, "one_stream")
+
+
 def test_one_device(build):
     expect_clean(build, "pool", {"GPUMEM_SIMULATED_DEVICES": "1"})
 

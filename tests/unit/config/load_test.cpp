@@ -151,6 +151,7 @@ TEST(load, each_device_sees_its_own_values_and_the_common_rest) {
   EXPECT_EQ(bins(1)[0].to, "pool");
   EXPECT_FALSE(result.plan.find("binning", 1)->options.contains("min_size_exponent"));
   EXPECT_EQ(result.plan.free, free_mode::synchronize);
+  EXPECT_NE(result.plan.text.find("free = \"synchronize\""), std::string::npos);
   EXPECT_EQ(result.plan.error_policy, on_error::passthrough);
 }
 

@@ -40,7 +40,7 @@ struct route_fixture : testing::Test {
   void SetUp() override {
     driver.reset();
     driver.set_context(tests::second_context, 1);
-    start(make_pools, false);
+    start(make_pools, free_mode::deferred);
   }
   void TearDown() override {
     EXPECT_FALSE(driver.capture_hurt());
@@ -50,10 +50,10 @@ struct route_fixture : testing::Test {
     left_behind.push_back(resource::own_slots);
     forked_child();
   }
-  static void restart(bool synchronize_on_free) {
+  static void restart(free_mode free) {
     left_behind.push_back(present);
     present = nullptr;
-    start(make_pools, synchronize_on_free);
+    start(make_pools, free);
   }
 
   static outcome get(std::uint64_t bytes, CUdeviceptr* result, CUstream on = nullptr,

@@ -104,7 +104,7 @@ TEST_F(observe, a_forked_child_knows_nothing) {
   EXPECT_PASS(get(1000, &unused));
   EXPECT_EQ(synchronize_begins(first_context), 0u);
   EXPECT_EQ(stream_order::active_captures.load(), 0);
-  start(make_pools, false);
+  start(make_pools, free_mode::deferred);
   EXPECT_TRUE(owns(must_get(1000)));
 }
 

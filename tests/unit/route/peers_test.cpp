@@ -35,7 +35,7 @@ struct peer_access : route_fixture {
   static void use(chain_factory factory) {
     left_behind.push_back(present);
     present = nullptr;
-    start(factory, false);
+    start(factory, free_mode::deferred);
   }
 };
 
@@ -116,7 +116,7 @@ TEST_F(peer_access, before_the_start_and_after_a_fork_is_harmless) {
   forked_child();
   peer_access_enabled(second_context, first_context);
   peer_access_disabled(second_context, first_context);
-  start(make_pools, false);
+  start(make_pools, free_mode::deferred);
 }
 
 }  // namespace

@@ -113,7 +113,7 @@ TEST_F(router, an_exported_block_serves_nobody_again) {
 }
 
 TEST_F(router, free_can_be_a_barrier) {
-  restart(true);
+  restart(free_mode::synchronize);
   driver.manual_events(true);
   CUdeviceptr const a = must_get(1000);
   EXPECT_SERVED(give(a), CUDA_SUCCESS);
@@ -127,6 +127,43 @@ TEST_F(router, free_can_be_a_barrier) {
   EXPECT_EQ(driver.calls("cuCtxSynchronize"), 2);
   driver.end_capture(stream(1));
   capture_ended(first_context, stream(1));
+}
+
+TEST_F(router, where_all_work_runs_on_one_stream_a_freed_block_serves_at_once) {
+  restart(free_mode::one_stream);
+  driver.manual_events(true);
+  CUdeviceptr const a = must_get(1000);
+  give(a);
+  EXPECT_EQ(must_get(1000), a);
+  EXPECT_EQ(driver.calls("cuCtxRecordEvent"), 0);
+  CUdeviceptr const b = must_get(3 * mib);
+  give(b);
+  EXPECT_EQ(must_get(2 * mib), b);  // a piece of it: it lies where blocks merge by now
+}
+
+TEST_F(router, a_second_stream_ends_the_promise_of_one) {
+  restart(free_mode::one_stream);
+  driver.manual_events(true);
+  CUdeviceptr const a = must_get(1000);
+  give(a);
+  stream_created(first_context, stream(1));
+  EXPECT_EQ(driver.calls("cuCtxSynchronize"), 1);  // work of before may use what was handed out since
+  EXPECT_EQ(must_get(1000), a);
+  give(a);
+  EXPECT_NE(must_get(1000), a);
+  stream_created(first_context, stream(2));
+  EXPECT_EQ(driver.calls("cuCtxSynchronize"), 1);
+}
+
+TEST_F(router, a_second_context_ends_the_promise_of_one_stream) {
+  restart(free_mode::one_stream);
+  driver.manual_events(true);
+  CUdeviceptr const a = must_get(1000);
+  CUdeviceptr other = 0;
+  EXPECT_SERVED(get(1000, &other, nullptr, second_context), CUDA_SUCCESS);
+  EXPECT_EQ(driver.calls("cuCtxSynchronize"), 1);
+  give(a);
+  EXPECT_NE(must_get(1000), a);
 }
 
 TEST_F(router, give_back_returns_what_is_empty) {

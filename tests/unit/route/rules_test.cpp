@@ -129,7 +129,7 @@ struct ruled_router : route_fixture {
     made.clear();
     auto* rules = new rule_set(std::move(list), calls);
     left_behind.push_back(rules);
-    start(make_by_number, false, rules);
+    start(make_by_number, free_mode::deferred, rules);
   }
   static inline std::vector<std::size_t> made;
 };
