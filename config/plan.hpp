@@ -9,7 +9,7 @@
 #include <variant>
 #include <vector>
 
-#include "core/route/router.hpp"
+#include "core/route/free_mode.hpp"
 
 namespace gpumem::config {
 

@@ -9,6 +9,7 @@
 #include <memory>
 
 #include "core/driver/request.hpp"
+#include "core/route/free_mode.hpp"
 
 namespace gpumem::resource {
 class chain;
@@ -36,11 +37,6 @@ struct range {
 using chain_factory = std::unique_ptr<resource::chain> (*)(resource::habitat const& home);
 
 class rule_set;
-
-// What a free without a stream means for the memory: it may serve again when the work before the free is
-// done, the free waits for that work, or, as all work runs in one order (stream_order/one_stream.hpp), at
-// once.
-enum class free_mode : std::uint8_t { deferred, synchronize, one_stream };
 
 // Call once, before the first request. `rules` may be null; it outlives the router.
 void start(chain_factory factory, free_mode free, rule_set* rules = nullptr) noexcept;
