@@ -18,7 +18,7 @@ if command -v ccache >/dev/null 2>&1; then launcher=(-DCMAKE_CXX_COMPILER_LAUNCH
 cmake -S . -B "$folder" -G Ninja "${launcher[@]}" -DCMAKE_SYSTEM_NAME=Linux -DCMAKE_SYSTEM_PROCESSOR=aarch64 \
   -DCMAKE_C_COMPILER=aarch64-linux-gnu-gcc -DCMAKE_CXX_COMPILER="$compiler" -DCMAKE_ASM_COMPILER=aarch64-linux-gnu-gcc \
   -DCMAKE_BUILD_TYPE=None -DGPUMEM_TESTS=OFF -DGPUMEM_TOMLPLUSPLUS="$PWD/$folder/include" \
-  -DGPUMEM_FMT="$PWD/$folder/include" -DCMAKE_CXX_FLAGS="-O1 -isystem $PWD/$folder/include" >/dev/null
+  -DGPUMEM_FMT="$PWD/$folder/include" -DCMAKE_CXX_FLAGS="-O0 -isystem $PWD/$folder/include" >/dev/null
 cmake --build "$folder" -j "${GPUMEM_JOBS:-$(nproc)}" --target gpumem_preload
 library="$folder/libgpumem.so"
 readelf -h "$library" | grep -q AArch64
