@@ -22,12 +22,14 @@ TORCH = (("PyTorch's own", "native", False, {}),
                                                      "PYTORCH_CUDA_ALLOC_CONF": "backend:cudaMallocAsync"}),
          ("gpumem under bare", "ours", True, BARE),
          *((f"gpumem {chain} under bare", "ours", True, {**BARE, "GPUMEM_CONFIG": str(EXAMPLES / f"{chain}.toml")})
-           for chain in ("compact", "one_stream")))
+           for chain in ("compact",)))
 PLATFORM = {"XLA_PYTHON_CLIENT_ALLOCATOR": "platform", "XLA_PYTHON_CLIENT_PREALLOCATE": "false"}
 
 # name, file, repeats, variants (name, role, gpumem, environment[, another file])
 PROGRAMS = (
-    ("thrust sort", "thrust_sort.static", 3, (("cudaMalloc", "native", False, {}), ("gpumem", "ours", True, {}))),
+    ("thrust sort", "thrust_sort.static", 3,
+     (("cudaMalloc", "native", False, {}), ("gpumem", "ours", True, {}),
+      ("gpumem one_stream", "ours", True, {"GPUMEM_CONFIG": str(EXAMPLES / "one_stream.toml")}))),
     ("PyTorch training", GPU / "torch_train.py", 1, TORCH),
     ("transformer inference", HERE / "programs" / "transformer.py", 1, TORCH),
     ("CuPy loop", GPU / "cupy_loop.py", 1,

@@ -1,6 +1,7 @@
 // What the driver's own calls cost that gpumem makes: on a hit (the current context) and once for many frees
-// or once for a large one (an event on the context, and the look at it). Whoever writes a budget needs them
-// of the same machine. The allocator is not used. One thread, no GPU work, with 1 and with 64 streams.
+// or once for a large one (an event on the context, and the look at it), and at its start (cuMemGetInfo).
+// Whoever writes a budget needs them of the same machine. The allocator is not used. One thread, no GPU work,
+// with 1 and with 64 streams.
 #include <cuda.h>
 
 #include <memory>
@@ -38,6 +39,10 @@ void bench::driver_calls(allocator&, const options& wanted) {
       CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
       exchange(&mode);
       exchange(&mode);
+    });
+    tell("cuMemGetInfo", [&] {
+      std::size_t free = 0, total = 0;
+      REQUIRE(cudaMemGetInfo(&free, &total));
     });
     tell("cudaFree(nullptr)", [&] { REQUIRE(cudaFree(nullptr)); });
     tell("cudaMalloc(0)", [&] {
