@@ -27,12 +27,6 @@ handle region::make_segment(std::uint64_t base, std::uint64_t bytes, std::uint64
     blocks().release(h);
     return none;
   }
-  if (!s->starts.reset(units)) {
-    atlas_.segments.remove(s);
-    blocks().release(h);
-    return none;
-  }
-  s->starts.set(0);
   s->token = token;
   s->first = h;
   block& b = blocks()[h];
@@ -122,13 +116,25 @@ handle region::split(handle h, std::uint32_t units) noexcept {
 }
 
 void region::mark_start(block const& b, bool is_one) noexcept {
-  segment& s = atlas_.segments[b.segment];
-  std::uint64_t const at = (b.begin() - s.base) / unit;
-  is_one ? s.starts.set(at) : s.starts.clear(at);
+  start_map& starts = atlas_.segments[b.segment].starts;
+  if (starts.empty()) return;
+  std::uint64_t const at = (b.begin() - atlas_.segments[b.segment].base) / unit;
+  is_one ? starts.set(at) : starts.clear(at);
 }
 
+// Programs that never ask pay nothing for the map: its pages, each for 16 MiB of a segment, cost 2 us when
+// first touched, as much as two requests. Without memory for it the blocks are walked.
 handle region::block_at(segment const& in, std::uint64_t address) noexcept {
-  std::uint64_t const at = in.starts.last_up_to((address - in.base) / unit);
+  start_map& starts = atlas_.segments[in.index].starts;
+  if (starts.empty() && starts.reset(in.bytes / unit)) {
+    for (handle h = in.first; h != none; h = blocks()[h].after) mark_start(blocks()[h], true);
+  }
+  if (starts.empty()) {
+    handle h = in.first;
+    while (h != none && address >= blocks()[h].end()) h = blocks()[h].after;
+    return h != none && blocks()[h].mapped != 0 ? h : none;
+  }
+  std::uint64_t const at = starts.last_up_to((address - in.base) / unit);
   return at == start_map::nothing ? none : atlas_.map.find(in.base + at * unit);
 }
 

@@ -31,7 +31,7 @@ struct segment {
   std::uint32_t index = 0;
   std::uint32_t depth = 0;   // how many segments it lies inside of
   std::size_t position = 0;  // in its region's list
-  start_map starts;          // where its blocks begin; empty where the owner has one block a segment
+  start_map starts;          // where its blocks begin; empty until somebody asks
   bool pinned = false;       // a block of it was exported by IPC: never given back
 };
 

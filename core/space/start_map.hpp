@@ -1,8 +1,8 @@
 // Where the blocks of one segment begin: a bit for each unit, and above it levels of bits that say which
 // words below are not zero. The block that holds an address is found in a few steps, however many there are.
-// Written by region whenever a block is cut or merged, read by it for questions about interior pointers;
-// always under the owner's lock. Its memory, 1/4096 of the segment at most, is zero pages until bits are set
-// in them.
+// Made by region when somebody first asks about an interior pointer of the segment, and kept from then on
+// whenever a block is cut or merged; always under the owner's lock. Its memory, 1/4096 of the segment at
+// most, is zero pages until bits are set in them.
 #pragma once
 
 #include <array>
@@ -16,6 +16,7 @@ class start_map {
  public:
   // Room for units 0 to `units` - 1, no bit set. False when memory is short; the map is then empty.
   bool reset(std::uint64_t units) noexcept;
+  bool empty() const noexcept { return depth_ == 0; }
 
   void set(std::uint64_t at) noexcept {
     for (std::size_t level = 0; level < depth_; ++level, at >>= 6) {
