@@ -177,7 +177,7 @@ void suballocator::return_magazine(magazine* m) const noexcept {
 
 space::handle suballocator::block_at(space::segment const& in, std::uint64_t address) noexcept {
   lock held(mutex_);
-  return region_.block_at(in, address);
+  return region_.map_starts(in) ? region_.block_at(in, address) : resource::block_at(in, address);
 }
 
 levels suballocator::measure() noexcept {

@@ -123,18 +123,17 @@ void region::mark_start(block const& b, bool is_one) noexcept {
 }
 
 // Programs that never ask pay nothing for the map: its pages, each for 16 MiB of a segment, cost 2 us when
-// first touched, as much as two requests. Without memory for it the blocks are walked.
-handle region::block_at(segment const& in, std::uint64_t address) noexcept {
+// first touched, as much as two requests.
+bool region::map_starts(segment const& in) noexcept {
   start_map& starts = atlas_.segments[in.index].starts;
-  if (starts.empty() && starts.reset(in.bytes / unit)) {
-    for (handle h = in.first; h != none; h = blocks()[h].after) mark_start(blocks()[h], true);
-  }
-  if (starts.empty()) {
-    handle h = in.first;
-    while (h != none && address >= blocks()[h].end()) h = blocks()[h].after;
-    return h != none && blocks()[h].mapped != 0 ? h : none;
-  }
-  std::uint64_t const at = starts.last_up_to((address - in.base) / unit);
+  if (!starts.empty()) return true;
+  if (!starts.reset(in.bytes / unit)) return false;
+  for (handle h = in.first; h != none; h = blocks()[h].after) mark_start(blocks()[h], true);
+  return true;
+}
+
+handle region::block_at(segment const& in, std::uint64_t address) noexcept {
+  std::uint64_t const at = in.starts.last_up_to((address - in.base) / unit);
   return at == start_map::nothing ? none : atlas_.map.find(in.base + at * unit);
 }
 

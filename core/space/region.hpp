@@ -55,6 +55,8 @@ class region {
     }
     return moved;
   }
+  // Makes the segment able to answer block_at, from now on. False: no host memory; its blocks can be walked.
+  bool map_starts(segment const& in) noexcept;
   // The block that holds `address`, of those that were ever handed to the program; none of others.
   handle block_at(segment const& in, std::uint64_t address) noexcept;
 
