@@ -136,8 +136,8 @@ std::string effective_text(plan const& effective) {
     }
   }
   out += "\n[behavior]\n";
-  char const* const free_modes[] = {"free = \"deferred\"", "free = \"synchronize\"", "free = \"one_stream\""};
-  line(out, free_modes[static_cast<std::size_t>(effective.free)], origin_of(effective, "behavior.free"));
+  auto const free_name = route::free_mode_names[static_cast<std::size_t>(effective.free)];
+  line(out, "free = \"" + std::string(free_name) + "\"", origin_of(effective, "behavior.free"));
   line(out,
        effective.error_policy == on_error::abort ? "on_config_error = \"abort\""
                                                  : "on_config_error = \"passthrough\"",

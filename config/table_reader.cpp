@@ -3,6 +3,7 @@
 // file.
 #include "config/table_reader.hpp"
 
+#include <algorithm>
 #include <optional>
 
 #include "config/resource_reader.hpp"
@@ -104,10 +105,10 @@ void read_settings(node const& table, draft& to, findings& out) {
     if (!value) continue;
     auto const& text = std::get<std::string>(*value);
     result.origins[shown] = {out.position(child.at)};
-    if (shown == "behavior.free")
-      result.free = text == "deferred"      ? free_mode::deferred
-                    : text == "synchronize" ? free_mode::synchronize
-                                            : free_mode::one_stream;
+    if (shown == "behavior.free") {
+      auto const found = std::ranges::find(route::free_mode_names, text);
+      result.free = static_cast<free_mode>(found - std::begin(route::free_mode_names));
+    }
     if (shown == "behavior.on_config_error")
       result.error_policy = text == "abort" ? on_error::abort : on_error::passthrough;
     if (shown == "report.text") result.report_text = text;
