@@ -18,6 +18,13 @@ struct growth : resource_fixture {
     get(p, bytes);
     return p.reserved() - before;
   }
+  // 32 MiB that are idle, beside 32 MiB that are not, and a request that they cannot serve.
+  void ask_for_more_than_a_hole(pool& p) {
+    space::handle const hole = get(p, 32 * mib);
+    get(p, 32 * mib);
+    give(p, hole);
+    get(p, 48 * mib);
+  }
 };
 
 TEST_F(growth, small_requests_share_a_sixteenth) {
@@ -39,10 +46,7 @@ TEST_F(growth, empty_segments_go_before_more_is_taken_where_memory_is_spared) {
   driver.manual_events(false);
   for (std::uint64_t const plenty : {std::uint64_t{0}, ~std::uint64_t{0}}) {
     pool& p = make_pool({.plenty = plenty});
-    space::handle const hole = get(p, 32 * mib);
-    get(p, 32 * mib);
-    give(p, hole);
-    get(p, 48 * mib);
+    ask_for_more_than_a_hole(p);
     EXPECT_EQ(p.reserved(), (plenty == 0 ? 80 : 112) * mib);
   }
 }
@@ -52,10 +56,7 @@ TEST_F(growth, idle_pieces_go_before_more_is_taken_where_memory_is_spared) {
   for (std::uint64_t const plenty : {std::uint64_t{0}, ~std::uint64_t{0}}) {
     auto& pages = below<upstream::vmm>(here->home, 0u, 0u);
     pool& p = make<pool>(pool_options{.plenty = plenty}, pages);
-    space::handle const hole = get(p, 32 * mib);
-    get(p, 32 * mib);
-    give(p, hole);
-    get(p, 48 * mib);
+    ask_for_more_than_a_hole(p);
     EXPECT_EQ(p.reserved(), (plenty == 0 ? 80 : 112) * mib);
   }
 }
