@@ -221,9 +221,9 @@ bool suballocator::would_exceed(std::uint64_t bytes) const noexcept {
   return region_.reserved_bytes() + bytes > std::min(options_.plenty, options_.maximum);
 }
 
-// A look at the newest event for as long as a growth takes, whose memory is kept for good. A stream that gets
-// another's block runs after it: where streams take each other's blocks in turn, what they waited comes to
-// the price of a growth soon, and each gets its own.
+// Looks for a while whether freed memory becomes done, before memory is taken that is kept for good. A stream
+// that gets another's block runs after it: where streams take each other's blocks in turn, what they waited
+// comes to the price of a growth soon, and each gets its own.
 space::handle suballocator::watch(lock& held, climber& c) noexcept {
   std::uint64_t const begin = base::now_ns(), until = begin + patience_ns(c.wish.slot);
   space::handle h = space::none;
