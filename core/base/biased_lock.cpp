@@ -16,14 +16,20 @@ long membarrier(int command) noexcept {
 
 }  // namespace
 
-bool prepare_barrier() noexcept {
-  static bool const registered = membarrier(MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED) == 0;
-  return registered;
+// Only asks: to register waits for all processors where the process has several threads (5 ms measured), and
+// most programs never see a visitor.
+bool has_barrier() noexcept {
+  static bool const has = [] {
+    constexpr long needed = MEMBARRIER_CMD_PRIVATE_EXPEDITED | MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED;
+    long const known = membarrier(MEMBARRIER_CMD_QUERY);
+    return known >= 0 && (known & needed) == needed;
+  }();
+  return has;
 }
 
 void barrier_on_all_threads() noexcept {
   if (membarrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED) == 0) return;
-  // The registration belongs to the address space and may have been lost with it (fork on old kernels).
+  // The first time; or the registration was lost with its address space (fork on old kernels).
   if (membarrier(MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED) == 0 &&
       membarrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED) == 0) {
     return;

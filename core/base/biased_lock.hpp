@@ -12,9 +12,9 @@
 
 namespace gpumem::base {
 
-// The identity of a thread, and whether this process has the barrier; see biased_lock.cpp.
+// The identity of a thread, and whether the kernel has the barrier; see biased_lock.cpp.
 inline constinit thread_local char thread_mark = 0;
-bool prepare_barrier() noexcept;  // cheap after its first call
+bool has_barrier() noexcept;
 void barrier_on_all_threads() noexcept;
 
 class biased_lock {
@@ -24,7 +24,7 @@ class biased_lock {
 
   // From now on this thread's. Only while no thread that it was biased to lives or uses it.
   void bias_to_this_thread() noexcept {
-    if (prepare_barrier()) owner_.store(&thread_mark, std::memory_order_release);
+    if (has_barrier()) owner_.store(&thread_mark, std::memory_order_release);
   }
 
   hold lock() noexcept {
