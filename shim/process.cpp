@@ -4,7 +4,6 @@
 // here runs in a process without CUDA.
 #include "shim/process.hpp"
 
-#include <fcntl.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <time.h>
@@ -14,6 +13,7 @@
 #include <cstdio>
 
 #include "core/base/log.hpp"
+#include "core/base/out_of_the_way.hpp"
 #include "core/driver/table.hpp"
 #include "core/report/write_reports.hpp"
 #include "core/route/router.hpp"
@@ -47,15 +47,6 @@ static_assert(std::size(hooks) == all_hooks && all_hooks <= stats::max_hooks);
 
 constinit std::atomic<int> exit_code = 0;
 constinit std::atomic_flag reported;
-
-// High up, so that the program's own descriptors get the numbers they would get without us.
-int duplicate_stderr() noexcept {
-  int const saved = errno;
-  int copy = fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, 500);
-  if (copy < 0) copy = fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, 3);
-  errno = saved;
-  return copy;
-}
 
 // The page, if it is this process's: the child of a vfork has the parent's memory, and must leave it alone.
 stats::page* own_page() noexcept {
@@ -99,7 +90,7 @@ char const* cudart_in_use() noexcept {
 
 bool begin() noexcept {
   watch_process();
-  int const descriptor = duplicate_stderr();
+  int const descriptor = base::copy_out_of_the_way(STDERR_FILENO);
   if (!settings::load(descriptor)) return false;
   if (char const* missing = real_symbols::missing_requirement()) {
     char text[160];

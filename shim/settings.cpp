@@ -53,7 +53,6 @@ bool load_or_throw(int descriptor) {
   next->run_id = variables.run_id.value_or("");
   next->report.text = next->plan.report_text;
   next->report.json = next->plan.report_json;
-  next->report.stderr_fd = descriptor;
   current = next;
   auto level = base::log_level::warn;
   base::parse_log_level(next->plan.log_level, level);
@@ -95,8 +94,10 @@ void start_router(std::span<std::string_view const> calls) noexcept {
   route::use_limits(config::use_limits(current->plan));
   route::start(config::use_plan(current->plan), current->plan.free, rules);
 }
-report::write_options const& report_options() noexcept {
-  return current->report;
+report::write_options report_options() noexcept {
+  report::write_options options = current->report;
+  options.stderr_fd = base::log_descriptor();
+  return options;
 }
 std::string_view tool_version() noexcept {
   return GPUMEM_VERSION;

@@ -24,7 +24,7 @@ void describe() noexcept;
 
 // Starts the router. `calls`: the hooked functions by number, which rules may name.
 void start_router(std::span<std::string_view const> calls) noexcept;
-report::write_options const& report_options() noexcept;
+report::write_options report_options() noexcept;
 std::string_view tool_version() noexcept;
 std::string_view run_id() noexcept;
 

@@ -5,8 +5,11 @@
 #include <spdlog/details/null_mutex.h>
 #include <spdlog/logger.h>
 #include <spdlog/sinks/base_sink.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <atomic>
+#include <cerrno>
 #include <memory>
 #include <string>
 
@@ -15,7 +18,23 @@
 namespace gpumem::base {
 namespace {
 
-std::atomic<int> descriptor{2};
+// The file that the descriptor named when it was taken: a program that closes what it did not open, and opens
+// files of its own, may have one of them there now.
+struct file_identity {
+  dev_t device = 0;
+  ino_t number = 0;
+  bool known = false;
+
+  static file_identity of(int descriptor) noexcept {
+    struct stat about {};
+    if (::fstat(descriptor, &about) != 0) return {};
+    return {about.st_dev, about.st_ino, true};
+  }
+  bool operator==(file_identity const&) const = default;
+};
+
+std::atomic<int> descriptor{STDERR_FILENO};
+constinit file_identity taken;
 std::atomic<int> chosen_level{static_cast<int>(log_level::warn)};
 
 // No mutex: each line is one write(2), and a lock could be held by a thread that a fork leaves behind.
@@ -27,7 +46,7 @@ class descriptor_sink final : public spdlog::sinks::base_sink<spdlog::details::n
     if (message.level >= spdlog::level::err) line += "error: ";
     line.append(message.payload.data(), message.payload.size());
     line += '\n';
-    write_all(descriptor.load(std::memory_order_relaxed), line);
+    write_all(log_descriptor(), line);
   }
   void flush_() override {}
 };
@@ -44,6 +63,7 @@ spdlog::logger& logger() {
 }  // namespace
 
 void start_log(int target, log_level level) noexcept {
+  taken = file_identity::of(target);
   descriptor.store(target, std::memory_order_relaxed);
   chosen_level.store(static_cast<int>(level), std::memory_order_relaxed);
 }
@@ -60,7 +80,13 @@ bool parse_log_level(std::string_view name, log_level& level) noexcept {
 }
 
 int log_descriptor() noexcept {
-  return descriptor.load(std::memory_order_relaxed);
+  int const saved = errno;
+  int found = descriptor.load(std::memory_order_relaxed);
+  if (taken.known && file_identity::of(found) != taken) {
+    found = file_identity::of(STDERR_FILENO) == taken ? STDERR_FILENO : -1;
+  }
+  errno = saved;
+  return found;
 }
 
 void log_line(log_level level, std::string_view text) noexcept {

@@ -14,6 +14,8 @@ enum class log_level { trace, debug, info, warn, error, off };
 void start_log(int descriptor, log_level level) noexcept;
 // "warn" -> log_level::warn; false for an unknown name.
 bool parse_log_level(std::string_view name, log_level& level) noexcept;
+// Where messages and reports go now: the descriptor of start_log, or 2, while it is the same file still;
+// otherwise -1, so that nothing is ever written into a file of the program's.
 int log_descriptor() noexcept;
 
 void log_line(log_level level, std::string_view text) noexcept;

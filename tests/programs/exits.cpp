@@ -2,8 +2,9 @@
 // "return"), kill (SIGKILL), segv, thread (exit called by another thread while main works), static (a static
 // destructor frees device memory), handlers (exit handlers made before and after the first CUDA call free
 // device memory), workers (threads go on allocating while main returns), closed (stderr is closed before the
-// end, as coreutils do), hang (waits to be killed). Does 10 allocations first and prints its counts before it
-// ends. Run plain, preloaded and under `gpumem run` by the integration and GPU tests.
+// end, as coreutils do), descriptors (all but the standard ones name the file of the second argument, with a
+// line in it), hang (waits to be killed). Does 10 allocations first and prints its counts before it ends. Run
+// plain, preloaded and under `gpumem run` by the integration and GPU tests.
 #include <fcntl.h>
 #include <signal.h>
 #include <unistd.h>
@@ -98,6 +99,11 @@ int main(int argc, char** argv) {
   if (std::strcmp(way, "closed") == 0) {
     close(STDERR_FILENO);
     close(STDOUT_FILENO);
+  }
+  if (std::strcmp(way, "descriptors") == 0) {
+    int const file = open(argv[2], O_WRONLY | O_CREAT | O_TRUNC, 0600);
+    for (int number = 3; number < 1024; ++number) dup2(file, number);
+    if (write(file, "mine\n", 5) != 5) return 14;
   }
   return way[0] == 'r' ? 0 : 12;
 }

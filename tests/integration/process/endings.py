@@ -35,6 +35,15 @@ def ends(build, way, code, kind, clean, signal_number=None):
     harness.equal(run.state, [], f"state pages left after {way}")
 
 
+def test_descriptors_of_the_program(build):
+    """Its files lie where our copy of stderr was: the report goes to stderr itself, and nothing into them."""
+    with tempfile.TemporaryDirectory() as folder:
+        file = pathlib.Path(folder) / "of the program"
+        run = build.run([*program(build, "descriptors"), str(file)], preload=True, env={"GPUMEM_REPORT": "stderr"})
+        harness.equal((run.code, file.read_text()), (12, "mine\n"), "exit code and file")
+        assert "=== gpumem" in run.stderr, f"no report: {run.stderr}"
+
+
 def test_return(build):
     ends(build, "return", 0, "exit", True)
 

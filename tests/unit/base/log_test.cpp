@@ -34,6 +34,22 @@ TEST(log, lines_carry_prefix_and_level) {
   start_log(2, log_level::warn);
 }
 
+TEST(log, a_descriptor_that_became_another_file_is_left_alone) {
+  int before[2], after[2];
+  ASSERT_EQ(::pipe(before), 0);
+  ASSERT_EQ(::pipe(after), 0);
+  start_log(before[1], log_level::warn);
+  ASSERT_EQ(::dup2(after[1], before[1]), before[1]);
+  ::close(after[1]);
+  log_line(log_level::warn, "into somebody's file");
+  EXPECT_EQ(log_descriptor(), -1);
+  ::close(before[1]);
+  EXPECT_EQ(read_back(after[0]), "");
+  ::close(before[0]);
+  ::close(after[0]);
+  start_log(2, log_level::warn);
+}
+
 TEST(log, level_names) {
   log_level level = log_level::error;
   EXPECT_TRUE(parse_log_level("trace", level));

@@ -1,0 +1,12 @@
+// A copy of a descriptor under a high number, so that the program's own descriptors get the numbers that they
+// would get without us. Called by the shim when CUDA starts, on any thread. Must not make the kernel enlarge
+// the table of descriptors: with several threads that waits for all processors (synchronize_rcu, 8 ms
+// measured).
+#pragma once
+
+namespace gpumem::base {
+
+// The copy is closed on exec. -1 where none can be had; errno stays as it was.
+int copy_out_of_the_way(int descriptor) noexcept;
+
+}  // namespace gpumem::base
