@@ -1,8 +1,7 @@
-// The hooks of what ends a context, and with it all its memory, of memory pools chosen by the program, and of
-// access between devices.
-// Called by the program on any thread. A context's blocks are forgotten after the driver has ended it, never
-// before: until then another thread may still be served, and it would be served from memory that is about to
-// die. Nothing is freed here.
+// The hooks of what ends a context, and with it all its memory, of what takes it from a thread, of memory
+// pools chosen by the program, and of access between devices. Called by the program on any thread. A
+// context's blocks are forgotten after the driver has ended it, never before: until then another thread may
+// still be served, and it would be served from memory that is about to die. Nothing is freed here.
 #include <array>
 #include <atomic>
 
@@ -121,6 +120,22 @@ CUresult cuDevicePrimaryCtxReset(CUdevice device) {
 CUresult cuDevicePrimaryCtxReset_v2(CUdevice device) {
   return reset_primary(hook::cuDevicePrimaryCtxReset_v2, device,
                        [&] { return GPUMEM_REAL(cuDevicePrimaryCtxReset_v2)(device); });
+}
+
+// Not counted: the runtime makes such calls by itself.
+CUresult cuCtxSetCurrent(CUcontext context) {
+  if (context == nullptr) this_thread.runtime_context = nullptr;
+  return GPUMEM_REAL(cuCtxSetCurrent)(context);
+}
+
+CUresult cuCtxPopCurrent(CUcontext* context) {
+  this_thread.runtime_context = nullptr;
+  return GPUMEM_REAL(cuCtxPopCurrent)(context);
+}
+
+CUresult cuCtxPopCurrent_v2(CUcontext* context) {
+  this_thread.runtime_context = nullptr;
+  return GPUMEM_REAL(cuCtxPopCurrent_v2)(context);
 }
 
 CUresult cuCtxDestroy(CUcontext context) {

@@ -46,9 +46,14 @@ void runtime_is_set_up(void const* runtime) noexcept {
   this_thread.runtime_since = route::changes();
 }
 
+// With some context, which this thread still has.
+bool runtime_is_here() noexcept {
+  return this_thread.runtime_context != nullptr && this_thread.runtime_since == route::changes() &&
+         !exiting.load(std::memory_order_relaxed);
+}
+
 bool runtime_knows(CUcontext context) noexcept {
-  return context != nullptr && context == this_thread.runtime_context &&
-         this_thread.runtime_since == route::changes() && !exiting.load(std::memory_order_relaxed);
+  return context == this_thread.runtime_context && runtime_is_here();
 }
 
 // True: served, as the real function would have. False: the real function must be called.
@@ -85,15 +90,17 @@ bool take_back_here(hook which, hook below, void* address, bool ordered, CUstrea
                     void const* caller) noexcept {
   hook_scope const scope;
   if (!scope || address == nullptr) return false;
+  if (!runtime_is_here()) return false;
   driver::release release{.address = reinterpret_cast<CUdeviceptr>(address),
                           .stream_ordered = ordered,
                           .hook = static_cast<std::uint16_t>(below),
-                          .context = current_context(),
                           .stream = stream,
                           .caller = caller};
+  if (ordered && is_default(stream)) {
+    release.context = current_context();
+    if (!runtime_knows(release.context)) return false;
+  }
   // A wrong free is answered, and told, from below alone.
-  if (!runtime_knows(release.context)) return false;
-  if (ordered && !is_default(stream)) release.context = nullptr;
   auto const outcome = route::release(release);
   if (!outcome.served || outcome.code != CUDA_SUCCESS) return false;  // the same answer again, from below
   counted(below, 0, CUDA_SUCCESS, true);

@@ -99,6 +99,7 @@ GROUPS = {
         Case("alignment", configs=("aligned", *POOLS)),
         Case("cross_frees"),
         Case("no_context", links=("driver",), counts=False),
+        Case("lost_context", counts=False),
         *[Case(name, counts=False) for name in ("attributes", "unknown_pointers", "pool_attributes", "out_of_memory")],
         *[Case("first_call", (call,), links=("static",), counts=False)
           for call in ("free0", "malloc0", "malloc", "async", "info", "reset", "bad_free", "too_big", "host", "cu_alloc",

@@ -104,13 +104,14 @@ library& driver() {
 cudaError_t enter() {
   library const& lib = driver();
   if (lib.state != cudaSuccess) return lib.state;
-  if (mine.bound == generation.load()) return cudaSuccess;
-  if (mine.bound == 0) {  // a driver API program's own context is used as it is
+  unsigned const now = generation.load();
+  // A driver API program's own context is used as it is; one that it took away is made current again.
+  if (mine.bound == 0 || mine.bound == now) {
     CUcontext current = nullptr;
     CUresult const code = lib.legacy.cuCtxGetCurrent(&current);
     if (code != CUDA_SUCCESS) return static_cast<cudaError_t>(code);
     if (current != nullptr) {
-      mine.bound = generation.load();
+      mine.bound = now;
       return cudaSuccess;
     }
   }
