@@ -8,15 +8,17 @@ namespace gpumem::space {
 
 handle block_map::find(std::uint64_t address) const noexcept {
   std::uint64_t const mixed = mix(address);
+  std::uint32_t const like = entry_of(mixed, none);
   shard& s = shards_[shard_of(mixed)];
   for (;;) {
     std::uint64_t const rebuilds = s.rebuilds.load(std::memory_order_acquire);
     table const* t = s.present.load(std::memory_order_acquire);
     handle found = none;
     for (std::uint64_t i = first(mixed), probes = 0; t != nullptr && probes <= t->mask; ++i, ++probes) {
-      handle const h = t->at(i).load(std::memory_order_acquire);
-      if (h == none) break;
-      if (h != tombstone && blocks_[h].address.load(std::memory_order_relaxed) == address) {
+      std::uint32_t const entry = t->at(i).load(std::memory_order_acquire);
+      if (entry == empty) break;
+      handle const h = handle_in(entry);
+      if (same_tag(entry, like) && blocks_[h].address.load(std::memory_order_relaxed) == address) {
         found = h;
         break;
       }
@@ -37,10 +39,10 @@ bool block_map::insert(handle h) noexcept {
     t = s.present.load(std::memory_order_relaxed);
   }
   for (std::uint64_t i = first(mixed);; ++i) {
-    handle const there = t->at(i).load(std::memory_order_relaxed);
-    if (there != none && there != tombstone) continue;
-    t->at(i).store(h, std::memory_order_release);
-    if (there == none) ++s.used;
+    std::uint32_t const there = t->at(i).load(std::memory_order_relaxed);
+    if (there != empty && there != tombstone) continue;
+    t->at(i).store(entry_of(mixed, h), std::memory_order_release);
+    if (there == empty) ++s.used;
     ++s.live;
     return true;
   }
@@ -52,12 +54,12 @@ void block_map::erase(handle h) noexcept {
   std::lock_guard lock(s.lock);
   table const* t = s.present.load(std::memory_order_relaxed);
   for (std::uint64_t i = first(mixed); t != nullptr; ++i) {
-    handle const there = t->at(i).load(std::memory_order_relaxed);
-    if (there == none) return;
-    if (there != h) continue;
+    std::uint32_t const there = t->at(i).load(std::memory_order_relaxed);
+    if (there == empty) return;
+    if (handle_in(there) != h) continue;
     // A tombstone before an empty entry keeps no probe going, so it can be an empty entry itself.
-    bool const last = t->at(i + 1).load(std::memory_order_relaxed) == none;
-    t->at(i).store(last ? none : tombstone, std::memory_order_release);
+    bool const last = t->at(i + 1).load(std::memory_order_relaxed) == empty;
+    t->at(i).store(last ? empty : tombstone, std::memory_order_release);
     if (last) --s.used;
     --s.live;
     return;
@@ -75,19 +77,19 @@ bool block_map::rebuild(shard& s) noexcept {
     fresh = new (std::nothrow) table;
     if (fresh == nullptr) return false;
     fresh->mask = size - 1;
-    fresh->entries = new (std::nothrow) std::atomic<handle>[size];
+    fresh->entries = new (std::nothrow) std::atomic<std::uint32_t>[size];
     if (fresh->entries == nullptr) {
       delete fresh;
       return false;
     }
   }
-  for (std::uint64_t i = 0; i < size; ++i) fresh->at(i).store(none, std::memory_order_relaxed);
+  for (std::uint64_t i = 0; i < size; ++i) fresh->at(i).store(empty, std::memory_order_relaxed);
   for (std::uint64_t k = 0; k < old_size; ++k) {
-    handle const h = old->at(k).load(std::memory_order_relaxed);
-    if (h == none || h == tombstone) continue;
-    std::uint64_t i = first(mix(blocks_[h].begin()));
-    while (fresh->at(i).load(std::memory_order_relaxed) != none) ++i;
-    fresh->at(i).store(h, std::memory_order_relaxed);
+    std::uint32_t const entry = old->at(k).load(std::memory_order_relaxed);
+    if (entry == empty || entry == tombstone) continue;
+    std::uint64_t i = first(mix(blocks_[handle_in(entry)].begin()));
+    while (fresh->at(i).load(std::memory_order_relaxed) != empty) ++i;
+    fresh->at(i).store(entry, std::memory_order_relaxed);
   }
   s.present.store(fresh, std::memory_order_release);
   s.rebuilds.fetch_add(1, std::memory_order_release);

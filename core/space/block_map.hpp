@@ -4,6 +4,8 @@
 // miss, never crash. Open addressing over 32-bit handles, in shards. Tables are never given back to the heap
 // but may be reused by a later rebuild, so a reader compares the shard's count of rebuilds before and after,
 // and repeats when it was overtaken.
+// A handle leaves six bits of its entry to a tag of the address: other blocks that only share the way to it
+// are passed without a look at them, which would be a miss of the cache each.
 #pragma once
 
 #include <array>
@@ -26,13 +28,16 @@ class block_map {
   void erase(handle h) noexcept;
 
  private:
-  static constexpr handle tombstone = ~handle{0};
+  static constexpr unsigned handle_bits = 26;
+  static_assert(block_table::most <= handle{1} << handle_bits);
+  static constexpr std::uint32_t empty = 0;
+  static constexpr std::uint32_t tombstone = 1u << handle_bits;  // no handle, and a tag
 
   // Size and entries travel together: a reader must never see one table's mask with another's entries.
   struct table {
     std::uint64_t mask = 0;
-    std::atomic<handle>* entries = nullptr;
-    std::atomic<handle>& at(std::uint64_t i) const noexcept { return entries[i & mask]; }
+    std::atomic<std::uint32_t>* entries = nullptr;
+    std::atomic<std::uint32_t>& at(std::uint64_t i) const noexcept { return entries[i & mask]; }
   };
 
   struct alignas(64) shard {
@@ -46,6 +51,13 @@ class block_map {
 
   static std::uint64_t mix(std::uint64_t address) noexcept { return (address >> 9) * 0x9e3779b97f4a7c15ull; }
   static std::size_t shard_of(std::uint64_t mixed) noexcept { return mixed >> 58; }
+  static std::uint32_t entry_of(std::uint64_t mixed, handle h) noexcept {
+    return static_cast<std::uint32_t>(mixed >> 52 << handle_bits) | h;
+  }
+  static handle handle_in(std::uint32_t entry) noexcept { return entry & ((1u << handle_bits) - 1); }
+  static bool same_tag(std::uint32_t one, std::uint32_t other) noexcept {
+    return (one ^ other) >> handle_bits == 0;
+  }
   static std::uint64_t first(std::uint64_t mixed) noexcept { return mixed >> 20; }
   bool rebuild(shard& s) noexcept;
 

@@ -10,8 +10,8 @@
 namespace gpumem::space {
 
 block_table::block_table() noexcept {
-  // 3 GiB of addresses hold 2^26 blocks; a process under `ulimit -v` gets what there is.
-  for (std::uint64_t count = 1ull << 26; count >= 1ull << 12; count /= 2) {
+  // 3 GiB of addresses; a process under `ulimit -v` gets what there is.
+  for (std::uint64_t count = most; count >= 1ull << 12; count /= 2) {
     void* memory = mmap(nullptr, count * sizeof(block), PROT_READ | PROT_WRITE,
                         MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (memory == MAP_FAILED) continue;

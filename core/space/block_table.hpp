@@ -14,6 +14,8 @@ namespace gpumem::space {
 
 class block_table {
  public:
+  static constexpr std::uint64_t most = 1ull << 26;  // blocks
+
   block_table() noexcept;
   block_table(block_table const&) = delete;
 
@@ -21,6 +23,12 @@ class block_table {
   handle acquire() noexcept;
   void release(handle h) noexcept;
   block& operator[](handle h) noexcept { return blocks_[h]; }
+  // It is about to be read.
+  void prefetch(handle h) const noexcept {
+    char const* const at = reinterpret_cast<char const*>(blocks_ + h);
+    __builtin_prefetch(at);
+    __builtin_prefetch(at + sizeof(block) - 1);
+  }
 
   // Host memory touched so far, for the report.
   std::uint64_t host_bytes() const noexcept { return used_.load(std::memory_order_relaxed) * sizeof(block); }

@@ -8,7 +8,7 @@
 #include <atomic>
 #include <type_traits>
 
-#include "core/space/block.hpp"
+#include "core/space/block_table.hpp"
 
 namespace gpumem::space {
 
@@ -18,7 +18,7 @@ class side_table {
 
  public:
   side_table() noexcept {
-    for (std::uint64_t count = 1ull << 26; count >= 1ull << 12; count /= 2) {  // as many as there are blocks
+    for (std::uint64_t count = block_table::most; count >= 1ull << 12; count /= 2) {
       void* const memory = mmap(nullptr, count * sizeof(Value), PROT_READ | PROT_WRITE,
                                 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
       if (memory == MAP_FAILED) continue;
