@@ -2,6 +2,7 @@
 // repeated after each (a search left out is how PyTorch runs out of memory with a fitting block in hand, its
 // issue 189504). Driver calls are made without the mutex: other threads' requests go on meanwhile.
 #include <algorithm>
+#include <array>
 #include <cstdio>
 #include <utility>
 
@@ -17,16 +18,14 @@ namespace {
 constexpr std::uint64_t driver_page = 2ull << 20;  // the driver's own granularity
 constexpr std::uint64_t largest_step = 256ull << 20;
 
-constexpr std::uint32_t hasty_events = 200;
-constexpr std::uint64_t hasty_ns = hasty_events * 3'000;
-constexpr std::uint64_t most_in_turn = 112ull << 20;
+constexpr std::uint64_t most_in_batch = 224ull << 20;  // and what is asked for at once stays below 256 MiB
+constexpr std::uint32_t most_in_turn = 128;
+// For second blocks of large sizes.
+constexpr std::uint64_t most_beside(std::uint64_t spare) noexcept {
+  return std::min(spare / 32, std::uint64_t{2} << 30);
+}
 constexpr std::uint64_t price_of_growth_ns = 100'000;
 constexpr std::uint64_t most_of_a_piece = 256ull << 20;
-
-constexpr std::uint64_t in_turn(std::uint64_t bytes) noexcept {
-  return std::min({64 * bytes, std::max(16 * bytes, std::uint64_t{32} << 20) / bytes * bytes,
-                   most_in_turn / bytes * bytes});
-}
 
 }  // namespace
 
@@ -44,7 +43,7 @@ space::handle suballocator::climb(climber& c) {
   // Blocks of this very size take turns, too few of them: an event each round. Where that is the rule, more
   // of them.
   if (c.waiting) {
-    if (hasty()) {
+    if (c.hasty || is_hasty(c)) {
       if (auto h = take_more_in_turn(held, c); h != space::none) return h;
     }
     held.unlock();
@@ -169,26 +168,36 @@ void suballocator::flush(magazine* only) noexcept {
   }
 }
 
-// An event for each free of a large block costs 0.4 us, a growth 60 us to 100 us: after as many hasty events
-// as pay for it, so many blocks are made that an event settles a batch. Only where they come so fast that
-// they are a good part of what the program does: one that launches a kernel between (2 us at least) gains
-// nothing that it would notice, and would hold the memory for good.
-bool suballocator::hasty() noexcept {
-  if (hasty_++ == 0) hasty_since_ = base::now_ns();
-  if (hasty_ < hasty_events) return false;
-  hasty_ = 0;
-  return base::now_ns() - hasty_since_ <= hasty_ns;
+// An event costs 0.3 us to 0.6 us, as much as four pairs without one: so many blocks of a size take turns
+// that it is shared by many. A batch of them is a small part of the device's memory; of large blocks two, so
+// that every other round has one.
+std::uint32_t suballocator::in_turn(std::uint64_t bytes) const noexcept {
+  std::uint64_t const spare = std::min(options_.plenty, options_.maximum);
+  std::uint64_t const batch = std::min(most_in_batch, spare / 256) / bytes;
+  if (batch >= 2) return static_cast<std::uint32_t>(std::min<std::uint64_t>(batch, most_in_turn));
+  return bytes <= most_beside(spare) ? 2 : 1;
+}
+
+bool suballocator::is_hasty(climber& c) const noexcept {
+  c.hasty = c.own->fresh() < in_turn(c.units * space::unit) && c.own->events.has_enough();
+  return c.hasty;
 }
 
 // Out of what other sizes left idle, and of new memory where that is not enough: bounded in all, whatever the
 // program does.
 space::handle suballocator::take_more_in_turn(lock& held, climber& c) noexcept {
   std::uint64_t const bytes = c.units * space::unit;
+  std::uint32_t const wanted = in_turn(bytes);
   settle(held);
-  std::uint64_t const there = region_.idle_bytes() - region_.pending_bytes();
-  std::uint64_t const lacking = in_turn(bytes) > there ? in_turn(bytes) - there : 0;
-  std::uint64_t const more = std::min(lacking, most_in_turn - in_turn_) / bytes * bytes;
-  if (more > 0 && more + there >= 2 * bytes && !would_exceed(more)) {
+  std::array<space::handle, most_in_turn> there{};
+  std::uint32_t count = 0;
+  while (count < wanted && (there[count] = search(c, false)) != space::none) ++count;
+  for (std::uint32_t i = 0; i < count; ++i) region_.put(there[i], blocks()[there[i]].where);
+  std::uint64_t const most =
+      wanted > 2 ? most_in_batch : most_beside(std::min(options_.plenty, options_.maximum));
+  std::uint64_t const left = most - std::min(most, in_turn_);
+  std::uint64_t const more = std::min((wanted - count) * bytes, left / bytes * bytes);
+  if (more > 0 && !would_exceed(more)) {
     in_turn_ += more;
     try {
       auto h = grow(held, c, more);

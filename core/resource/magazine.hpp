@@ -10,6 +10,7 @@
 #include <optional>
 
 #include "core/base/biased_lock.hpp"
+#include "core/resource/haste.hpp"
 #include "core/resource/size_classes.hpp"
 #include "core/space/block_table.hpp"
 #include "core/stream_order/streams.hpp"
@@ -123,6 +124,10 @@ class alignas(64) magazine {
                                     2 * bytes > bytes_an_event);
   }
 
+  // Blocks that an event of now would settle.
+  std::uint32_t fresh() const noexcept { return get(fresh_); }
+
+  haste events;
   space::handle emptied = space::none;  // on its way out of here; under the suballocator's mutex
   bool in_use = false;                  // by a thread; under the suballocator's mutex
   stream_order::slot stream = stream_order::no_slot;  // whose frees these are; no_slot: a thread's

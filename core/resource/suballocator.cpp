@@ -96,7 +96,7 @@ space::handle suballocator::allocate(demand const& wish) {
     return h;
   }
   // Many frees of this very size wait here: one event may settle them all, cheaper than new space.
-  if (c.waiting && c.own->worth_an_event(home_.when.open(), c.units * space::unit) &&
+  if (c.waiting && c.own->worth_an_event(home_.when.open(), c.units * space::unit) && !is_hasty(c) &&
       home_.when.collect(*c.waiting)) {
     if (space::handle const h = from_magazine(c); h != space::none) {
       stats::add(count_device().rung_reaped, 1);

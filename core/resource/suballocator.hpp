@@ -85,6 +85,7 @@ class suballocator : public resource, public source {
     bool hidden = false;  // from the block map: a segment of another resource
     magazine* own = nullptr;
     std::optional<space::stamp> waiting;  // blocks of this very size wait in `own`; the youngest's stamp
+    bool hasty = false;                   // too few of this size take turns, in a loop that does nothing else
     bool spoils = false;                  // the last search found room that only part of a piece would give
   };
   space::handle from_magazine(climber& c) noexcept;
@@ -92,7 +93,8 @@ class suballocator : public resource, public source {
   bool runs_in_one_order(demand const& wish) const noexcept;
 
   space::handle climb(climber& c);
-  bool hasty() noexcept;
+  std::uint32_t in_turn(std::uint64_t bytes) const noexcept;
+  bool is_hasty(climber& c) const noexcept;
   space::handle take_more_in_turn(lock& held, climber& c) noexcept;
   void settle(lock& held) noexcept;
   space::handle search(climber& c, bool thorough) noexcept;
@@ -151,10 +153,8 @@ class suballocator : public resource, public source {
   space::region region_;
   std::vector<std::unique_ptr<magazine>> magazines_;  // of threads and of streams
   std::array<std::atomic<magazine*>, stream_order::most_slots> by_stream_{};
-  std::uint64_t growing_ = 0;  // bytes being reserved right now, by any thread
-  std::uint32_t hasty_ = 0;    // events recorded because too few blocks of a size take turns
-  std::uint64_t hasty_since_ = 0;
-  std::uint64_t in_turn_ = 0;     // bytes reserved so that more can
+  std::uint64_t growing_ = 0;     // bytes being reserved right now, by any thread
+  std::uint64_t in_turn_ = 0;     // bytes reserved so that more blocks of a size take turns
   std::uint64_t watched_ns_ = 0;  // for freed memory, since the last growth
 };
 

@@ -1,6 +1,8 @@
 // Large blocks that are freed and asked for again, one after the other: a loop that does nothing else gets
 // more of them, so that one event settles several; a program that works between its calls does not, as it
 // would keep that memory for good and notice nothing of the gain.
+#include <algorithm>
+
 #include "core/base/clock.hpp"
 #include "tests/unit/resource/fixture.hpp"
 
@@ -8,14 +10,17 @@ namespace gpumem::resource {
 namespace {
 
 struct in_turn : resource_fixture {
-  static constexpr std::uint64_t size = 4 * mib;
+  static constexpr std::uint64_t gib = 1024 * mib;
 
   void SetUp() override {
     resource_fixture::SetUp();
     driver.manual_events(false);
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+    GTEST_SKIP() << "a round takes several times as long";
+#endif
   }
   // As many rounds as an event each has to be paid for, and some; each of at least `pause_ns`.
-  void rounds(pool& p, std::uint64_t pause_ns) {
+  void rounds(pool& p, std::uint64_t size, std::uint64_t pause_ns) {
     for (int i = 0; i < 250; ++i) {
       std::uint64_t const end = base::now_ns() + pause_ns;
       give(p, get(p, size));
@@ -23,22 +28,45 @@ struct in_turn : resource_fixture {
       }
     }
   }
+  // Where this thread is interrupted the rounds look slow: not for ever.
+  void hurry(pool& p, std::uint64_t size) {
+    std::uint64_t const before = p.reserved();
+    for (int i = 0; i < 1000 && p.reserved() <= std::max(before, size); ++i) rounds(p, size, 0);
+  }
 };
 
 TEST_F(in_turn, a_loop_of_pairs_gets_blocks_to_take_turns) {
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-  GTEST_SKIP() << "a round takes several times as long";
-#endif
   pool& p = make_pool();
-  // Where this thread is interrupted the rounds look slow: not for ever.
-  for (int i = 0; i < 1000 && p.reserved() <= size; ++i) rounds(p, 0);
-  EXPECT_EQ(p.reserved(), 16 * size);
+  hurry(p, 4 * mib);
+  EXPECT_EQ(p.reserved(), 224 * mib);
+}
+
+TEST_F(in_turn, large_blocks_are_two) {
+  pool& p = make_pool();
+  hurry(p, gib);
+  EXPECT_EQ(p.reserved(), 2 * gib);
+}
+
+TEST_F(in_turn, what_is_idle_already_is_not_reserved_again) {
+  pool& p = make_pool();
+  give(p, get(p, gib));
+  give(p, get(p, gib / 2));
+  for (int i = 0; i < 10; ++i) rounds(p, gib / 2, 0);
+  EXPECT_EQ(p.reserved(), gib);
+}
+
+TEST_F(in_turn, a_second_block_is_a_small_part_of_what_there_may_be) {
+  pool& p = make_pool({.plenty = 31 * gib});
+  for (int i = 0; i < 10; ++i) rounds(p, gib, 0);
+  EXPECT_EQ(p.reserved(), gib);
 }
 
 TEST_F(in_turn, a_program_that_works_between_its_calls_keeps_no_more_than_it_asked_for) {
   pool& p = make_pool();
-  for (int i = 0; i < 4; ++i) rounds(p, 10'000);
-  EXPECT_EQ(p.reserved(), size);
+  for (int i = 0; i < 4; ++i) rounds(p, 4 * mib, 10'000);
+  EXPECT_EQ(p.reserved(), 4 * mib);
+  rounds(p, 64 * mib, 10'000);
+  EXPECT_EQ(p.reserved(), 68 * mib);
 }
 
 }  // namespace
