@@ -259,7 +259,7 @@ std::uint64_t suballocator::patience_ns(stream_order::slot slot) const noexcept 
   std::uint64_t const in_use = region_.reserved_bytes() - region_.idle_bytes();
   std::uint64_t const waits = region_.pending_bytes();
   if (waits > std::max<std::uint64_t>(256ull << 20, in_use / 4)) return 1'000'000;
-  return waits > std::max<std::uint64_t>(32ull << 20, in_use / 8) ? price_of_growth_ns : left;
+  return waits > std::max<std::uint64_t>(16ull << 20, in_use / 16) ? price_of_growth_ns : left;
 }
 
 space::handle suballocator::wait_on_device(demand const& wish, std::uint32_t units) noexcept {
@@ -278,7 +278,7 @@ std::uint64_t suballocator::growth_for(std::uint64_t bytes) const noexcept {
   std::uint64_t const reserved = region_.reserved_bytes();
   // What is a good part of the whole is not rounded up to more: there cannot be many such growths.
   if (step == 0 && bytes < reserved / 64 && !would_exceed(bytes))
-    step = std::min(reserved / 16, largest_step);
+    step = std::min(reserved / 32, largest_step);
   step = std::max(step, bytes);
   if (options_.round_to > space::unit)
     return (step + options_.round_to - 1) / options_.round_to * options_.round_to;

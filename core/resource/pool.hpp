@@ -9,7 +9,7 @@ namespace gpumem::resource {
 struct pool_options {
   std::uint64_t initial_pool_size = 0;
   std::uint64_t maximum_pool_size = ~std::uint64_t{0};
-  std::uint64_t growth = 0;  // 0: 1/16 of what is reserved, at least 2 MiB
+  std::uint64_t growth = 0;  // 0: 1/32 of what is reserved, at least 2 MiB
   std::uint64_t release_threshold = ~std::uint64_t{0};
   std::uint64_t plenty = ~std::uint64_t{0};  // see suballocator_options
   char const* name = "";

@@ -30,7 +30,7 @@ struct suballocator_options {
   std::uint64_t largest = ~std::uint64_t{0};  // bigger requests are refused
   std::uint64_t initial = 0;                  // reserved at the start
   std::uint64_t maximum = ~std::uint64_t{0};  // never reserve more
-  std::uint64_t growth = 0;                   // smallest growth step; 0: 1/16 of what is reserved
+  std::uint64_t growth = 0;                   // smallest growth step; 0: 1/32 of what is reserved
   std::uint64_t release_threshold =
       ~std::uint64_t{0};  // give empty segments back while more than this is idle
   std::uint64_t plenty =
