@@ -11,6 +11,8 @@
 #define TOML_ENABLE_FORMATTERS 0
 #define TOML_ENABLE_SIMD 0
 #define TOML_HEADER_ONLY 1
+// By std::from_chars: a string stream brings the locales of the C++ library into the preload library.
+#define TOML_FLOAT_CHARCONV 1
 #define TOML_MAX_NESTED_VALUES 32
 // The parser asserts what a file may violate ("[" and then no name). Debug builds would abort the program,
 // and with NDEBUG the compiler is told to assume it, which is worse. Without both, the parser's own error

@@ -163,7 +163,7 @@ def opened_files(preload):
 
 def test_a_process_without_cuda_opens_nothing():
     plain, preloaded = opened_files(False), opened_files(True)
-    # The library itself, and libm, which it needs and `true` does not.
+    # The library itself, and libm, which some C++ libraries make it need and `true` does not.
     extra = [line for line in preloaded if line not in plain and "libgpumem" not in line and "libm.so" not in line]
     assert not extra, "opened besides the library:\n" + "\n".join(extra)
 
