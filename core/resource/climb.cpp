@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <cstdio>
+#include <optional>
 #include <utility>
 
 #include "core/base/bytes.hpp"
@@ -101,7 +102,7 @@ space::handle suballocator::climb(climber& c) {
       return h;
     }
   }
-  driver::allocation_failed refused(CUDA_ERROR_OUT_OF_MEMORY);
+  std::optional<driver::allocation_failed> refused;
   for (int round = 0;; ++round) {
     try {
       auto h = grow(held, c);
@@ -111,7 +112,7 @@ space::handle suballocator::climb(climber& c) {
       refused = failed;
       if (!held) held.lock();
     }
-    if (round > 0 || refused.code() != CUDA_ERROR_OUT_OF_MEMORY) break;
+    if (round > 0 || refused->code() != CUDA_ERROR_OUT_OF_MEMORY) break;
     // Everything that was freed before this request, waited for; then the search that overlooks nothing.
     flush(nullptr);
     held.unlock();
@@ -135,7 +136,7 @@ space::handle suballocator::climb(climber& c) {
     }
   }
   stats::add(count().failed, 1);
-  throw refused;  // as whoever refused it says: the driver, a limit, or this pool's own maximum
+  throw *refused;  // as whoever refused it says: the driver, a limit, or this pool's own maximum
 }
 
 space::handle suballocator::search(climber& c, bool thorough) noexcept {

@@ -94,6 +94,7 @@ class alignas(64) magazine {
   // Takes everything out, as one list through `next`. Between enter and leave.
   space::handle empty(space::block_table& blocks) noexcept {
     space::handle all = space::none;
+    if (bytes_ == 0) return all;
     for (row& r : rows_) {
       if (r.head == space::none) continue;
       blocks[r.tail].next = all;

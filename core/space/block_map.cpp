@@ -71,7 +71,7 @@ void block_map::erase(handle h) noexcept {
 bool block_map::rebuild(shard& s) noexcept {
   table* const old = s.present.load(std::memory_order_relaxed);
   std::uint64_t const old_size = old == nullptr ? 0 : old->mask + 1;
-  std::uint64_t const size = old_size == 0 ? 16 : (s.live * 2 > old_size ? old_size * 2 : old_size);
+  std::uint64_t const size = old_size == 0 ? 64 : (s.live * 2 > old_size ? old_size * 2 : old_size);
   table* fresh = size == old_size ? s.spare : nullptr;
   if (fresh == nullptr) {
     fresh = new (std::nothrow) table;

@@ -24,9 +24,9 @@ block_table::block_table() noexcept {
 }
 
 // Blocks made one after the other often go to different threads, which then write to them at each allocation
-// and free: within a window of 4096 handles they are dealt out four apart, which is three cache lines.
+// and free: within a window of 1024 handles they are dealt out four apart, which is three cache lines.
 handle block_table::spread(handle ordinal) noexcept {
-  constexpr handle window = 4096;
+  constexpr handle window = 1024;
   constexpr handle apart = 4;
   handle const at = ordinal % window;
   return ordinal - at + at % (window / apart) * apart + at / (window / apart);
@@ -38,6 +38,7 @@ std::size_t block_table::own_list() noexcept {
 
 // From any list: where one thread makes blocks and another releases them the table must not grow.
 handle block_table::take_released() noexcept {
+  if (!any_released_.load(std::memory_order_relaxed)) return none;
   std::size_t const own = own_list();
   for (std::size_t i = 0; i < free_.size(); ++i) {
     list& from = free_[(own + i) % free_.size()];
@@ -75,6 +76,7 @@ handle block_table::acquire() noexcept {
 }
 
 void block_table::release(handle h) noexcept {
+  if (!any_released_.load(std::memory_order_relaxed)) any_released_.store(true, std::memory_order_relaxed);
   list& to = free_[own_list()];
   std::lock_guard lock(to.lock);
   blocks_[h].now.store(state::unused, std::memory_order_relaxed);

@@ -46,7 +46,8 @@ class block_table {
 
   block* blocks_ = nullptr;
   std::uint64_t capacity_ = 0;
-  std::atomic<std::uint64_t> used_{1};  // handle 0 is `none`
+  std::atomic<std::uint64_t> used_{1};     // handle 0 is `none`
+  std::atomic<bool> any_released_{false};  // ever
   std::array<list, 16> free_;
 };
 
