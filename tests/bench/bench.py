@@ -71,40 +71,47 @@ def environment(build, variant):
     return env
 
 
-def run_variant(build, group, variant, results, extra, left):
+def run_once(build, group, variant, results, extra, left):
+    """The lines of one process; None where there will be no more of this variant, with the reason as a note."""
     try:
         program = build.program(f"bench.{variant.link}")
     except AssertionError:
         what = "no RMM: give its wheels' folder as GPUMEM_RMM" if variant.link == "rmm" else "not built"
         results.note(group.name, variant.name, what)
-        return
+        return None
     command = [program, group.workload, variant.allocator, *group.fewer.get(variant.name, group.arguments), *extra]
-    lines, limit = [], min(group.limit, max(left, 2))
-    for _ in range(group.repeats):
-        outcome = build.run(command, preload=variant.preload, env=environment(build, variant), timeout=limit)
-        lines += result_lines(outcome.stdout)
-        if isinstance(outcome.code, str):
-            results.note(group.name, variant.name, f"stopped after {limit:.0f} s, {len(lines)} figures until then")
-            break
-        if outcome.code != 0:
-            refused = re.search(r"error\[\w+\]: .*", outcome.stderr)
-            reason = refused.group(0) if refused else outcome.stderr.strip()[-200:]
-            results.note(group.name, variant.name, f"exit code {outcome.code}: {reason}")
-            results.failed |= not refused and "no allocator" not in reason
-            break
-    results.add(group, variant, lines)
+    limit = min(group.limit, max(left, 2))
+    outcome = build.run(command, preload=variant.preload, env=environment(build, variant), timeout=limit)
+    lines = result_lines(outcome.stdout)
+    if isinstance(outcome.code, str):
+        results.note(group.name, variant.name, f"stopped after {limit:.0f} s, {len(lines)} figures until then")
+    elif outcome.code != 0:
+        refused = re.search(r"error\[\w+\]: .*", outcome.stderr)
+        reason = refused.group(0) if refused else outcome.stderr.strip()[-200:]
+        results.note(group.name, variant.name, f"exit code {outcome.code}: {reason}")
+        results.failed |= not refused and "no allocator" not in reason
+    return lines
 
 
 def run_group(build, group, results, extra, deadline):
+    """The repeats go round all variants: the machine's own ups and downs, of some seconds each, meet every variant."""
     print(f"## {group.name}", flush=True)
     end = min(time.monotonic() + group.seconds, deadline)
-    for variant in group.variants:
-        if time.monotonic() > end:
-            results.note(group.name, variant.name, "not started: the group's time was up")
-            continue
-        begin = time.monotonic()
-        run_variant(build, group, variant, results, extra, end + 5 - begin)
-        print(f"  {variant.name}: {time.monotonic() - begin:.1f} s", flush=True)
+    lines = {variant: [] for variant in group.variants}
+    for repeat in range(group.repeats):
+        for variant in list(lines):
+            begin = time.monotonic()
+            if begin > end:
+                results.note(group.name, variant.name, f"repeat {repeat + 1} not started: the group's time was up")
+                continue
+            found = run_once(build, group, variant, results, extra, end + 5 - begin)
+            if found is None:
+                del lines[variant]
+            else:
+                lines[variant] += found
+            print(f"  {variant.name}: {time.monotonic() - begin:.1f} s", flush=True)
+    for variant, found in lines.items():
+        results.add(group, variant, found)
 
 
 def write_files(out, about, results, merge):

@@ -26,7 +26,7 @@ class Group:
     arguments: tuple = ()
     limit: int = 20              # seconds for one process; what it printed until then counts
     seconds: int = 60            # for the group: no process is started after it
-    repeats: int = 1             # processes a variant; the median counts
+    repeats: int = 1             # processes a variant, in turn with the others'; the median counts
     fewer: dict = dataclasses.field(default_factory=dict)   # variant name -> its own arguments
     higher_is_better: bool = False
     kernels: bool = False
@@ -59,7 +59,7 @@ WITHOUT_BINNING = tuple(peer for peer in PEERS if peer.allocator != "rmm-binning
 
 GROUPS = [
     Group("pairs", "pairs", (MALLOC, ASYNC, CUDART_ALONE, *DEFAULTS, MALLOC_SHARED, ASYNC_SHARED, ours("malloc", link="shared"),
-                             ours("async", link="shared"), *PEERS)),
+                             ours("async", link="shared"), *PEERS), repeats=5, seconds=120),
     Group("threads", "threads", (MALLOC, ASYNC, *DEFAULTS, ours("async", "arena"), *PEERS), limit=15,
           higher_is_better=True),
     Group("producer_consumer", "producer_consumer", (MALLOC, ASYNC, *DEFAULTS, *WITHOUT_BINNING), limit=15,
