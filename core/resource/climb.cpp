@@ -260,7 +260,7 @@ std::uint64_t suballocator::patience_ns(stream_order::slot slot) const noexcept 
   std::uint64_t const in_use = region_.reserved_bytes() - region_.idle_bytes();
   std::uint64_t const waits = region_.pending_bytes();
   if (waits > std::max<std::uint64_t>(256ull << 20, in_use / 4)) return 1'000'000;
-  return waits > std::max<std::uint64_t>(16ull << 20, in_use / 16) ? price_of_growth_ns : left;
+  return waits > std::max<std::uint64_t>(32ull << 20, in_use / 8) ? price_of_growth_ns : left;
 }
 
 space::handle suballocator::wait_on_device(demand const& wish, std::uint32_t units) noexcept {
