@@ -1,8 +1,8 @@
 // On a shared host somebody else's work on the other half of our core halves its speed, for seconds at a time
-// and for whoever is measured just then (one H200 host: 74 ns or 150 ns a pair, 320 or 640 ns for RMM, for all
-// figures alike). A loop of plain arithmetic tells when that is so: what was timed then is not counted, and
-// the thread moves to the quickest processor that it may use. The same for every variant. Main thread only,
-// and not before threads are made, as they would stay on its processor.
+// and for whoever is measured just then (one H200 host: 74 ns or 150 ns a pair, 320 or 640 ns for RMM, for
+// all figures alike). A loop of plain arithmetic tells when that is so: what was timed then is not counted,
+// and the thread moves to the quickest processor that it may use. The same for every variant. Main thread
+// only, and not before threads are made, as they would stay on its processor.
 #pragma once
 
 #include <sched.h>
