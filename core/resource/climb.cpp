@@ -180,7 +180,8 @@ std::uint32_t suballocator::in_turn(std::uint64_t bytes) const noexcept {
 }
 
 bool suballocator::is_hasty(climber& c) const noexcept {
-  c.hasty = c.own->fresh() < in_turn(c.units * space::unit) && c.own->events.has_enough();
+  std::uint32_t const fresh = c.own->fresh();
+  c.hasty = fresh < in_turn(c.units * space::unit) && c.own->events.has_enough(fresh);
   return c.hasty;
 }
 
@@ -194,10 +195,12 @@ space::handle suballocator::take_more_in_turn(lock& held, climber& c) noexcept {
   std::uint32_t count = 0;
   while (count < wanted && (there[count] = search(c, false)) != space::none) ++count;
   for (std::uint32_t i = 0; i < count; ++i) region_.put(there[i], blocks()[there[i]].where);
-  std::uint64_t const most =
-      wanted > 2 ? most_in_batch : most_beside(std::min(options_.plenty, options_.maximum));
-  std::uint64_t const left = most - std::min(most, in_turn_);
-  std::uint64_t const more = std::min((wanted - count) * bytes, left / bytes * bytes);
+  std::uint64_t const left = most_in_batch - std::min(most_in_batch, in_turn_);
+  std::uint64_t more = std::min((wanted - count) * bytes, left / bytes * bytes);
+  // Two are worth most, so the second has room of its own.
+  std::uint64_t const spare = std::min(options_.plenty, options_.maximum);
+  if (wanted >= 2 && count * bytes + more < 2 * bytes) more = (2 - count) * bytes;
+  if (in_turn_ + more > most_in_batch + most_beside(spare)) more = 0;
   if (more > 0 && !would_exceed(more)) {
     in_turn_ += more;
     try {

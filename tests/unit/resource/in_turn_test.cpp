@@ -10,7 +10,7 @@ namespace gpumem::resource {
 namespace {
 
 struct in_turn : resource_fixture {
-  static constexpr std::uint64_t gib = 1024 * mib;
+  static constexpr std::uint64_t kib = mib / 1024, gib = 1024 * mib;
 
   void SetUp() override {
     resource_fixture::SetUp();
@@ -21,12 +21,16 @@ struct in_turn : resource_fixture {
   }
   // As many rounds as an event each has to be paid for, and some; each of at least `pause_ns`.
   void rounds(pool& p, std::uint64_t size, std::uint64_t pause_ns) {
-    for (int i = 0; i < 250; ++i) {
+    for (int i = 0; i < 250 * blocks_an_event(p, size); ++i) {
       std::uint64_t const end = base::now_ns() + pause_ns;
       give(p, get(p, size));
       while (base::now_ns() < end) {
       }
     }
+  }
+  static int blocks_an_event(pool& p, std::uint64_t size) {
+    return static_cast<int>(
+        std::max<std::uint64_t>(1, std::min<std::uint64_t>(p.reserved(), 2 * mib) / size));
   }
   // Where this thread is interrupted the rounds look slow: not for ever.
   void hurry(pool& p, std::uint64_t size) {
@@ -39,6 +43,14 @@ TEST_F(in_turn, a_loop_of_pairs_gets_blocks_to_take_turns) {
   pool& p = make_pool();
   hurry(p, 4 * mib);
   EXPECT_EQ(p.reserved(), 224 * mib);
+}
+
+TEST_F(in_turn, a_batch_that_is_too_small_becomes_larger) {
+  pool& p = make_pool();
+  for (int i = 0; i < 4; ++i) rounds(p, 64 * kib, 10'000);
+  EXPECT_EQ(p.reserved(), 2 * mib) << "32 blocks, and other work between them";
+  for (int i = 0; i < 1000 && p.reserved() == 2 * mib; ++i) rounds(p, 64 * kib, 0);
+  EXPECT_EQ(p.reserved(), 8 * mib);
 }
 
 TEST_F(in_turn, large_blocks_are_two) {
