@@ -3,6 +3,7 @@
 // each block is used by one simulated kernel of that duration on its stream (2000); on a real driver by none.
 // Prints the most bytes that were requested at once. One thread: the events come in the order in which they
 // were written down.
+#include <chrono>
 #include <fstream>
 #include <sstream>
 #include <unordered_map>
@@ -57,6 +58,10 @@ class replay {
     held own{nullptr, bytes, stream(ordered, on)};
     REQUIRE(ordered ? cudaMallocAsync(&own.block, bytes, own.used_on) : cudaMalloc(&own.block, bytes));
     if (kernel_ != 0) simulated_control::launch(own.used_on, own.block, bytes, kernel_);
+    // As long as the launch of a kernel takes: in a loop of nothing but pairs a pool keeps more blocks.
+    const auto end = std::chrono::steady_clock::now() + std::chrono::microseconds(2);
+    while (std::chrono::steady_clock::now() < end) {
+    }
     live_[number] = own;
     in_use_ += bytes;
     peak_ = std::max(peak_, in_use_);

@@ -73,6 +73,12 @@ TEST_F(in_turn, a_second_block_is_a_small_part_of_what_there_may_be) {
   EXPECT_EQ(p.reserved(), gib);
 }
 
+TEST_F(in_turn, nothing_is_kept_where_idle_memory_is_given_back) {
+  pool& p = make_pool({.release_threshold = 2 * mib});
+  for (int i = 0; i < 10; ++i) rounds(p, 4 * mib, 0);
+  EXPECT_EQ(p.reserved(), 4 * mib);
+}
+
 TEST_F(in_turn, a_program_that_works_between_its_calls_keeps_no_more_than_it_asked_for) {
   pool& p = make_pool();
   for (int i = 0; i < 4; ++i) rounds(p, 4 * mib, 10'000);
