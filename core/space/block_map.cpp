@@ -8,13 +8,13 @@ namespace gpumem::space {
 
 handle block_map::find(std::uint64_t address) const noexcept {
   std::uint64_t const mixed = mix(address);
-  std::uint32_t const like = entry_of(mixed, none);
+  std::uint32_t const like = entry_of(address, mixed, none);
   shard& s = shards_[shard_of(mixed)];
   for (;;) {
     std::uint64_t const rebuilds = s.rebuilds.load(std::memory_order_acquire);
     table const* t = s.present.load(std::memory_order_acquire);
     handle found = none;
-    for (std::uint64_t i = first(mixed), probes = 0; t != nullptr && probes <= t->mask; ++i, ++probes) {
+    for (std::uint64_t i = first(address, mixed), probes = 0; t != nullptr && probes <= t->mask; ++i, ++probes) {
       std::uint32_t const entry = t->at(i).load(std::memory_order_acquire);
       if (entry == empty) break;
       handle const h = handle_in(entry);
@@ -30,7 +30,8 @@ handle block_map::find(std::uint64_t address) const noexcept {
 }
 
 bool block_map::insert(handle h) noexcept {
-  std::uint64_t const mixed = mix(blocks_[h].begin());
+  std::uint64_t const address = blocks_[h].begin();
+  std::uint64_t const mixed = mix(address);
   shard& s = shards_[shard_of(mixed)];
   std::lock_guard lock(s.lock);
   table const* t = s.present.load(std::memory_order_relaxed);
@@ -38,10 +39,10 @@ bool block_map::insert(handle h) noexcept {
     if (!rebuild(s)) return false;
     t = s.present.load(std::memory_order_relaxed);
   }
-  for (std::uint64_t i = first(mixed);; ++i) {
+  for (std::uint64_t i = first(address, mixed);; ++i) {
     std::uint32_t const there = t->at(i).load(std::memory_order_relaxed);
     if (there != empty && there != tombstone) continue;
-    t->at(i).store(entry_of(mixed, h), std::memory_order_release);
+    t->at(i).store(entry_of(address, mixed, h), std::memory_order_release);
     if (there == empty) ++s.used;
     ++s.live;
     return true;
@@ -49,11 +50,12 @@ bool block_map::insert(handle h) noexcept {
 }
 
 void block_map::erase(handle h) noexcept {
-  std::uint64_t const mixed = mix(blocks_[h].begin());
+  std::uint64_t const address = blocks_[h].begin();
+  std::uint64_t const mixed = mix(address);
   shard& s = shards_[shard_of(mixed)];
   std::lock_guard lock(s.lock);
   table const* t = s.present.load(std::memory_order_relaxed);
-  for (std::uint64_t i = first(mixed); t != nullptr; ++i) {
+  for (std::uint64_t i = first(address, mixed); t != nullptr; ++i) {
     std::uint32_t const there = t->at(i).load(std::memory_order_relaxed);
     if (there == empty) return;
     if (handle_in(there) != h) continue;
@@ -77,7 +79,7 @@ bool block_map::rebuild(shard& s) noexcept {
     fresh = new (std::nothrow) table;
     if (fresh == nullptr) return false;
     fresh->mask = size - 1;
-    fresh->entries = new (std::nothrow) std::atomic<std::uint32_t>[size];
+    fresh->entries = new (std::align_val_t{line_bytes}, std::nothrow) std::atomic<std::uint32_t>[size];
     if (fresh->entries == nullptr) {
       delete fresh;
       return false;
@@ -87,7 +89,8 @@ bool block_map::rebuild(shard& s) noexcept {
   for (std::uint64_t k = 0; k < old_size; ++k) {
     std::uint32_t const entry = old->at(k).load(std::memory_order_relaxed);
     if (entry == empty || entry == tombstone) continue;
-    std::uint64_t i = first(mix(blocks_[handle_in(entry)].begin()));
+    std::uint64_t const address = blocks_[handle_in(entry)].begin();
+    std::uint64_t i = first(address, mix(address));
     while (fresh->at(i).load(std::memory_order_relaxed) != empty) ++i;
     fresh->at(i).store(entry, std::memory_order_relaxed);
   }

@@ -49,16 +49,27 @@ class block_map {
     table* spare = nullptr;  // of the same size, for rebuilds that only sweep tombstones
   };
 
-  static std::uint64_t mix(std::uint64_t address) noexcept { return (address >> 9) * 0x9e3779b97f4a7c15ull; }
+  // Addresses of the same 16 KiB have their entries in one pair of cache lines, which are fetched together: small blocks are often freed in the
+  // order in which they were made. Which entry of the lines differs from pair to pair, as the addresses of
+  // large blocks are round.
+  static constexpr unsigned line_bits = 5;
+  static constexpr std::size_t line_bytes = sizeof(std::uint32_t) << line_bits;
+  static constexpr std::uint64_t in_line = (1u << line_bits) - 1;
+
+  static std::uint64_t mix(std::uint64_t address) noexcept {
+    return (address >> (9 + line_bits)) * 0x9e3779b97f4a7c15ull;
+  }
   static std::size_t shard_of(std::uint64_t mixed) noexcept { return mixed >> 58; }
-  static std::uint32_t entry_of(std::uint64_t mixed, handle h) noexcept {
-    return static_cast<std::uint32_t>(mixed >> 52 << handle_bits) | h;
+  static std::uint32_t entry_of(std::uint64_t address, std::uint64_t mixed, handle h) noexcept {
+    return static_cast<std::uint32_t>((mixed >> 52 ^ (address >> 9 & in_line)) << handle_bits) | h;
   }
   static handle handle_in(std::uint32_t entry) noexcept { return entry & ((1u << handle_bits) - 1); }
   static bool same_tag(std::uint32_t one, std::uint32_t other) noexcept {
     return (one ^ other) >> handle_bits == 0;
   }
-  static std::uint64_t first(std::uint64_t mixed) noexcept { return mixed >> 20; }
+  static std::uint64_t first(std::uint64_t address, std::uint64_t mixed) noexcept {
+    return (mixed >> 20 & ~in_line) | ((address >> 9 ^ mixed >> 48) & in_line);
+  }
   bool rebuild(shard& s) noexcept;
 
   block_table& blocks_;
