@@ -281,9 +281,11 @@ space::handle suballocator::wait_on_device(demand const& wish, std::uint32_t uni
 std::uint64_t suballocator::growth_for(std::uint64_t bytes) const noexcept {
   std::uint64_t step = options_.growth;
   std::uint64_t const reserved = region_.reserved_bytes();
+  // While a stream captures nothing that is freed serves again, so that growths come one after the other.
+  unsigned const part = home_.when.capturing() ? 16 : 32;
   // What is a good part of the whole is not rounded up to more: there cannot be many such growths.
   if (step == 0 && bytes < reserved / 64 && !would_exceed(bytes))
-    step = std::min(reserved / 32, largest_step);
+    step = std::min(reserved / part, largest_step);
   step = std::max(step, bytes);
   if (options_.round_to > space::unit)
     return (step + options_.round_to - 1) / options_.round_to * options_.round_to;

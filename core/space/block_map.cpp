@@ -14,7 +14,8 @@ handle block_map::find(std::uint64_t address) const noexcept {
     std::uint64_t const rebuilds = s.rebuilds.load(std::memory_order_acquire);
     table const* t = s.present.load(std::memory_order_acquire);
     handle found = none;
-    for (std::uint64_t i = first(address, mixed), probes = 0; t != nullptr && probes <= t->mask; ++i, ++probes) {
+    for (std::uint64_t i = first(address, mixed), probes = 0; t != nullptr && probes <= t->mask;
+         ++i, ++probes) {
       std::uint32_t const entry = t->at(i).load(std::memory_order_acquire);
       if (entry == empty) break;
       handle const h = handle_in(entry);

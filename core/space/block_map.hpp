@@ -49,9 +49,9 @@ class block_map {
     table* spare = nullptr;  // of the same size, for rebuilds that only sweep tombstones
   };
 
-  // Addresses of the same 16 KiB have their entries in one pair of cache lines, which are fetched together: small blocks are often freed in the
-  // order in which they were made. Which entry of the lines differs from pair to pair, as the addresses of
-  // large blocks are round.
+  // Addresses of the same 16 KiB have their entries in one pair of cache lines, which are fetched together:
+  // small blocks are often freed in the order in which they were made. Which entry of the lines differs from
+  // pair to pair, as the addresses of large blocks are round.
   static constexpr unsigned line_bits = 5;
   static constexpr std::size_t line_bytes = sizeof(std::uint32_t) << line_bits;
   static constexpr std::uint64_t in_line = (1u << line_bits) - 1;
