@@ -38,24 +38,26 @@ inline constexpr domain pending = 1;  // freed without a stream: nobody yet
 inline constexpr domain first_stream =
     2;  // freed on stream slot k: domain first_stream + k, later work of that stream
 
+// What a request and a free look at comes first: 32 of the 48 bytes, of which three blocks in four have all
+// in one cache line.
 struct block {
   std::atomic<std::uint64_t> address;  // read without a lock by look-ups
-  handle before;                       // neighbours by address; owner
-  handle after;
-  handle next;  // list of an index, or of a magazine
-  handle previous;
+  std::uint32_t units;
+  std::uint32_t segment;  // index in the segment table
+  stamp freed;            // not live: when
+  handle next;            // list of an index, or of a magazine
   union {
     handle later;         // idle and not done: queue by age; owner
     std::uint32_t slack;  // live: bytes handed out minus bytes asked for
   };
-  handle earlier;
-  std::uint32_t units;
-  std::uint32_t segment;  // index in the segment table
-  stamp freed;            // not live: when
-  domain where;           // idle: its index; live: the stream slot it was allocated on, or 0
+  domain where;  // idle: its index; live: the stream slot it was allocated on, or 0
   std::atomic<state> now;
   std::uint8_t mapped : 1;    // the block map knows it; owner
   std::uint8_t exported : 1;  // shared by IPC, so its memory is never reused; set while live
+  handle before;              // neighbours by address; owner
+  handle after;
+  handle previous;
+  handle earlier;
 
   std::uint64_t bytes() const noexcept { return units * unit; }
   std::uint64_t begin() const noexcept { return address.load(std::memory_order_relaxed); }
