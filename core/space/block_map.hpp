@@ -49,10 +49,10 @@ class block_map {
     table* spare = nullptr;  // of the same size, for rebuilds that only sweep tombstones
   };
 
-  // Addresses of the same 16 KiB have their entries in one pair of cache lines, which are fetched together:
-  // small blocks are often freed in the order in which they were made. Which entry of the lines differs from
-  // pair to pair, as the addresses of large blocks are round.
-  static constexpr unsigned line_bits = 5;
+  // Addresses of the same 8 KiB have their entries in one cache line: small blocks are often freed in the
+  // order in which they were made. Which entry of the line differs from line to line, as the addresses of
+  // large blocks are round.
+  static constexpr unsigned line_bits = 4;
   static constexpr std::size_t line_bytes = sizeof(std::uint32_t) << line_bits;
   static constexpr std::uint64_t in_line = (1u << line_bits) - 1;
 
@@ -61,7 +61,7 @@ class block_map {
   }
   static std::size_t shard_of(std::uint64_t mixed) noexcept { return mixed >> 58; }
   static std::uint32_t entry_of(std::uint64_t address, std::uint64_t mixed, handle h) noexcept {
-    return static_cast<std::uint32_t>((mixed >> 52 ^ (address >> 9 & in_line)) << handle_bits) | h;
+    return static_cast<std::uint32_t>((mixed >> 52 ^ address >> 9) << handle_bits) | h;
   }
   static handle handle_in(std::uint32_t entry) noexcept { return entry & ((1u << handle_bits) - 1); }
   static bool same_tag(std::uint32_t one, std::uint32_t other) noexcept {
