@@ -173,9 +173,9 @@ void suballocator::flush(magazine* only) noexcept {
 // that it is shared by many. A batch of them is a small part of the device's memory; of large blocks two, so
 // that every other round has one. None where idle memory is to be given back.
 std::uint32_t suballocator::in_turn(std::uint64_t bytes) const noexcept {
-  if (bytes > options_.release_threshold) return 1;
+  if (2 * bytes > options_.release_threshold) return 1;
   std::uint64_t const spare = std::min(options_.plenty, options_.maximum);
-  std::uint64_t const batch = std::min(most_in_batch, spare / 256) / bytes;
+  std::uint64_t const batch = std::min({most_in_batch, spare / 256, options_.release_threshold}) / bytes;
   if (batch >= 2) return static_cast<std::uint32_t>(std::min<std::uint64_t>(batch, most_in_turn));
   return bytes <= most_beside(spare) ? 2 : 1;
 }
