@@ -21,9 +21,12 @@ constexpr std::uint64_t largest_step = 256ull << 20;
 
 constexpr std::uint64_t most_in_batch = 224ull << 20;  // and what is asked for at once stays below 256 MiB
 constexpr std::uint32_t most_in_turn = 128;
-// For second blocks of large sizes.
-constexpr std::uint64_t most_beside(std::uint64_t spare) noexcept {
-  return std::min(spare / 32, std::uint64_t{2} << 30);
+// What may be reserved without waiting first, and of it what second blocks of large sizes may take.
+constexpr std::uint64_t spare(suballocator_options const& of) noexcept {
+  return std::min(of.plenty, of.maximum);
+}
+constexpr std::uint64_t most_beside(suballocator_options const& of) noexcept {
+  return std::min(spare(of) / 32, std::uint64_t{2} << 30);
 }
 constexpr std::uint64_t price_of_growth_ns = 100'000;
 constexpr std::uint64_t most_of_a_piece = 256ull << 20;
@@ -174,10 +177,10 @@ void suballocator::flush(magazine* only) noexcept {
 // that every other round has one. None where idle memory is to be given back.
 std::uint32_t suballocator::in_turn(std::uint64_t bytes) const noexcept {
   if (2 * bytes > options_.release_threshold) return 1;
-  std::uint64_t const spare = std::min(options_.plenty, options_.maximum);
-  std::uint64_t const batch = std::min({most_in_batch, spare / 256, options_.release_threshold}) / bytes;
+  std::uint64_t const batch =
+      std::min({most_in_batch, spare(options_) / 256, options_.release_threshold}) / bytes;
   if (batch >= 2) return static_cast<std::uint32_t>(std::min<std::uint64_t>(batch, most_in_turn));
-  return bytes <= most_beside(spare) ? 2 : 1;
+  return bytes <= most_beside(options_) ? 2 : 1;
 }
 
 bool suballocator::is_hasty(climber& c) const noexcept {
@@ -199,9 +202,8 @@ space::handle suballocator::take_more_in_turn(lock& held, climber& c) noexcept {
   std::uint64_t const left = most_in_batch - std::min(most_in_batch, in_turn_);
   std::uint64_t more = std::min((wanted - count) * bytes, left / bytes * bytes);
   // Two are worth most, so the second has room of its own.
-  std::uint64_t const spare = std::min(options_.plenty, options_.maximum);
   if (wanted >= 2 && count * bytes + more < 2 * bytes) more = (2 - count) * bytes;
-  if (in_turn_ + more > most_in_batch + most_beside(spare)) more = 0;
+  if (in_turn_ + more > most_in_batch + most_beside(options_)) more = 0;
   if (more > 0 && !would_exceed(more)) {
     in_turn_ += more;
     try {
@@ -232,7 +234,7 @@ void suballocator::settle(lock& held) noexcept {
 // While memory is plentiful nothing waits for the GPU without bound: a kernel may itself be waiting for the
 // host, and cudaMalloc natively does not wait for it.
 bool suballocator::would_exceed(std::uint64_t bytes) const noexcept {
-  return region_.reserved_bytes() + bytes > std::min(options_.plenty, options_.maximum);
+  return region_.reserved_bytes() + bytes > spare(options_);
 }
 
 // Looks for a while whether freed memory becomes done, before memory is taken that is kept for good. A stream
