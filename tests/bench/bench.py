@@ -72,13 +72,13 @@ def environment(build, variant):
 
 
 def run_once(build, group, variant, results, extra, left):
-    """The lines of one process; None where there will be no more of this variant, with the reason as a note."""
+    """The lines of one process, and whether it ended well; where it did not a note says why, and it is not repeated."""
     try:
         program = build.program(f"bench.{variant.link}")
     except AssertionError:
         what = "no RMM: give its wheels' folder as GPUMEM_RMM" if variant.link == "rmm" else "not built"
         results.note(group.name, variant.name, what)
-        return None
+        return [], False
     command = [program, group.workload, variant.allocator, *group.fewer.get(variant.name, group.arguments), *extra]
     limit = min(group.limit, max(left, 2))
     outcome = build.run(command, preload=variant.preload, env=environment(build, variant), timeout=limit)
@@ -90,25 +90,26 @@ def run_once(build, group, variant, results, extra, left):
         reason = refused.group(0) if refused else outcome.stderr.strip()[-200:]
         results.note(group.name, variant.name, f"exit code {outcome.code}: {reason}")
         results.failed |= not refused and "no allocator" not in reason
-    return lines
+    return lines, outcome.code == 0
 
 
 def run_group(build, group, results, extra, deadline):
     """The repeats go round all variants: the machine's own ups and downs, of some seconds each, meet every variant."""
     print(f"## {group.name}", flush=True)
     end = min(time.monotonic() + group.seconds, deadline)
-    lines = {variant: [] for variant in group.variants}
+    lines, ended_badly = {variant: [] for variant in group.variants}, set()
     for repeat in range(group.repeats):
-        for variant in list(lines):
+        for variant in group.variants:
+            if variant in ended_badly:
+                continue
             begin = time.monotonic()
             if begin > end:
                 results.note(group.name, variant.name, f"repeat {repeat + 1} not started: the group's time was up")
                 continue
-            found = run_once(build, group, variant, results, extra, end + 5 - begin)
-            if found is None:
-                del lines[variant]
-            else:
-                lines[variant] += found
+            found, ended_well = run_once(build, group, variant, results, extra, end + 5 - begin)
+            lines[variant] += found
+            if not ended_well:
+                ended_badly.add(variant)
             print(f"  {variant.name}: {time.monotonic() - begin:.1f} s", flush=True)
     for variant, found in lines.items():
         results.add(group, variant, found)
