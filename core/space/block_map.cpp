@@ -6,28 +6,15 @@
 
 namespace gpumem::space {
 
-handle block_map::find(std::uint64_t address) const noexcept {
-  std::uint64_t const mixed = mix(address);
-  std::uint32_t const like = entry_of(address, mixed, none);
-  shard& s = shards_[shard_of(mixed)];
-  for (;;) {
-    std::uint64_t const rebuilds = s.rebuilds.load(std::memory_order_acquire);
-    table const* t = s.present.load(std::memory_order_acquire);
-    handle found = none;
-    for (std::uint64_t i = first(address, mixed), probes = 0; t != nullptr && probes <= t->mask;
-         ++i, ++probes) {
-      std::uint32_t const entry = t->at(i).load(std::memory_order_acquire);
-      if (entry == empty) break;
-      handle const h = handle_in(entry);
-      if (same_tag(entry, like) && blocks_[h].address.load(std::memory_order_relaxed) == address) {
-        found = h;
-        break;
-      }
-    }
-    // The entries were read with acquire, so this is read after them. No fence: the thread sanitizer knows
-    // none.
-    if (s.rebuilds.load(std::memory_order_relaxed) == rebuilds) return found;
-  }
+constinit block_map::nothing block_map::none_yet{};
+
+block_map::table* block_map::table::make(std::uint64_t size) noexcept {
+  void* const memory = ::operator new (sizeof(table) + size * sizeof(std::uint32_t),
+                                       std::align_val_t{alignof(table)}, std::nothrow);
+  if (memory == nullptr) return nullptr;
+  auto* const made = new (memory) table{.mask = size - 1};
+  for (std::uint64_t i = 0; i < size; ++i) new (&made->at(i)) std::atomic<std::uint32_t>(empty);
+  return made;
 }
 
 bool block_map::insert(handle h) noexcept {
@@ -35,8 +22,8 @@ bool block_map::insert(handle h) noexcept {
   std::uint64_t const mixed = mix(address);
   shard& s = shards_[shard_of(mixed)];
   std::lock_guard lock(s.lock);
-  table const* t = s.present.load(std::memory_order_relaxed);
-  if (t == nullptr || (s.used + 1) * 4 > (t->mask + 1) * 3) {
+  table* t = s.present.load(std::memory_order_relaxed);
+  if ((s.used + 1) * 4 > (t->mask + 1) * 3) {
     if (!rebuild(s)) return false;
     t = s.present.load(std::memory_order_relaxed);
   }
@@ -55,8 +42,8 @@ void block_map::erase(handle h) noexcept {
   std::uint64_t const mixed = mix(address);
   shard& s = shards_[shard_of(mixed)];
   std::lock_guard lock(s.lock);
-  table const* t = s.present.load(std::memory_order_relaxed);
-  for (std::uint64_t i = first(address, mixed); t != nullptr; ++i) {
+  table* const t = s.present.load(std::memory_order_relaxed);
+  for (std::uint64_t i = first(address, mixed);; ++i) {
     std::uint32_t const there = t->at(i).load(std::memory_order_relaxed);
     if (there == empty) return;
     if (handle_in(there) != h) continue;
@@ -73,20 +60,15 @@ void block_map::erase(handle h) noexcept {
 // lock.
 bool block_map::rebuild(shard& s) noexcept {
   table* const old = s.present.load(std::memory_order_relaxed);
-  std::uint64_t const old_size = old == nullptr ? 0 : old->mask + 1;
-  std::uint64_t const size = old_size == 0 ? 64 : (s.live * 2 > old_size ? old_size * 2 : old_size);
+  std::uint64_t const old_size = old->mask + 1;
+  std::uint64_t const size = old_size < 64 ? 64 : (s.live * 2 > old_size ? old_size * 2 : old_size);
   table* fresh = size == old_size ? s.spare : nullptr;
   if (fresh == nullptr) {
-    fresh = new (std::nothrow) table;
+    fresh = table::make(size);
     if (fresh == nullptr) return false;
-    fresh->mask = size - 1;
-    fresh->entries = new (std::align_val_t{line_bytes}, std::nothrow) std::atomic<std::uint32_t>[size];
-    if (fresh->entries == nullptr) {
-      delete fresh;
-      return false;
-    }
+  } else {
+    for (std::uint64_t i = 0; i < size; ++i) fresh->at(i).store(empty, std::memory_order_relaxed);
   }
-  for (std::uint64_t i = 0; i < size; ++i) fresh->at(i).store(empty, std::memory_order_relaxed);
   for (std::uint64_t k = 0; k < old_size; ++k) {
     std::uint32_t const entry = old->at(k).load(std::memory_order_relaxed);
     if (entry == empty || entry == tombstone) continue;

@@ -33,16 +33,26 @@ class block_map {
   static constexpr std::uint32_t empty = 0;
   static constexpr std::uint32_t tombstone = 1u << handle_bits;  // no handle, and a tag
 
-  // Size and entries travel together: a reader must never see one table's mask with another's entries.
-  struct table {
+  // Size and entries travel together: a reader must never see one table's mask with another's entries. At
+  // least one entry is empty.
+  struct alignas(64) table {
     std::uint64_t mask = 0;
-    std::atomic<std::uint32_t>* entries = nullptr;
-    std::atomic<std::uint32_t>& at(std::uint64_t i) const noexcept { return entries[i & mask]; }
+    // mask + 1 of them follow.
+    std::atomic<std::uint32_t>& at(std::uint64_t i) noexcept {
+      return reinterpret_cast<std::atomic<std::uint32_t>*>(this + 1)[i & mask];
+    }
+    static table* make(std::uint64_t size) noexcept;
   };
+  // Of a shard that has no block yet.
+  struct nothing {
+    table head;
+    std::atomic<std::uint32_t> entry{empty};
+  };
+  static nothing none_yet;
 
   struct alignas(64) shard {
     std::atomic<std::uint64_t> rebuilds{0};
-    std::atomic<table*> present{nullptr};
+    std::atomic<table*> present{&none_yet.head};
     spin_lock lock;
     std::uint64_t live = 0;
     std::uint64_t used = 0;  // live and tombstones
@@ -53,7 +63,6 @@ class block_map {
   // order in which they were made. Which entry of the line differs from line to line, as the addresses of
   // large blocks are round.
   static constexpr unsigned line_bits = 4;
-  static constexpr std::size_t line_bytes = sizeof(std::uint32_t) << line_bits;
   static constexpr std::uint64_t in_line = (1u << line_bits) - 1;
 
   static std::uint64_t mix(std::uint64_t address) noexcept {
@@ -75,5 +84,30 @@ class block_map {
   block_table& blocks_;
   mutable std::array<shard, 64> shards_;
 };
+
+inline handle block_map::find(std::uint64_t address) const noexcept {
+  std::uint64_t const mixed = mix(address);
+  std::uint32_t const like = entry_of(address, mixed, none);
+  shard& s = shards_[shard_of(mixed)];
+  for (;;) {
+    std::uint64_t const rebuilds = s.rebuilds.load(std::memory_order_acquire);
+    table& t = *s.present.load(std::memory_order_acquire);
+    handle found = none;
+    for (std::uint64_t i = first(address, mixed);; ++i) {
+      std::uint32_t const entry = t.at(i).load(std::memory_order_acquire);
+      if (entry == empty) break;
+      if (!same_tag(entry, like)) continue;
+      handle const h = handle_in(entry);
+      if (blocks_[h].address.load(std::memory_order_relaxed) == address) {
+        found = h;
+        break;
+      }
+    }
+    // The entries were read with acquire, so this is read after them. No fence: the thread sanitizer knows
+    // none.
+    if (s.rebuilds.load(std::memory_order_relaxed) == rebuilds) [[likely]]
+      return found;
+  }
+}
 
 }  // namespace gpumem::space
