@@ -20,10 +20,11 @@ class chain {
   Part& add(std::unique_ptr<Part> part) {
     Part& added = *part;
     resources_.push_back(std::move(part));
+    top_ = &added;
     return added;
   }
 
-  resource& top() noexcept { return *resources_.back(); }
+  resource& top() noexcept { return *top_; }
 
   levels measure() noexcept {
     levels sum;
@@ -70,6 +71,7 @@ class chain {
  private:
   std::vector<std::unique_ptr<source>> sources_;
   std::vector<std::unique_ptr<resource>> resources_;
+  resource* top_ = nullptr;
 };
 
 }  // namespace gpumem::resource

@@ -124,7 +124,7 @@ extent fallback_source::reserve(demand const& wish) {
   stats::add(counters.bytes_in, memory.bytes);
   if (served > 0) {
     spills_[served].took(counters, memory.bytes);
-    stats::add(mine.devices[stats::device_slot(home_.device)].rung_fallback, 1);
+    stats::add(mine.devices[home_.device_slot].rung_fallback, 1);
   }
   return memory;
 }

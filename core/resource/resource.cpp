@@ -7,6 +7,10 @@
 
 namespace gpumem::resource {
 
+// Not in the class, where the compiler would guess at each call that they are what is called.
+void resource::deallocate(space::handle, order const&) noexcept {}
+void resource::freed(space::handle, order const&) noexcept {}
+
 space::handle resource::block_at(space::segment const& in, std::uint64_t address) noexcept {
   space::handle h = in.first;
   while (h != space::none && address >= blocks()[h].end()) h = blocks()[h].after;

@@ -32,6 +32,8 @@ struct habitat {
   std::atomic<std::uint64_t> const* peers = nullptr;
   // Which chain of its context: the route of its kind, or one that only rules name.
   std::size_t number = 0;
+  // Where this device's counters lie in a shard.
+  std::size_t device_slot = stats::device_slot(device);
 };
 
 // A free by the program that was refused: nothing of ours that is live begins at `address`.
@@ -58,10 +60,10 @@ class resource : public space::segment_owner {
   virtual space::handle allocate(demand const& wish) = 0;
   // `h`, a block of this resource's own segments, is cached (taken from the program); `when`: see demand.hpp.
   // What owns no segments is never asked.
-  virtual void deallocate(space::handle, order const&) noexcept {}
+  virtual void deallocate(space::handle h, order const& when) noexcept;
   // A block that this resource, or one below it, handed out was freed by the program; called before its owner
   // gets it back, from the owner upwards. The block still has its size, slack and stream.
-  virtual void freed(space::handle, order const&) noexcept {}
+  virtual void freed(space::handle h, order const& when) noexcept;
 
   // What is freed may serve again, and does not go back to the source at once, which would wait for all work.
   virtual bool keeps_freed() const noexcept { return true; }
@@ -91,11 +93,9 @@ class resource : public space::segment_owner {
  protected:
   space::block_table& blocks() noexcept { return home_.where.blocks; }
   stats::node_counters& count() noexcept { return stats::local().nodes[node_]; }
-  stats::device_counters& count_device() noexcept {
-    return stats::local().devices[stats::device_slot(home_.device)];
-  }
+  stats::device_counters& count_device() noexcept { return stats::local().devices[home_.device_slot]; }
 
-  habitat const& home_;
+  habitat const home_;  // a copy: one step less on the way to everything
   std::size_t const node_;
 
  private:
@@ -118,9 +118,9 @@ inline void tell_above(resource const& owner, space::handle h, order const& when
   for (resource* r = owner.above(); r != until && r != nullptr; r = r->above()) r->freed(h, when);
 }
 // The same, and then its owner has the block back.
-inline void take_back(resource& owner, space::handle h, order const& when,
-                      resource const* until = nullptr) noexcept {
-  tell_above(owner, h, when, until);
+[[gnu::always_inline]] inline void take_back(resource& owner, space::handle h, order const& when,
+                                             resource const* until = nullptr) noexcept {
+  if (owner.above() != nullptr) tell_above(owner, h, when, until);
   owner.deallocate(h, when);
 }
 

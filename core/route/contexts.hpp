@@ -39,6 +39,7 @@ struct context_entry {
 
   CUcontext const handle;
   int const device;
+  std::size_t const device_slot = stats::device_slot(device);
   stream_order::epochs order;
   stream_order::streams streams;
   std::atomic<bool> gone{false};

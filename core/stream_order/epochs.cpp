@@ -57,7 +57,7 @@ bool epochs::poll() noexcept {
     if (code == CUDA_ERROR_NOT_READY) return true;
     if (is_refusal(code)) return false;
     if (code != CUDA_SUCCESS) {
-      broken_.store(true, std::memory_order_release);
+      trouble_.fetch_or(lost, std::memory_order_acq_rel);
       return true;
     }
     complete(closed_.front().last);
@@ -188,7 +188,7 @@ void epochs::abandon() noexcept {
   origins_.clear();
   closed_.clear();  // the events die with their context
   spare_.clear();
-  broken_.store(true, std::memory_order_release);
+  trouble_.fetch_or(lost, std::memory_order_acq_rel);
 }
 
 }  // namespace gpumem::stream_order

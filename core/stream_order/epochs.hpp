@@ -64,14 +64,16 @@ class epochs {
   bool capturing() const noexcept { return captures_.load(std::memory_order_acquire) > 0; }
 
   // A sticky error was seen: the context is lost, every call must go to the driver, which tells the program.
-  bool broken() const noexcept { return broken_.load(std::memory_order_acquire); }
+  bool broken() const noexcept { return (trouble_.load(std::memory_order_acquire) & lost) != 0; }
   // The context is gone: forget its captures and events.
   void abandon() noexcept;
   // The driver may be ending the context right now, and hand its addresses out for others' memory before it
   // says so.
-  bool ending() const noexcept { return ending_.load(std::memory_order_acquire) > 0; }
-  void end_begins() noexcept { ending_.fetch_add(1, std::memory_order_acq_rel); }
-  void end_failed() noexcept { ending_.fetch_sub(1, std::memory_order_acq_rel); }
+  bool ending() const noexcept { return (trouble_.load(std::memory_order_acquire) & ~lost) != 0; }
+  void end_begins() noexcept { trouble_.fetch_add(1, std::memory_order_acq_rel); }
+  void end_failed() noexcept { trouble_.fetch_sub(1, std::memory_order_acq_rel); }
+  // Neither: what nearly every call asks.
+  bool well() const noexcept { return trouble_.load(std::memory_order_acquire) == 0; }
 
   CUcontext context() const noexcept { return context_; }
   int device() const noexcept { return device_; }
@@ -92,8 +94,8 @@ class epochs {
   alignas(64) std::atomic<stamp> open_{1};
   std::atomic<stamp> done_{0};
   std::atomic<int> captures_{0};
-  std::atomic<bool> broken_{false};
-  std::atomic<int> ending_{0};  // calls under way that may end the context
+  static constexpr std::uint32_t lost = 1u << 31;
+  std::atomic<std::uint32_t> trouble_{0};  // calls under way that may end the context, and `lost`
   alignas(64) std::mutex mutex_;
   // A capture (exclusive) begins before or after a synchronisation of ours (shared), never during one.
   // Shared, so that a host function, whose synchronisation is refused, does not wait for one that waits for

@@ -18,11 +18,11 @@ struct arenas : resource_fixture {
   static inline resource* relieved = nullptr;
 
   arena& make_arena(std::uint64_t size = ~0ull, arena_options const& o = {}) {
+    // As the router does: every resource of the context, top first.
+    here->home.relieve = [](CUcontext) { return relieved->give_back(); };
     below = &make<suballocator>(suballocator_options{.maximum = size}, here->cuda, "superblocks");
     arena& made = make<arena>(o, *below);
-    // As the router does: every resource of the context, top first.
     relieved = &made;
-    here->home.relieve = [](CUcontext) { return relieved->give_back(); };
     return made;
   }
   resource* owner(space::handle h) { return &owner_of(here->where, h); }

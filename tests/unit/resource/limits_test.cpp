@@ -104,11 +104,11 @@ TEST_F(limits, a_pool_over_pages_names_its_maximum_or_the_driver) {
 
 TEST_F(limits, a_single_allocation_served_after_others_gave_back_is_counted) {
   static pool* idle = nullptr;
+  here->home.relieve = [](CUcontext) { return idle->give_back(); };
   idle = &make_pool();
   direct& single = make<direct>(here->cuda);
   driver.set_capacity(8 * mib);
   give(*idle, get(*idle, 6 * mib));
-  here->home.relieve = [](CUcontext) { return idle->give_back(); };
   EXPECT_EQ(refusal(single, 4 * mib), CUDA_SUCCESS);
   EXPECT_RUNG(rung_trimmed, 1);
   EXPECT_EQ(refusal(single, 8 * mib), CUDA_ERROR_OUT_OF_MEMORY);
