@@ -27,17 +27,19 @@ class biased_lock {
     if (has_barrier()) owner_.store(&thread_mark, std::memory_order_release);
   }
 
-  hold lock() noexcept {
-    if (owner_.load(std::memory_order_relaxed) == &thread_mark) [[likely]] {
-      inside_.store(true, std::memory_order_relaxed);
-      // The barrier of a visitor orders this store before the load for the processor; this does for the
-      // compiler.
-      std::atomic_signal_fence(std::memory_order_seq_cst);
-      if (!visited_.load(std::memory_order_acquire)) [[likely]]
-        return hold::biased;
-      inside_.store(false, std::memory_order_release);
-    }
-    return lock_slowly();
+  hold lock() noexcept { return lock_biased() ? hold::biased : lock_slowly(); }
+  // For a path without calls: false where it would cost one. True is hold::biased.
+  bool lock_biased() noexcept {
+    if (owner_.load(std::memory_order_relaxed) != &thread_mark) [[unlikely]]
+      return false;
+    inside_.store(true, std::memory_order_relaxed);
+    // The barrier of a visitor orders this store before the load for the processor; this does for the
+    // compiler.
+    std::atomic_signal_fence(std::memory_order_seq_cst);
+    if (!visited_.load(std::memory_order_acquire)) [[likely]]
+      return true;
+    inside_.store(false, std::memory_order_release);
+    return false;
   }
   void unlock(hold how) noexcept {
     if (how == hold::biased) [[likely]] {

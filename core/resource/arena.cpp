@@ -22,7 +22,7 @@ double in_mib(std::uint64_t bytes) noexcept {
 
 arena::part& arena::part_of(demand const& wish) noexcept {
   if (options_.per_stream && wish.slot != stream_order::no_slot) return of_streams_[wish.slot % most_parts];
-  thread_slots const* const slots = own_slots != nullptr ? own_slots : attach_thread();
+  thread_slots const* const slots = attach_thread();
   return of_threads_[slots != nullptr ? slots->number % most_parts : 0];
 }
 

@@ -19,7 +19,7 @@ namespace {
 constexpr std::uint64_t driver_page = 2ull << 20;  // the driver's own granularity
 constexpr std::uint64_t largest_step = 256ull << 20;
 
-constexpr std::uint64_t most_in_batch = 224ull << 20;  // and what is asked for at once stays below 256 MiB
+constexpr std::uint64_t most_in_batch = 256ull << 20;  // beside the one that the program has
 constexpr std::uint32_t most_in_turn = 128;
 // What may be reserved without waiting first, and of it what second blocks of large sizes may take.
 constexpr std::uint64_t spare(suballocator_options const& of) noexcept {
@@ -34,6 +34,13 @@ constexpr std::uint64_t most_of_a_piece = 256ull << 20;
 }  // namespace
 
 space::handle suballocator::climb(climber& c) {
+  // Many frees of this very size wait here: one event may settle them all, cheaper than new space.
+  if (c.waiting && c.own->worth_an_event(home_.when.open(), c.units * space::unit) && !is_hasty(c)) {
+    if (auto h = settled_by_an_event(c); h != space::none) {
+      stats::add(count().hits, 1);
+      return h;
+    }
+  }
   lock held(mutex_);
   auto& device = count_device();
   demand const& wish = c.wish;
@@ -51,12 +58,7 @@ space::handle suballocator::climb(climber& c) {
       if (auto h = take_more_in_turn(held, c); h != space::none) return h;
     }
     held.unlock();
-    home_.when.collect(*c.waiting);
-    auto h = from_magazine(c);
-    if (h != space::none) {
-      stats::add(device.rung_reaped, 1);
-      return h;
-    }
+    if (auto h = settled_by_an_event(c); h != space::none) return h;
     held.lock();
   }
   // Frees may lie whole in magazines, where they cannot merge: in this thread's own, then in all.
@@ -142,6 +144,13 @@ space::handle suballocator::climb(climber& c) {
   throw *refused;  // as whoever refused it says: the driver, a limit, or this pool's own maximum
 }
 
+space::handle suballocator::settled_by_an_event(climber& c) noexcept {
+  home_.when.collect(*c.waiting);
+  space::handle const h = from_magazine(c);
+  if (h != space::none) stats::add(count_device().rung_reaped, 1);
+  return h;
+}
+
 space::handle suballocator::search(climber& c, bool thorough) noexcept {
   demand const& wish = c.wish;
   c.spoils = false;
@@ -178,7 +187,7 @@ void suballocator::flush(magazine* only) noexcept {
 std::uint32_t suballocator::in_turn(std::uint64_t bytes) const noexcept {
   if (2 * bytes > options_.release_threshold) return 1;
   std::uint64_t const batch =
-      std::min({most_in_batch, spare(options_) / 256, options_.release_threshold}) / bytes;
+      std::min({most_in_batch + bytes, spare(options_) / 256, options_.release_threshold}) / bytes;
   if (batch >= 2) return static_cast<std::uint32_t>(std::min<std::uint64_t>(batch, most_in_turn));
   return bytes <= most_beside(options_) ? 2 : 1;
 }

@@ -20,66 +20,47 @@ namespace gpumem::resource {
 class alignas(64) magazine {
  public:
   // Takes the oldest block of exactly `units` if `may_serve(stamp)`. The block becomes live. When such
-  // blocks exist but none may serve yet, `waiting` is the stamp of the youngest. A block whose address has
-  // bits of `misaligned` stays where it is.
+  // blocks exist but none may serve yet, `waiting` is the stamp of the youngest. A block whose address is no
+  // multiple of `alignment` (0: any is) stays where it is.
   template <typename Predicate>
   space::handle take(space::block_table& blocks, std::uint32_t units, Predicate may_serve,
-                     std::optional<space::stamp>& waiting, std::uint64_t misaligned = 0) noexcept {
-    row& r = rows_[row_of(units)];
+                     std::optional<space::stamp>& waiting, std::uint32_t alignment = 0) noexcept {
     auto const held = lock_.lock();
-    space::handle h = space::none;
-    if (r.units == units && r.head != space::none) {
-      space::block& b = blocks[r.head];
-      if ((b.begin() & misaligned) != 0) {
-        // not for this request
-      } else if (may_serve(b.freed)) {
-        h = r.head;
-        r.head = b.next;
-        --r.count;
-        bytes_ -= b.bytes();
-        b.slack = 0;
-        b.now.store(space::state::live, std::memory_order_relaxed);
-      } else {
-        waiting = blocks[r.tail].freed;
-      }
-    }
+    space::handle const h = take_oldest(blocks, units, may_serve, alignment);
+    row const& r = rows_[row_of(units)];
+    if (h == space::none && r.units == units && r.head != space::none && !may_serve(blocks[r.head].freed))
+      waiting = blocks[r.tail].freed;
     lock_.unlock(held);
     return h;
   }
+  // The same without a call: `none` where there is nothing to take, and where the lock would cost one.
+  template <typename Predicate>
+  [[gnu::always_inline]] space::handle take_at_once(space::block_table& blocks, std::uint32_t units,
+                                                    Predicate may_serve, std::uint32_t alignment) noexcept {
+    if (!lock_.lock_biased()) [[unlikely]]
+      return space::none;
+    space::handle const h = take_oldest(blocks, units, may_serve, alignment);
+    lock_.unlock(base::biased_lock::hold::biased);
+    return h;
+  }
 
-  // Keeps a cached block whose `freed` is set. What has to make room for it (the same size in excess, another
-  // size in the same row) comes back as a list through `next`, usually empty, for the caller to put
-  // elsewhere.
+  // Keeps the cached block `h`, whose `freed` is set. What has to make room for it (the same
+  // size in excess, another size in the same row) comes back as a list through `next`, usually empty, for the
+  // caller to put elsewhere.
   space::handle put(space::block_table& blocks, space::handle h) noexcept {
-    space::block& b = blocks[h];
-    b.next = space::none;
-    row& r = rows_[row_of(b.units)];
-    space::handle evicted = space::none;
     auto const held = lock_.lock();
-    if (r.head != space::none &&
-        (r.units != b.units || r.count >= most_of_a_size || bytes_ + b.bytes() > most_bytes)) {
-      evicted = r.head;
-      bytes_ -= r.units * space::unit * r.count;
-      r = {};
-    }
-    if (r.head == space::none) {
-      r.units = b.units;
-      r.head = h;
-    } else {
-      blocks[r.tail].next = h;
-    }
-    r.tail = h;
-    ++r.count;
-    bytes_ += b.bytes();
-    if (b.freed != get(newest_)) {
-      set(newest_, b.freed);
-      set(fresh_, 0u);
-      set(fresh_bytes_, std::uint64_t{0});
-    }
-    set(fresh_, get(fresh_) + 1);
-    set(fresh_bytes_, get(fresh_bytes_) + b.bytes());
+    space::handle const evicted = add(blocks, h, blocks[h]);
     lock_.unlock(held);
     return evicted;
+  }
+  // The same without a call; `b` is the block. False where that cannot be: nothing was done.
+  [[gnu::always_inline]] bool put_at_once(space::block_table& blocks, space::handle h, space::block& b,
+                                          space::handle& evicted) noexcept {
+    if (!lock_.lock_biased()) [[unlikely]]
+      return false;
+    evicted = add(blocks, h, b);
+    lock_.unlock(base::biased_lock::hold::biased);
+    return true;
   }
 
   // For what is done to many magazines at once, with one barrier for all: announce each, then (if any wants
@@ -153,14 +134,62 @@ class alignas(64) magazine {
     return size_classes::count + ((units * 0x9e3779b1u) >> 26);
   }
 
+  template <typename Predicate>
+  [[gnu::always_inline]] space::handle take_oldest(space::block_table& blocks, std::uint32_t units,
+                                                   Predicate may_serve, std::uint32_t alignment) noexcept {
+    row& r = rows_[row_of(units)];
+    if (r.units != units || r.head == space::none) [[unlikely]]
+      return space::none;
+    space::handle const h = r.head;
+    space::block& b = blocks[h];
+    if (!may_serve(b.freed)) [[unlikely]]
+      return space::none;
+    if (alignment != 0 && (b.begin() & (alignment - 1)) != 0) [[unlikely]]
+      return space::none;
+    r.head = b.next;
+    --r.count;
+    bytes_ -= b.bytes();
+    b.slack = 0;
+    b.now.store(space::state::live, std::memory_order_relaxed);
+    return h;
+  }
+
+  [[gnu::always_inline]] space::handle add(space::block_table& blocks, space::handle h,
+                                           space::block& b) noexcept {
+    std::uint32_t const units = b.units;
+    space::stamp const freed = b.freed;
+    std::uint64_t const bytes = units * space::unit;
+    b.next = space::none;
+    row& r = rows_[row_of(units)];
+    space::handle evicted = space::none;
+    if (r.head == space::none) {
+      r.units = units;
+      r.head = h;
+    } else if (r.units == units && r.count < most_of_a_size && bytes_ + bytes <= most_bytes) [[likely]] {
+      blocks[r.tail].next = h;
+    } else {
+      evicted = r.head;
+      bytes_ -= r.units * space::unit * r.count;
+      r = {.units = units, .head = h};
+    }
+    r.tail = h;
+    ++r.count;
+    bytes_ += bytes;
+    if (freed == newest_.load(std::memory_order_relaxed)) [[likely]] {
+      fresh_.store(fresh_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+      fresh_bytes_.store(fresh_bytes_.load(std::memory_order_relaxed) + bytes, std::memory_order_relaxed);
+    } else {
+      newest_.store(freed, std::memory_order_relaxed);
+      fresh_.store(1, std::memory_order_relaxed);
+      fresh_bytes_.store(bytes, std::memory_order_relaxed);
+    }
+    return evicted;
+  }
+
   // Written under the lock, read without it by whoever shares this magazine: a guess may be old.
   template <typename Value>
   static Value get(std::atomic<Value> const& of) noexcept {
     return of.load(std::memory_order_relaxed);
-  }
-  template <typename Value>
-  static void set(std::atomic<Value>& of, Value value) noexcept {
-    of.store(value, std::memory_order_relaxed);
   }
 
   base::biased_lock lock_;

@@ -38,9 +38,7 @@ suballocator::suballocator(habitat const& home, std::size_t node, suballocator_o
       upstream_(upstream),
       pages_(upstream.pages()),
       name_(name),
-      classes_below_(options.round_to == space::unit
-                         ? std::min(size_classes::largest * space::unit, options.largest)
-                         : 0),
+      classes_up_to_(options.round_to == space::unit ? std::min(most_bytes, options.largest) : 0),
       slot_index_(options.one_magazine ? thread_slots::most : take_index()),
       has_index_(slot_index_ < thread_slots::most),
       region_(home.where, this) {}
@@ -65,6 +63,21 @@ void suballocator::prepare() {
   }
 }
 
+std::uint32_t suballocator::rounded_units(std::uint64_t bytes) const {
+  return has_class(bytes) ? rounded_to_class(bytes) : rounded_to_step(bytes);
+}
+
+magazine* suballocator::magazine_of(stream_order::slot s) noexcept {
+  if (magazine* const known = known_magazine_of(s); known != nullptr) return known;
+  if (s == stream_order::no_slot && !options_.one_magazine) return new_thread_magazine();
+  if (GPUMEM_MUTANT(shared_magazine)) s = static_cast<stream_order::slot>(1 + s % 2);
+  return new_stream_magazine(s);
+}
+
+space::handle suballocator::from_magazine(climber& c) noexcept {
+  return c.own->take(blocks(), c.units, serves(c.wish), c.waiting, c.wish.alignment);
+}
+
 std::uint32_t suballocator::rounded_to_step(std::uint64_t bytes) const {
   std::uint64_t const step = options_.round_to;
   std::uint64_t const rounded = (std::max<std::uint64_t>(bytes, 1) + step - 1) / step * step;
@@ -84,38 +97,60 @@ driver::allocation_failed suballocator::refusal(driver::refused_by kind, char co
   return driver::allocation_failed(CUDA_ERROR_OUT_OF_MEMORY, who, why, kind);
 }
 
+// The hit, without a call; whatever else there is to do is done by allocate_slowly, from the beginning.
 space::handle suballocator::allocate(demand const& wish) {
-  climber c{.wish = wish, .units = rounded_units(wish.bytes), .own = magazine_of(wish.slot), .waiting = {}};
-  stats::node_counters& counters = count();
-  stats::add(counters.requests, 1);
-  stats::add(counters.bytes_in, c.units * space::unit);
-  if (space::handle const h = from_magazine(c); h != space::none) {
-    auto& device = count_device();
-    stats::add(wish.slot == stream_order::no_slot ? device.rung_cached : device.rung_same_stream, 1);
-    stats::add(counters.hits, 1);
-    return h;
-  }
-  // Many frees of this very size wait here: one event may settle them all, cheaper than new space.
-  if (c.waiting && c.own->worth_an_event(home_.when.open(), c.units * space::unit) && !is_hasty(c) &&
-      home_.when.collect(*c.waiting)) {
-    if (space::handle const h = from_magazine(c); h != space::none) {
-      stats::add(count_device().rung_reaped, 1);
-      stats::add(counters.hits, 1);
-      return h;
-    }
-  }
-  return climb(c);
+  stats::shard* const shard = stats::own_shard;
+  magazine* const own = known_magazine_of(wish.slot);
+  if (shard == nullptr || own == nullptr || !has_class(wish.bytes)) [[unlikely]]
+    return allocate_slowly(wish);
+  std::uint32_t const units = rounded_to_class(wish.bytes);
+  space::handle const h = own->take_at_once(blocks(), units, serves(wish), wish.alignment);
+  if (h == space::none) [[unlikely]]
+    return allocate_slowly(wish);
+  count_request(*shard, units);
+  count_hit(*shard, wish);
+  return h;
 }
 
+space::handle suballocator::allocate_slowly(demand const& wish) {
+  std::uint32_t const units = rounded_units(wish.bytes);
+  magazine* const own = magazine_of(wish.slot);
+  count_request(stats::local(), units);
+  climber c{.wish = wish, .units = units, .own = own, .waiting = {}};
+  space::handle const h = own != nullptr ? from_magazine(c) : space::none;
+  if (h == space::none) return climb(c);
+  count_hit(stats::local(), wish);
+  return h;
+}
+
+// Without a call, as above.
 void suballocator::deallocate(space::handle h, order const& when) noexcept {
+  stats::shard* const shard = stats::own_shard;
+  magazine* const own = known_magazine_of(when.slot);
+  if (shard == nullptr || own == nullptr) [[unlikely]]
+    return deallocate_slowly(h, when);
+  space::block& b = blocks()[h];
+  b.freed = when.settled ? home_.when.last_done() : home_.when.open();
+  space::handle evicted = space::none;
+  if (!own->put_at_once(blocks(), h, b, evicted)) [[unlikely]]
+    return deallocate_slowly(h, when);
+  stats::add(shard->nodes[node_].bytes_out, b.bytes());
+  if (evicted != space::none) [[unlikely]]
+    return put_into_index(evicted, when.slot);
+}
+
+void suballocator::deallocate_slowly(space::handle h, order const& when) noexcept {
   space::block& b = blocks()[h];
   stats::add(count().bytes_out, b.bytes());
   b.freed = when.settled ? home_.when.last_done() : home_.when.open();
   magazine* const m = magazine_of(when.slot);
-  space::handle const overflow = m != nullptr ? m->put(blocks(), h) : (b.next = space::none, h);
-  if (overflow == space::none) return;
+  space::handle const evicted = m != nullptr ? m->put(blocks(), h) : (b.next = space::none, h);
+  if (evicted != space::none) put_into_index(evicted, when.slot);
+}
+
+void suballocator::put_into_index(space::handle list, stream_order::slot slot) noexcept {
   lock held(mutex_);
-  put_list(overflow, domain_of(when.slot));
+  put_list(list, domain_of(slot));
   reap();
   if (region_.idle_bytes() > options_.release_threshold) release_empty(held, options_.release_threshold);
 }
@@ -140,7 +175,8 @@ void suballocator::put_list(space::handle first, space::domain to) noexcept {
 }
 
 magazine* suballocator::new_thread_magazine() noexcept {
-  thread_slots* const slots = own_slots != nullptr ? own_slots : attach_thread();
+  if (!has_index_) return nullptr;
+  thread_slots* const slots = attach_thread();
   if (slots == nullptr) return nullptr;
   lock held(mutex_);
   magazine* free = nullptr;

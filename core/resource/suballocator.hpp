@@ -71,6 +71,21 @@ class suballocator : public resource, public source {
     return s == stream_order::no_slot ? space::pending : static_cast<space::domain>(space::first_stream + s);
   }
   void give_index_back() noexcept;
+  space::handle allocate_slowly(demand const& wish);
+  void deallocate_slowly(space::handle h, order const& when) noexcept;
+  void put_into_index(space::handle list, stream_order::slot slot) noexcept;
+  void count_request(stats::shard& shard, std::uint32_t units) const noexcept {
+    auto& counters = shard.nodes[node_];
+    stats::add(counters.requests, 1);
+    stats::add(counters.bytes_in, units * space::unit);
+  }
+  void count_hit(stats::shard& shard, demand const& wish) const noexcept {
+    stats::add(shard.nodes[node_].hits, 1);
+    auto& device = shard.devices[home_.device_slot];
+    stats::add(wish.slot == stream_order::no_slot ? device.rung_cached : device.rung_same_stream, 1);
+  }
+  // Null: not made yet, or none can be.
+  magazine* known_magazine_of(stream_order::slot s) const noexcept;
   magazine* magazine_of(stream_order::slot s) noexcept;
   magazine* new_thread_magazine() noexcept;
   magazine* new_stream_magazine(stream_order::slot s) noexcept;
@@ -89,6 +104,13 @@ class suballocator : public resource, public source {
     bool spoils = false;                  // the last search found room that only part of a piece would give
   };
   space::handle from_magazine(climber& c) noexcept;
+  // Which freed block may serve it: by the stamp of its free.
+  auto serves(demand const& wish) const noexcept {
+    return [this, &wish](space::stamp s) {
+      return wish.slot != stream_order::no_slot || home_.when.is_done(s) || runs_in_one_order(wish);
+    };
+  }
+  space::handle settled_by_an_event(climber& c) noexcept;
   // What was freed without a stream may serve it although the work before the free still runs.
   bool runs_in_one_order(demand const& wish) const noexcept;
 
@@ -135,6 +157,8 @@ class suballocator : public resource, public source {
   std::uint64_t patience_ns(stream_order::slot slot) const noexcept;
   std::uint64_t release_empty(lock& held, std::uint64_t keep_idle) noexcept;
   void put_list(space::handle first, space::domain to) noexcept;
+  bool has_class(std::uint64_t bytes) const noexcept;
+  static std::uint32_t rounded_to_class(std::uint64_t bytes) noexcept;
   std::uint32_t rounded_units(std::uint64_t bytes) const;
   std::uint32_t rounded_to_step(std::uint64_t bytes) const;
   driver::allocation_failed refusal(driver::refused_by kind, char const* why) const noexcept;
@@ -145,7 +169,7 @@ class suballocator : public resource, public source {
   source& upstream_;
   page_source* const pages_;  // of upstream_; null: it has none
   char const* const name_;
-  std::uint64_t const classes_below_;  // sizes up to here have classes; 0: none has
+  std::uint64_t const classes_up_to_;  // sizes up to here are rounded to their class; 0: all to a step
   std::size_t const slot_index_;       // in thread_slots; thread_slots::most: none
   bool has_index_;
 
@@ -158,32 +182,22 @@ class suballocator : public resource, public source {
   std::uint64_t watched_ns_ = 0;  // for freed memory, since the last growth
 };
 
-inline std::uint32_t suballocator::rounded_units(std::uint64_t bytes) const {
-  if (bytes - 1 < classes_below_) [[likely]] {
-    return size_classes::round_up(static_cast<std::uint32_t>((bytes + space::unit - 1) / space::unit));
-  }
-  return rounded_to_step(bytes);
+inline bool suballocator::has_class(std::uint64_t bytes) const noexcept {
+  return bytes - 1 < classes_up_to_;
+}
+inline std::uint32_t suballocator::rounded_to_class(std::uint64_t bytes) noexcept {
+  return size_classes::round_up(static_cast<std::uint32_t>((bytes + space::unit - 1) / space::unit));
 }
 
-inline magazine* suballocator::magazine_of(stream_order::slot s) noexcept {
-  if (s != stream_order::no_slot || options_.one_magazine) {
-    if (GPUMEM_MUTANT(shared_magazine)) s = static_cast<stream_order::slot>(1 + s % 2);
-    magazine* const m = by_stream_[s].load(std::memory_order_acquire);
-    return m != nullptr ? m : new_stream_magazine(s);
+inline magazine* suballocator::known_magazine_of(stream_order::slot s) const noexcept {
+  if (s == stream_order::no_slot) {
+    auto const& entry = own_slots->entries[slot_index_];
+    if (entry.owner == this) [[likely]]
+      return entry.own;
+    if (!options_.one_magazine) return nullptr;
   }
-  if (slot_index_ >= thread_slots::most) return nullptr;
-  thread_slots* const slots = own_slots;
-  if (slots != nullptr && slots->entries[slot_index_].owner == this) return slots->entries[slot_index_].own;
-  return new_thread_magazine();
-}
-
-inline space::handle suballocator::from_magazine(climber& c) noexcept {
-  if (c.own == nullptr) return space::none;
-  bool const ordered = c.wish.slot != stream_order::no_slot;
-  return c.own->take(
-      blocks(), c.units,
-      [&](space::stamp s) { return ordered || home_.when.is_done(s) || runs_in_one_order(c.wish); },
-      c.waiting, c.wish.alignment != 0 ? c.wish.alignment - 1 : 0);
+  if (GPUMEM_MUTANT(shared_magazine)) s = static_cast<stream_order::slot>(1 + s % 2);
+  return by_stream_[s].load(std::memory_order_acquire);
 }
 
 inline bool suballocator::runs_in_one_order(demand const& wish) const noexcept {

@@ -10,7 +10,8 @@
 
 namespace gpumem::resource {
 
-constinit thread_local thread_slots* own_slots = nullptr;
+constinit thread_slots no_slots;
+constinit thread_local thread_slots* own_slots = &no_slots;
 
 namespace {
 
@@ -39,7 +40,7 @@ std::atomic<bool> have_key{false};
 
 void leave(void* pointer) {
   auto* slots = static_cast<thread_slots*>(pointer);
-  own_slots = nullptr;
+  own_slots = &no_slots;
   for (auto const& e : slots->entries) {
     if (e.own != nullptr) e.owner->return_magazine(e.own);
   }
@@ -50,6 +51,7 @@ void leave(void* pointer) {
 }  // namespace
 
 thread_slots* attach_thread() noexcept {
+  if (own_slots != &no_slots) return own_slots;
   static bool const made = [] { return pthread_key_create(&key, leave) == 0; }();
   have_key.store(made, std::memory_order_release);
   if (!made) return nullptr;
@@ -65,8 +67,8 @@ thread_slots* attach_thread() noexcept {
 }
 
 void drop_thread() noexcept {
-  if (own_slots == nullptr) return;
-  own_slots = nullptr;
+  if (own_slots == &no_slots) return;
+  own_slots = &no_slots;
   if (have_key.load(std::memory_order_acquire)) pthread_setspecific(key, nullptr);
 }
 

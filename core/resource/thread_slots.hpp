@@ -16,15 +16,16 @@ struct thread_slots {
     suballocator const* owner = nullptr;  // an index is reused after a context is gone; owners never are
     magazine* own = nullptr;
   };
-  std::array<entry, most> entries{};
+  std::array<entry, most + 1> entries{};  // the last is nobody's: of a suballocator that got no index
   // The smallest that no other thread has: counted up from 0, used again when a thread ends.
   std::uint32_t number = 0;
 };
 
+// Those of nobody, empty, until this thread has its own.
+extern thread_slots no_slots;
 extern constinit thread_local thread_slots* own_slots;
 
-// Makes this thread's slots, and sees to it that they are given up when the thread ends. Null when memory is
-// short.
+// This thread's slots, made at the first call and given up when the thread ends. Null when memory is short.
 thread_slots* attach_thread() noexcept;
 // In a forked child: the parent's magazines are not ours.
 void drop_thread() noexcept;

@@ -47,6 +47,30 @@ struct magazine_test : testing::Test {
   }
 };
 
+// A path without a call serves the thread that the magazine belongs to.
+TEST_F(magazine_test, at_once_is_for_its_own_thread_and_does_nothing_for_others) {
+  auto const done = [](space::stamp) { return true; };
+  handle const h = make(3);
+  handle evicted = none;
+  EXPECT_FALSE(kept.put_at_once(blocks, h, blocks[h], evicted)) << "nobody's";
+  kept.belongs_to_this_thread();
+  if (!base::has_barrier()) GTEST_SKIP() << "no membarrier here: magazines belong to nobody";
+  EXPECT_TRUE(kept.put_at_once(blocks, h, blocks[h], evicted));
+  EXPECT_EQ(evicted, none);
+  std::thread([&] {
+    EXPECT_EQ(kept.take_at_once(blocks, 3, done, 0), none);
+    handle const other = make(3);
+    EXPECT_FALSE(kept.put_at_once(blocks, other, blocks[other], evicted));
+  }).join();
+  EXPECT_EQ(kept.take_at_once(blocks, 4, done, 0), none) << "another size";
+  EXPECT_EQ(kept.take_at_once(
+                blocks, 3, [](space::stamp) { return false; }, 0),
+            none);
+  EXPECT_EQ(kept.take_at_once(blocks, 3, done, 0), h);
+  EXPECT_EQ(blocks[h].now.load(), space::state::live);
+  EXPECT_EQ(kept.take_at_once(blocks, 3, done, 0), none);
+}
+
 TEST_F(magazine_test, the_oldest_of_a_size_comes_first_and_only_when_done) {
   handle const first = make(3, 1), second = make(3, 2);
   EXPECT_EQ(kept.put(blocks, first), none);

@@ -59,7 +59,7 @@ TEST_F(thread_slots_test, a_forked_child_drops_what_it_had) {
   thread_slots* const before = own_slots;
   ASSERT_NE(before, nullptr);
   drop_thread();
-  EXPECT_EQ(own_slots, nullptr);
+  EXPECT_EQ(own_slots, &no_slots);
   static std::vector<thread_slots*> left_behind;
   left_behind.push_back(before);
   EXPECT_NE(get(p, 1000), space::none);
