@@ -10,6 +10,7 @@
 #include "core/driver/request.hpp"
 #include "core/driver/table.hpp"
 #include "core/route/router.hpp"
+#include "core/route/serve.hpp"
 #include "core/stats/counters.hpp"
 #include "shim/admission.hpp"
 #include "shim/hook.hpp"
@@ -20,11 +21,23 @@
 
 namespace gpumem::shim {
 
-// Lives as long as a hook works. False: this call is core's or the driver's own, or there is nothing to do
-// here (disabled, no driver, a forked child): hand it to the real function.
+// False: this call is core's or the driver's own, or there is nothing to do here (disabled, no driver, a
+// forked child): hand it to the real function.
+inline bool hook_may_work() noexcept {
+  return !this_thread.inside && process::running();
+}
+// Lives as long as a hook works that may.
+class hook_at_work {
+ public:
+  hook_at_work() noexcept { this_thread.inside = true; }
+  ~hook_at_work() { this_thread.inside = false; }
+  hook_at_work(hook_at_work const&) = delete;
+};
+
+// Both in one, for whoever need not be fast.
 class hook_scope {
  public:
-  hook_scope() noexcept : active_(!this_thread.inside && process::running()) {
+  hook_scope() noexcept : active_(hook_may_work()) {
     if (active_) this_thread.inside = true;
   }
   ~hook_scope() {
@@ -45,6 +58,17 @@ inline CUresult counted(hook which, std::uint64_t bytes, CUresult code, bool ser
   if (served) stats::add(counters.served, 1);
   if (code != CUDA_SUCCESS) stats::add(counters.failed, 1);
   return code;
+}
+
+// The same for a request, or a free, that a chain served with success.
+inline stats::hook_counters& counted_served(hook which) noexcept {
+  auto& counters = stats::local().hooks[index_of(which)];
+  stats::add(counters.calls, 1);
+  stats::add(counters.served, 1);
+  return counters;
+}
+inline void counted_served(hook which, std::uint64_t bytes) noexcept {
+  stats::add(counted_served(which).bytes, bytes);
 }
 
 inline CUcontext current_context() noexcept {
@@ -108,36 +132,49 @@ inline CUresult without_context(hook which, std::uint64_t bytes, CUresult code) 
 
 // `result` may be null or the size 0: the driver has an answer for that.
 template <typename Real>
-CUresult allocate(driver::request request, CUdeviceptr* result, Real&& real) noexcept {
-  hook_scope const scope;
-  if (!scope) return real();
-  auto const which = static_cast<hook>(request.hook);
+[[gnu::always_inline]] inline CUresult allocate(hook which, driver::request request, CUdeviceptr* result,
+                                                Real&& real) noexcept {
+  if (!hook_may_work()) [[unlikely]]
+    return real();
+  hook_at_work const at_work;
+  std::uint64_t const bytes = request.bytes;
   if (this_thread.refused != CUDA_SUCCESS) [[unlikely]] {  // answered already, above the runtime
     if (result != nullptr) *result = 0;
-    return counted(which, request.bytes, std::exchange(this_thread.refused, CUDA_SUCCESS), true);
+    return counted(which, bytes, std::exchange(this_thread.refused, CUDA_SUCCESS), true);
   }
   bool const needs_current = !request.stream_ordered || is_default(request.stream);
   if (needs_current) request.context = current_context();
-  if (needs_current && request.context == nullptr) return without_context(which, request.bytes, real());
-  if (result == nullptr || request.bytes == 0) return counted(which, request.bytes, real());
-  bool const passed = this_thread.passed == request.bytes && std::exchange(this_thread.passed, 0) != 0;
+  if (needs_current && request.context == nullptr) [[unlikely]]
+    return without_context(which, bytes, real());
+  if (result == nullptr || bytes == 0) [[unlikely]]
+    return counted(which, bytes, real());
+  bool const passed = this_thread.passed == bytes && std::exchange(this_thread.passed, 0) != 0;
   auto const outcome = passed ? route::pass : route::allocate(request, result);
-  if (outcome.served) return counted(which, request.bytes, outcome.code, true);
-  return counted(which, request.bytes, pass_allocation(request, result, real));
+  if (outcome.code == CUDA_SUCCESS) [[likely]] {
+    counted_served(which, bytes);
+    return CUDA_SUCCESS;
+  }
+  if (outcome.served()) return counted(which, bytes, outcome.code, true);
+  return counted(which, bytes, pass_allocation(request, result, real));
 }
 
 template <typename Real>
-CUresult release(driver::release release, Real&& real) noexcept {
-  hook_scope const scope;
-  if (!scope) return real();
-  auto const which = static_cast<hook>(release.hook);
-  if (release.address == 0) return real();  // cudart itself makes such calls: not a free of the program's
+[[gnu::always_inline]] inline CUresult release(hook which, driver::release release, Real&& real) noexcept {
+  if (!hook_may_work()) [[unlikely]]
+    return real();
+  hook_at_work const at_work;
+  if (release.address == 0) [[unlikely]]
+    return real();  // cudart itself makes such calls: not a free of the program's
   if (release.stream_ordered && is_default(release.stream)) {
     release.context = current_context();
     if (release.context == nullptr) return without_context(which, 0, real());
   }
   auto const outcome = route::release(release);
-  if (outcome.served) {
+  if (outcome.code == CUDA_SUCCESS) [[likely]] {
+    counted_served(which);
+    return CUDA_SUCCESS;
+  }
+  if (outcome.served()) {
     if (outcome.code == CUDA_ERROR_INVALID_VALUE) [[unlikely]]
       route::refused(release);
     return counted(which, 0, outcome.code, true);

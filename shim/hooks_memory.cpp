@@ -52,49 +52,57 @@ extern "C" {
 
 CUresult cuMemAlloc_v2(CUdeviceptr* result, size_t bytes) {
   return allocate(
+      hook::cuMemAlloc_v2,
       request_of(hook::cuMemAlloc_v2, bytes, driver::memory_kind::device, __builtin_return_address(0)),
       result, [&] { return GPUMEM_REAL(cuMemAlloc_v2)(result, bytes); });
 }
 
 CUresult cuMemAllocAsync(CUdeviceptr* result, size_t bytes, CUstream stream) {
-  return allocate(request_on(hook::cuMemAllocAsync, bytes, stream, false, __builtin_return_address(0)),
+  return allocate(hook::cuMemAllocAsync,
+                  request_on(hook::cuMemAllocAsync, bytes, stream, false, __builtin_return_address(0)),
                   result, [&] { return GPUMEM_REAL(cuMemAllocAsync)(result, bytes, stream); });
 }
 
 CUresult cuMemAllocAsync_ptsz(CUdeviceptr* result, size_t bytes, CUstream stream) {
-  return allocate(request_on(hook::cuMemAllocAsync_ptsz, bytes, stream, true, __builtin_return_address(0)),
+  return allocate(hook::cuMemAllocAsync_ptsz,
+                  request_on(hook::cuMemAllocAsync_ptsz, bytes, stream, true, __builtin_return_address(0)),
                   result, [&] { return GPUMEM_REAL(cuMemAllocAsync_ptsz)(result, bytes, stream); });
 }
 
 CUresult cuMemFree_v2(CUdeviceptr address) {
-  return release(release_of(hook::cuMemFree_v2, address, __builtin_return_address(0)),
+  return release(hook::cuMemFree_v2, release_of(hook::cuMemFree_v2, address, __builtin_return_address(0)),
                  [&] { return GPUMEM_REAL(cuMemFree_v2)(address); });
 }
 
 CUresult cuMemFreeAsync(CUdeviceptr address, CUstream stream) {
-  return release(release_on(hook::cuMemFreeAsync, address, stream, false, __builtin_return_address(0)),
+  return release(hook::cuMemFreeAsync,
+                 release_on(hook::cuMemFreeAsync, address, stream, false, __builtin_return_address(0)),
                  [&] { return GPUMEM_REAL(cuMemFreeAsync)(address, stream); });
 }
 
 CUresult cuMemFreeAsync_ptsz(CUdeviceptr address, CUstream stream) {
-  return release(release_on(hook::cuMemFreeAsync_ptsz, address, stream, true, __builtin_return_address(0)),
+  return release(hook::cuMemFreeAsync_ptsz,
+                 release_on(hook::cuMemFreeAsync_ptsz, address, stream, true, __builtin_return_address(0)),
                  [&] { return GPUMEM_REAL(cuMemFreeAsync_ptsz)(address, stream); });
 }
 
 CUresult cuMemAllocManaged(CUdeviceptr* result, size_t bytes, unsigned int flags) {
-  return allocate(request_of(hook::cuMemAllocManaged, bytes, driver::memory_kind::managed,
+  return allocate(hook::cuMemAllocManaged,
+                  request_of(hook::cuMemAllocManaged, bytes, driver::memory_kind::managed,
                              __builtin_return_address(0), flags),
                   result, [&] { return GPUMEM_REAL(cuMemAllocManaged)(result, bytes, flags); });
 }
 
 CUresult cuMemAllocHost_v2(void** result, size_t bytes) {
   return allocate(
+      hook::cuMemAllocHost_v2,
       request_of(hook::cuMemAllocHost_v2, bytes, driver::memory_kind::host, __builtin_return_address(0)),
       as_address(result), [&] { return GPUMEM_REAL(cuMemAllocHost_v2)(result, bytes); });
 }
 
 CUresult cuMemHostAlloc(void** result, size_t bytes, unsigned int flags) {
   return allocate(
+      hook::cuMemHostAlloc,
       request_of(hook::cuMemHostAlloc, bytes, driver::memory_kind::host, __builtin_return_address(0), flags),
       as_address(result), [&] { return GPUMEM_REAL(cuMemHostAlloc)(result, bytes, flags); });
 }
@@ -103,6 +111,6 @@ CUresult cuMemFreeHost(void* address) {
   driver::release freed =
       release_of(hook::cuMemFreeHost, reinterpret_cast<CUdeviceptr>(address), __builtin_return_address(0));
   freed.kind = driver::memory_kind::host;
-  return release(freed, [&] { return GPUMEM_REAL(cuMemFreeHost)(address); });
+  return release(hook::cuMemFreeHost, freed, [&] { return GPUMEM_REAL(cuMemFreeHost)(address); });
 }
 }

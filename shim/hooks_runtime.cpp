@@ -59,8 +59,8 @@ bool runtime_knows(CUcontext context) noexcept {
 // True: served, as the real function would have. False: the real function must be called.
 bool serve_here(hook which, hook below, void** result, std::size_t bytes, bool ordered, CUstream stream,
                 void const* caller) noexcept {
-  hook_scope const scope;
-  if (!scope || result == nullptr || bytes == 0) return false;
+  if (result == nullptr || bytes == 0 || !hook_may_work()) return false;
+  hook_at_work const at_work;
   driver::request request{.bytes = bytes,
                           .stream_ordered = ordered,
                           .hook = static_cast<std::uint16_t>(below),
@@ -72,7 +72,7 @@ bool serve_here(hook which, hook below, void** result, std::size_t bytes, bool o
   if (ordered && !is_default(stream)) request.context = nullptr;
   CUdeviceptr address = 0;
   auto const outcome = route::allocate(request, &address);
-  if (!outcome.served) {
+  if (!outcome.served()) {
     this_thread.passed = bytes;
     return false;
   }
@@ -81,15 +81,15 @@ bool serve_here(hook which, hook below, void** result, std::size_t bytes, bool o
     return false;
   }
   *result = reinterpret_cast<void*>(address);
-  counted(below, bytes, CUDA_SUCCESS, true);
+  counted_served(below, bytes);
   counted(which, bytes, CUDA_SUCCESS);
   return true;
 }
 
 bool take_back_here(hook which, hook below, void* address, bool ordered, CUstream stream,
                     void const* caller) noexcept {
-  hook_scope const scope;
-  if (!scope || address == nullptr) return false;
+  if (address == nullptr || !hook_may_work()) return false;
+  hook_at_work const at_work;
   if (!runtime_is_here()) return false;
   driver::release release{.address = reinterpret_cast<CUdeviceptr>(address),
                           .stream_ordered = ordered,
@@ -102,8 +102,8 @@ bool take_back_here(hook which, hook below, void* address, bool ordered, CUstrea
   }
   // A wrong free is answered, and told, from below alone.
   auto const outcome = route::release(release);
-  if (!outcome.served || outcome.code != CUDA_SUCCESS) return false;  // the same answer again, from below
-  counted(below, 0, CUDA_SUCCESS, true);
+  if (outcome.code != CUDA_SUCCESS) return false;  // the same answer again, from below
+  counted_served(below);
   counted(which, 0, CUDA_SUCCESS);
   return true;
 }

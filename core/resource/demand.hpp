@@ -14,12 +14,14 @@ namespace gpumem::resource {
 struct demand {
   std::uint64_t bytes = 0;
   stream_order::slot slot =
-      stream_order::no_slot;     // no_slot: any stream or the host may touch the memory at once
-  CUstream stream = nullptr;     // of that slot
-  unsigned flags = 0;            // of cuMemAllocManaged, cuMemHostAlloc
-  std::uint32_t alignment = 0;   // bytes, a power of two; 0: any block is aligned enough
-  std::uint16_t hook = 0;        // as in driver::request, for those who write down who asked
-  void const* caller = nullptr;  // the same
+      stream_order::no_slot;            // no_slot: any stream or the host may touch the memory at once
+  CUstream stream = nullptr;            // of that slot
+  unsigned flags = 0;                   // of cuMemAllocManaged, cuMemHostAlloc
+  std::uint32_t alignment = 0;          // bytes, a power of two; 0: any block is aligned enough
+  driver::request const* by = nullptr;  // null: no call of the program's; valid while the request is served
+
+  std::uint16_t hook() const noexcept { return by != nullptr ? by->hook : std::uint16_t{0}; }
+  void const* caller() const noexcept { return by != nullptr ? by->caller : nullptr; }
 };
 
 // A free as the chain sees it: ordered after the stream's work so far, or, with no_slot, after all work of

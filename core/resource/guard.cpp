@@ -26,7 +26,7 @@ space::handle guard::allocate(demand const& wish) {
   more.bytes = wish.bytes + std::min(options_.redzone, ~wish.bytes);
   space::handle const h = pass_down(more);
   guarded block{.bytes = wish.bytes};
-  if (wish.caller != nullptr) block.from = stats::site_of(node_, {&wish.caller, 1});
+  if (void const* const from = wish.caller(); from != nullptr) block.from = stats::site_of(node_, {&from, 1});
   if (prepare(h, wish, block)) {
     std::lock_guard lock(mutex_);
     try {

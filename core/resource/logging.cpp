@@ -28,8 +28,8 @@ stats::event event_of(habitat const& home, action what, std::uint64_t address, s
 
 space::handle logging::allocate(demand const& wish) {
   stats::event e = event_of(home_, action::allocate, 0, wish.bytes, wish.stream);
-  e.hook = wish.hook;
-  e.caller = wish.caller;
+  e.hook = wish.hook();
+  e.caller = wish.caller();
   space::handle h = space::none;
   try {
     h = pass_down(wish);

@@ -8,8 +8,8 @@ space::handle statistics::allocate(demand const& wish) {
   std::uint64_t const bytes = blocks()[h].bytes();
   figures_.taken(bytes);
   if (options_.histogram) figures_.asked(wish.bytes);
-  if (options_.callsites && wish.caller != nullptr) {
-    stats::count_allocation(stats::site_of(node_, {&wish.caller, 1}), wish.bytes);
+  if (void const* const from = wish.caller(); options_.callsites && from != nullptr) {
+    stats::count_allocation(stats::site_of(node_, {&from, 1}), wish.bytes);
   }
   return h;
 }

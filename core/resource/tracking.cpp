@@ -17,7 +17,7 @@ stats::call_site tracking::site(void const* caller) noexcept {
 space::handle tracking::allocate(demand const& wish) {
   space::handle const h = pass_down(wish);
   if (live_block* const noted = live_.make(h); noted != nullptr) {
-    *noted = {wish.bytes, site(wish.caller)};
+    *noted = {wish.bytes, site(wish.caller())};
     stats::count_allocation(noted->from, wish.bytes);
   }
   return h;

@@ -1,6 +1,7 @@
 // Questions of the router about memory: whose is an address, what is idle, what is in use. See router.hpp.
 #include <algorithm>
 
+#include "core/base/mutant.hpp"
 #include "core/route/state.hpp"
 #include "core/stats/state_page.hpp"
 #include "core/stream_order/relaxed_mode.hpp"
@@ -22,7 +23,7 @@ stream_place ask_driver(state& s, CUstream stream, CUcontext current) noexcept {
   unsigned long long id = 0;
   if (!may_ask || driver::real.cuStreamGetId(stream, &id) != CUDA_SUCCESS)
     return {entry, stream_order::no_slot};
-  return {entry, entry->streams.slot_of(id)};
+  return {entry, GPUMEM_MUTANT(wrong_slot) ? stream_order::slot{1} : entry->streams.slot_of(id)};
 }
 
 }  // namespace
@@ -65,7 +66,7 @@ outcome unknown_free(state& s, CUdeviceptr address) noexcept {
   space::segment* const inside = s.where.segments.containing(address);
   if (inside == nullptr) return pass;
   bool const ours = inside->owner == nullptr || still_of(resource::owner_of(*inside).home(), address);
-  return ours ? outcome{true, CUDA_ERROR_INVALID_VALUE} : pass;
+  return ours ? outcome{CUDA_ERROR_INVALID_VALUE} : pass;
 }
 
 std::uint64_t changes() noexcept {
@@ -110,7 +111,7 @@ void exported(CUdeviceptr address) noexcept {
   if (!owns(address)) return;
   auto& where = present->where;
   space::block& b = where.blocks[where.map.find(address)];
-  b.exported = 1;
+  if (!GPUMEM_MUTANT(exported_served)) b.exported = 1;
   std::atomic_ref<bool>(where.segments[b.segment].pinned).store(true, std::memory_order_relaxed);
 }
 

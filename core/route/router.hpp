@@ -20,10 +20,11 @@ namespace gpumem::route {
 
 // Either an answer for the program, or "the real function must answer".
 struct outcome {
-  bool served = false;
-  CUresult code = CUDA_SUCCESS;
+  CUresult code;
+  constexpr bool served() const noexcept { return code != unanswered; }
+  static constexpr auto unanswered = static_cast<CUresult>(1023);  // no code of the driver: 999 is the last
 };
-inline constexpr outcome pass{};
+inline constexpr outcome pass{outcome::unanswered};
 
 // The block that holds an address.
 struct range {
@@ -41,8 +42,7 @@ class rule_set;
 // Call once, before the first request. `rules` may be null; it outlives the router.
 void start(chain_factory factory, free_mode free, rule_set* rules = nullptr) noexcept;
 
-outcome allocate(driver::request const& request, CUdeviceptr* result) noexcept;
-outcome release(driver::release const& release) noexcept;
+// Requests and frees themselves: serve.hpp.
 
 // A free that was answered with an error, by a chain or by the driver: for those resources that report
 // faults.

@@ -54,12 +54,12 @@ class resource_suite : public testing::TestWithParam<chain_case> {
   CUresult get(std::uint64_t bytes, CUdeviceptr* address, CUstream on = nullptr) {
     auto const o = route::allocate(
         {.bytes = bytes, .stream_ordered = on != nullptr, .context = context, .stream = on}, address);
-    return o.served ? o.code : CUDA_ERROR_UNKNOWN;
+    return o.served() ? o.code : CUDA_ERROR_UNKNOWN;
   }
   CUresult give(CUdeviceptr address, CUstream on = nullptr) {
     auto const o = route::release(
         {.address = address, .stream_ordered = on != nullptr, .context = context, .stream = on});
-    return o.served ? o.code : CUDA_ERROR_UNKNOWN;
+    return o.served() ? o.code : CUDA_ERROR_UNKNOWN;
   }
   void check_ledger() {
     auto const& now = stats::local().devices[0];

@@ -13,6 +13,7 @@
 #include "core/resource/fixed_size.hpp"
 #include "core/resource/pool.hpp"
 #include "core/route/router.hpp"
+#include "core/route/serve.hpp"
 #include "core/upstream/cuda.hpp"
 #include "core/upstream/cuda_async.hpp"
 

@@ -32,11 +32,9 @@ struct adaptor_fixture : resource_fixture {
 
   // As the program's code `site` would.
   space::handle get_from(resource& from, std::uint64_t bytes, void const* site, stream_order::slot s = 0) {
-    space::handle const h = from.allocate({.bytes = bytes,
-                                           .slot = s,
-                                           .stream = s != 0 ? tests::stream(s) : nullptr,
-                                           .hook = 0,
-                                           .caller = site});
+    driver::request const by{.bytes = bytes, .caller = site};
+    space::handle const h =
+        from.allocate({.bytes = bytes, .slot = s, .stream = s != 0 ? tests::stream(s) : nullptr, .by = &by});
     block(h).slack = static_cast<std::uint32_t>(block(h).bytes() - bytes);
     return h;
   }

@@ -10,6 +10,7 @@
 #include "core/resource/pool.hpp"
 #include "core/resource/thread_slots.hpp"
 #include "core/route/router.hpp"
+#include "core/route/serve.hpp"
 #include "core/route/state.hpp"
 #include "core/stats/state_page.hpp"
 #include "core/stream_order/relaxed_mode.hpp"
@@ -68,7 +69,7 @@ struct route_fixture : testing::Test {
                               driver::memory_kind kind = driver::memory_kind::device) {
     CUdeviceptr address = 0;
     outcome const o = get(bytes, &address, on, context, kind);
-    EXPECT_TRUE(o.served);
+    EXPECT_TRUE(o.served());
     EXPECT_EQ(o.code, CUDA_SUCCESS);
     return address;
   }
@@ -89,9 +90,9 @@ struct route_fixture : testing::Test {
 #define EXPECT_SERVED(call, wanted)     \
   do {                                  \
     outcome const o = (call);           \
-    EXPECT_TRUE(o.served) << #call;     \
+    EXPECT_TRUE(o.served()) << #call;   \
     EXPECT_EQ(o.code, wanted) << #call; \
   } while (false)
-#define EXPECT_PASS(call) EXPECT_FALSE((call).served) << #call
+#define EXPECT_PASS(call) EXPECT_FALSE((call).served()) << #call
 
 }  // namespace gpumem::route

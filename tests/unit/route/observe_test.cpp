@@ -43,9 +43,9 @@ TEST_F(observe, streams_that_come_and_go_for_ever_keep_their_order) {
     driver.new_stream(stream(1));
     stream_created(first_context, stream(1));
     CUdeviceptr const a = must_get(1000, stream(1));
-    ASSERT_TRUE(give(a, stream(1)).served);
+    ASSERT_TRUE(give(a, stream(1)).served());
     ASSERT_EQ(must_get(1000, stream(1)), a) << "round " << round << " has no slot";
-    ASSERT_TRUE(give(a, stream(1)).served);
+    ASSERT_TRUE(give(a, stream(1)).served());
     stream_destroyed(first_context, stream(1));
   }
 }

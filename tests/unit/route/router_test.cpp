@@ -43,6 +43,23 @@ TEST_F(router, wrong_frees_get_the_drivers_answer) {
   EXPECT_EQ(driver.calls("cuMemFree_v2"), 0);
 }
 
+// A thread remembers the blocks that it was handed last; what became of them elsewhere is told by the block.
+TEST_F(router, what_became_of_a_block_in_another_thread_is_seen) {
+  CUdeviceptr const a = must_get(1000);
+  std::jthread([&] { EXPECT_SERVED(give(a), CUDA_SUCCESS); }).join();
+  EXPECT_SERVED(give(a), CUDA_ERROR_INVALID_VALUE);  // freed there
+  done();
+  CUdeviceptr b = 0;
+  std::jthread([&] { b = must_get(1u << 20); }).join();
+  EXPECT_SERVED(give(b), CUDA_SUCCESS);  // made there: looked up among all
+  done();
+  // The handle of `a` comes to name another block: what began there is merged, given back, and made again.
+  give_back(tests::first_context);
+  EXPECT_PASS(give(a));
+  CUdeviceptr const c = must_get(3u << 20);
+  EXPECT_SERVED(give(c), CUDA_SUCCESS);
+}
+
 TEST_F(router, of_two_threads_that_free_a_block_one_is_refused) {
   for (int round = 0; round < 300; ++round) {
     CUdeviceptr const a = must_get(1000);

@@ -1,0 +1,135 @@
+// Requests and frees: the way of every routed call, inline in the hooks, which alone include this; frames
+// and arguments of two more functions were a good part of a pair. Any thread; nothing here throws, locks, or
+// makes a driver call of its own on a hit.
+#pragma once
+
+#include "core/route/state.hpp"
+#include "core/stream_order/relaxed_mode.hpp"
+
+namespace gpumem::route {
+
+outcome refuse(driver::request const& request, context_entry& entry, resource::chain& chain,
+               driver::allocation_failed const& failed, CUdeviceptr* result) noexcept;
+
+// The first rule that matches names the chain; false: the driver must answer.
+bool take_rule(rule_set& rules, context_entry const& entry, driver::request const& request,
+               std::size_t& number) noexcept;
+
+// The live block that begins there, or `none`.
+space::handle look_up(state& s, CUdeviceptr address) noexcept;
+
+// Host memory is every device's: natively its free waits for the work of all contexts. The epochs of its own
+// context cover that one's; the host waits for the others. False where that cannot be had now.
+bool others_are_done(state& s, resource::habitat const& home) noexcept;
+
+[[gnu::always_inline]] inline outcome allocate(driver::request const& request, CUdeviceptr* result) noexcept {
+  state* const s = present;
+  if (s == nullptr) return pass;
+  // Not read again after the chain was asked, which may have changed what it points to for all the compiler
+  // knows.
+  std::uint64_t const bytes = request.bytes;
+  auto const kind = request.kind;
+  stream_place const place = request.stream_ordered ? place_of(*s, request.stream, request.context)
+                                                    : stream_place{.entry = entry_of(*s, request.context)};
+  context_entry* const entry = place.entry;
+  if (entry == nullptr || entry->order.broken()) return pass;
+  std::size_t number = static_cast<std::size_t>(kind);
+  if (s->rules != nullptr && !take_rule(*s->rules, *entry, request, number)) return pass;
+  resource::chain* const chain = entry->chain_of(number, s->factory);
+  if (chain == nullptr) return pass;
+  resource::demand wish{.bytes = bytes, .flags = request.flags, .by = &request};
+  if (request.stream_ordered) {
+    if (s->has_own_pool(entry->device) || place.capturing) return pass;
+    wish.stream = request.stream;
+    wish.slot = place.slot;
+  }
+  space::handle h = space::none;
+  try {
+    h = chain->top().allocate(wish);
+  } catch (driver::allocation_failed const& failed) {
+    return refuse(request, *entry, *chain, failed, result);
+  }
+  space::block& b = s->where.blocks[h];
+  std::uint64_t const handed = b.bytes();
+  b.slack = static_cast<std::uint32_t>(handed - bytes);
+  b.where = wish.slot;
+  std::uint64_t const address = b.begin();
+  recent.keep(address, h);
+  *result = address;
+  stats::shard& mine = stats::local();
+  stats::size_bucket& bucket = mine.sizes[stats::bucket_of(bytes)];
+  stats::add(bucket.count, 1);
+  stats::add(bucket.bytes, bytes);
+  if (kind != driver::memory_kind::host) {
+    auto& counters = mine.devices[entry->device_slot];
+    stats::add(counters.allocated_blocks, 1);
+    stats::add(counters.allocated_requested, bytes);
+    stats::add(counters.allocated_handed, handed);
+  }
+  if (resource::reserved_changed) sample(*entry);
+  return {CUDA_SUCCESS};
+}
+
+[[gnu::always_inline]] inline outcome release(driver::release const& release) noexcept {
+  state* const s = present;
+  if (s == nullptr) return pass;
+  space::handle h = recent.find(s->where.blocks, release.address);
+  if (h == space::none) h = look_up(*s, release.address);
+  if (h == space::none) [[unlikely]]
+    return unknown_free(*s, release.address);
+  space::block& b = s->where.blocks[h];
+  resource::resource& owner = resource::owner_of(s->where, h);
+  resource::habitat const& home = owner.home();
+  bool const of_host = home.kind == driver::memory_kind::host;
+  if (!home.when.well()) [[unlikely]] {
+    if (home.when.broken()) return pass;  // the driver tells the program that its context is lost
+    if (!still_of(home, release.address)) return pass;
+  }
+  if (of_host != (release.kind == driver::memory_kind::host)) {
+    return {CUDA_ERROR_INVALID_VALUE};
+  }
+  resource::order when{.by = &release};
+  if (release.stream_ordered) {
+    stream_place const place = place_of(*s, release.stream, release.context);
+    if (place.entry == nullptr) return pass;
+    // Memory that was not made in a capture cannot be freed in it.
+    if (place.capturing) return {CUDA_ERROR_INVALID_VALUE};
+    if (place.entry->handle == home.context) {
+      when.slot = place.slot;
+      when.stream = release.stream;
+    } else {
+      // The work of another context is no part of this one's epochs: the host waits for it.
+      stream_order::relaxed_mode relaxed(true);
+      driver::real.cuStreamSynchronize(release.stream);
+    }
+  } else if (s->synchronize_on_free) {
+    // While a stream captures the barrier cannot be had: this free waits for its epoch like any other.
+    CUresult const code = home.when.synchronize();
+    if (code != CUDA_SUCCESS && code != CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED) return {code};
+    when.settled = code == CUDA_SUCCESS;
+  }
+  // Of two threads that free one block at once, one gets the driver's answer for a second free.
+  space::state expected = space::state::live;
+  if (!b.now.compare_exchange_strong(expected, space::state::cached, std::memory_order_acq_rel))
+      [[unlikely]] {
+    return {CUDA_ERROR_INVALID_VALUE};
+  }
+  if (!of_host) {
+    auto& counters = stats::local().devices[home.device_slot];
+    stats::add(counters.freed_blocks, 1);
+    stats::add(counters.freed_requested, b.bytes() - b.slack);
+    stats::add(counters.freed_handed, b.bytes());
+    if (release.stream_ordered && b.where != when.slot) stats::add(counters.cross_stream_frees, 1);
+  }
+  bool const may_serve = !of_host || !owner.keeps_freed() || others_are_done(*s, home);
+  // A block that another process may have open, or work that nobody can wait for, serves nobody again; it
+  // stays as it is until its context ends.
+  if (!may_serve || b.exported == 1) {
+    resource::tell_above(owner, h, when);
+    return {CUDA_SUCCESS};
+  }
+  resource::take_back(owner, h, when);
+  return {CUDA_SUCCESS};
+}
+
+}  // namespace gpumem::route
