@@ -102,6 +102,7 @@ class recent_blocks {
   // `none`: ask the map.
   space::handle find(space::block_table& blocks, std::uint64_t address) const noexcept {
     space::handle const h = last_[index_of(address)];
+    if (h == space::none) return h;  // there may be no table at all
     space::block const& b = blocks[h];
     return b.begin() == address && b.now.load(std::memory_order_acquire) == space::state::live &&
                    b.mapped == 1
