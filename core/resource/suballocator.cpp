@@ -130,11 +130,12 @@ void suballocator::deallocate(space::handle h, order const& when) noexcept {
   if (shard == nullptr || own == nullptr) [[unlikely]]
     return deallocate_slowly(h, when);
   space::block& b = blocks()[h];
+  std::uint64_t const bytes = b.bytes();  // once it lies in the magazine it may become another block's
   b.freed = when.settled ? home_.when.last_done() : home_.when.open();
   space::handle evicted = space::none;
   if (!own->put_at_once(blocks(), h, b, evicted)) [[unlikely]]
     return deallocate_slowly(h, when);
-  stats::add(shard->nodes[node_].bytes_out, b.bytes());
+  stats::add(shard->nodes[node_].bytes_out, bytes);
   if (evicted != space::none) [[unlikely]]
     return put_into_index(evicted, when.slot);
 }
