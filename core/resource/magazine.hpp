@@ -25,11 +25,10 @@ class alignas(64) magazine {
   template <typename Predicate>
   space::handle take(space::block_table& blocks, std::uint32_t units, Predicate may_serve,
                      std::optional<space::stamp>& waiting, std::uint32_t alignment = 0) noexcept {
+    bool waits = false;
     auto const held = lock_.lock();
-    space::handle const h = take_oldest(blocks, units, may_serve, alignment);
-    row const& r = rows_[row_of(units)];
-    if (h == space::none && r.units == units && r.head != space::none && !may_serve(blocks[r.head].freed))
-      waiting = blocks[r.tail].freed;
+    space::handle const h = take_oldest(blocks, units, may_serve, alignment, waits);
+    if (waits) waiting = blocks[rows_[row_of(units)].tail].freed;
     lock_.unlock(held);
     return h;
   }
@@ -39,14 +38,15 @@ class alignas(64) magazine {
                                                     Predicate may_serve, std::uint32_t alignment) noexcept {
     if (!lock_.lock_biased()) [[unlikely]]
       return space::none;
-    space::handle const h = take_oldest(blocks, units, may_serve, alignment);
+    bool waits = false;
+    space::handle const h = take_oldest(blocks, units, may_serve, alignment, waits);
     lock_.unlock(base::biased_lock::hold::biased);
     return h;
   }
 
-  // Keeps the cached block `h`, whose `freed` is set. What has to make room for it (the same
-  // size in excess, another size in the same row) comes back as a list through `next`, usually empty, for the
-  // caller to put elsewhere.
+  // Keeps the cached block `h`, whose `freed` is set. What has to make room for it (the same size in excess,
+  // another size in the same row) comes back as a list through `next`, usually empty, for the caller to put
+  // elsewhere.
   space::handle put(space::block_table& blocks, space::handle h) noexcept {
     auto const held = lock_.lock();
     space::handle const evicted = add(blocks, h, blocks[h]);
@@ -134,17 +134,20 @@ class alignas(64) magazine {
     return size_classes::count + ((units * 0x9e3779b1u) >> 26);
   }
 
+  // `waits`: the block would do, but may not serve yet.
   template <typename Predicate>
   [[gnu::always_inline]] space::handle take_oldest(space::block_table& blocks, std::uint32_t units,
-                                                   Predicate may_serve, std::uint32_t alignment) noexcept {
+                                                   Predicate may_serve, std::uint32_t alignment,
+                                                   bool& waits) noexcept {
     row& r = rows_[row_of(units)];
     if (r.units != units || r.head == space::none) [[unlikely]]
       return space::none;
     space::handle const h = r.head;
     space::block& b = blocks[h];
-    if (!may_serve(b.freed)) [[unlikely]]
-      return space::none;
     if (alignment != 0 && (b.begin() & (alignment - 1)) != 0) [[unlikely]]
+      return space::none;
+    waits = !may_serve(b.freed);
+    if (waits) [[unlikely]]
       return space::none;
     r.head = b.next;
     --r.count;
@@ -175,9 +178,9 @@ class alignas(64) magazine {
     r.tail = h;
     ++r.count;
     bytes_ += bytes;
-    if (freed == newest_.load(std::memory_order_relaxed)) [[likely]] {
-      fresh_.store(fresh_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
-      fresh_bytes_.store(fresh_bytes_.load(std::memory_order_relaxed) + bytes, std::memory_order_relaxed);
+    if (freed == get(newest_)) [[likely]] {
+      fresh_.store(get(fresh_) + 1, std::memory_order_relaxed);
+      fresh_bytes_.store(get(fresh_bytes_) + bytes, std::memory_order_relaxed);
     } else {
       newest_.store(freed, std::memory_order_relaxed);
       fresh_.store(1, std::memory_order_relaxed);
