@@ -70,8 +70,7 @@ std::uint32_t suballocator::rounded_units(std::uint64_t bytes) const {
 magazine* suballocator::magazine_of(stream_order::slot s) noexcept {
   if (magazine* const known = known_magazine_of(s); known != nullptr) return known;
   if (s == stream_order::no_slot && !options_.one_magazine) return new_thread_magazine();
-  if (GPUMEM_MUTANT(shared_magazine)) s = static_cast<stream_order::slot>(1 + s % 2);
-  return new_stream_magazine(s);
+  return new_stream_magazine(slot_of_magazine(s));
 }
 
 space::handle suballocator::from_magazine(climber& c) noexcept {
@@ -176,7 +175,7 @@ void suballocator::put_list(space::handle first, space::domain to) noexcept {
 }
 
 magazine* suballocator::new_thread_magazine() noexcept {
-  if (!has_index_) return nullptr;
+  if (slot_index_ >= thread_slots::most) return nullptr;
   thread_slots* const slots = attach_thread();
   if (slots == nullptr) return nullptr;
   lock held(mutex_);

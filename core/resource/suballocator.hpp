@@ -84,6 +84,9 @@ class suballocator : public resource, public source {
     auto& device = shard.devices[home_.device_slot];
     stats::add(wish.slot == stream_order::no_slot ? device.rung_cached : device.rung_same_stream, 1);
   }
+  static stream_order::slot slot_of_magazine(stream_order::slot s) noexcept {
+    return GPUMEM_MUTANT(shared_magazine) ? static_cast<stream_order::slot>(1 + s % 2) : s;
+  }
   // Null: not made yet, or none can be.
   magazine* known_magazine_of(stream_order::slot s) const noexcept;
   magazine* magazine_of(stream_order::slot s) noexcept;
@@ -196,8 +199,7 @@ inline magazine* suballocator::known_magazine_of(stream_order::slot s) const noe
       return entry.own;
     if (!options_.one_magazine) return nullptr;
   }
-  if (GPUMEM_MUTANT(shared_magazine)) s = static_cast<stream_order::slot>(1 + s % 2);
-  return by_stream_[s].load(std::memory_order_acquire);
+  return by_stream_[slot_of_magazine(s)].load(std::memory_order_acquire);
 }
 
 inline bool suballocator::runs_in_one_order(demand const& wish) const noexcept {
