@@ -62,6 +62,12 @@ bool still_of_ending(resource::habitat const& home, CUdeviceptr address) noexcep
          now == home.context;
 }
 
+space::handle live_block_at(state& s, CUdeviceptr address) noexcept {
+  space::handle const h = s.where.map.find(address);
+  if (h == space::none) return h;
+  return s.where.blocks[h].now.load(std::memory_order_acquire) == space::state::live ? h : space::none;
+}
+
 outcome unknown_free(state& s, CUdeviceptr address) noexcept {
   space::segment* const inside = s.where.segments.containing(address);
   if (inside == nullptr) return pass;
@@ -86,17 +92,14 @@ void refused(driver::release const& release) noexcept {
 }
 
 bool owns(CUdeviceptr address) noexcept {
-  if (present == nullptr) return false;
-  space::handle const h = present->where.map.find(address);
-  return h != space::none &&
-         present->where.blocks[h].now.load(std::memory_order_acquire) == space::state::live;
+  return present != nullptr && live_block_at(*present, address) != space::none;
 }
 
 bool find(CUdeviceptr address, range& result) noexcept {
   if (present == nullptr) return false;
   auto& blocks = present->where.blocks;
-  space::handle h = present->where.map.find(address);
-  if (h == space::none || blocks[h].now.load(std::memory_order_acquire) != space::state::live) {
+  space::handle h = live_block_at(*present, address);
+  if (h == space::none) {
     space::segment* const inside = present->where.segments.containing(address);
     if (inside == nullptr || inside->owner == nullptr) return false;
     h = resource::owner_of(*inside).block_at(*inside, address);
@@ -108,9 +111,10 @@ bool find(CUdeviceptr address, range& result) noexcept {
 }
 
 void exported(CUdeviceptr address) noexcept {
-  if (!owns(address)) return;
+  space::handle const h = present != nullptr ? live_block_at(*present, address) : space::none;
+  if (h == space::none) return;
   auto& where = present->where;
-  space::block& b = where.blocks[where.map.find(address)];
+  space::block& b = where.blocks[h];
   if (!GPUMEM_MUTANT(exported_served)) b.exported = 1;
   std::atomic_ref<bool>(where.segments[b.segment].pinned).store(true, std::memory_order_relaxed);
 }

@@ -26,12 +26,6 @@ bool take_rule(rule_set& rules, context_entry const& entry, driver::request cons
   return number != passthrough;
 }
 
-space::handle look_up(state& s, CUdeviceptr address) noexcept {
-  space::handle const h = s.where.map.find(address);
-  if (h == space::none) return h;
-  return s.where.blocks[h].now.load(std::memory_order_acquire) == space::state::live ? h : space::none;
-}
-
 bool others_are_done(state& s, resource::habitat const& home) noexcept {
   bool done = true;
   s.known.each([&](context_entry& e) {

@@ -15,9 +15,6 @@ outcome refuse(driver::request const& request, context_entry& entry, resource::c
 bool take_rule(rule_set& rules, context_entry const& entry, driver::request const& request,
                std::size_t& number) noexcept;
 
-// The live block that begins there, or `none`.
-space::handle look_up(state& s, CUdeviceptr address) noexcept;
-
 // Host memory is every device's: natively its free waits for the work of all contexts. The epochs of its own
 // context cover that one's; the host waits for the others. False where that cannot be had now.
 bool others_are_done(state& s, resource::habitat const& home) noexcept;
@@ -74,7 +71,7 @@ bool others_are_done(state& s, resource::habitat const& home) noexcept;
   state* const s = present;
   if (s == nullptr) return pass;
   space::handle h = recent.find(s->where.blocks, release.address);
-  if (h == space::none) h = look_up(*s, release.address);
+  if (h == space::none) h = live_block_at(*s, release.address);
   if (h == space::none) [[unlikely]]
     return unknown_free(*s, release.address);
   space::block& b = s->where.blocks[h];

@@ -143,6 +143,9 @@ inline bool still_of(resource::habitat const& home, CUdeviceptr address) noexcep
   return !home.when.ending() || still_of_ending(home, address);
 }
 
+// The live block that begins there, or `none`: asked of the map.
+space::handle live_block_at(state& s, CUdeviceptr address) noexcept;
+
 // The answer for a free of what is no live block: pass, or the driver's code where the address lies in a
 // segment, whose base the driver would take for an allocation of the program's.
 outcome unknown_free(state& s, CUdeviceptr address) noexcept;
