@@ -137,6 +137,8 @@ template <typename Real>
   if (!hook_may_work()) [[unlikely]]
     return real();
   hook_at_work const at_work;
+  request.hook = static_cast<std::uint16_t>(which);
+  request.called = program_call(request.hook);
   std::uint64_t const bytes = request.bytes;
   if (this_thread.refused != CUDA_SUCCESS) [[unlikely]] {  // answered already, above the runtime
     if (result != nullptr) *result = 0;
@@ -163,6 +165,7 @@ template <typename Real>
   if (!hook_may_work()) [[unlikely]]
     return real();
   hook_at_work const at_work;
+  release.hook = static_cast<std::uint16_t>(which);
   if (release.address == 0) [[unlikely]]
     return real();  // cudart itself makes such calls: not a free of the program's
   if (release.stream_ordered && is_default(release.stream)) {
