@@ -12,16 +12,14 @@ esac
 
 folder="build-$preset"
 options=()
+together=(-DCMAKE_UNITY_BUILD=ON -DCMAKE_UNITY_BUILD_BATCH_SIZE=8)  # several files compiled as one
 case "$preset" in
   release) folder="build"; options+=(-DCMAKE_BUILD_TYPE=RelWithDebInfo -DGPUMEM_QUICK_TESTS=ON) ;;
   debug) options+=(-DCMAKE_BUILD_TYPE=Debug) ;;
   # Lines and function names are all that a sanitizer prints; more debug information, -O2, and each file by itself cost
   # minutes of compiling.
-  asan) options+=(-DCMAKE_BUILD_TYPE=None -DCMAKE_C_FLAGS=-g1 -DCMAKE_CXX_FLAGS=-g1 "-DGPUMEM_SANITIZE=address,undefined") ;;
-  tsan) options+=(-DCMAKE_BUILD_TYPE=None "-DCMAKE_C_FLAGS=-O1 -g1" "-DCMAKE_CXX_FLAGS=-O1 -g1" "-DGPUMEM_SANITIZE=thread") ;;
-esac
-case "$preset" in
-  asan|tsan) options+=(-DCMAKE_UNITY_BUILD=ON -DCMAKE_UNITY_BUILD_BATCH_SIZE=8) ;;
+  asan) options+=(-DCMAKE_BUILD_TYPE=None -DCMAKE_C_FLAGS=-g1 -DCMAKE_CXX_FLAGS=-g1 "-DGPUMEM_SANITIZE=address,undefined" "${together[@]}") ;;
+  tsan) options+=(-DCMAKE_BUILD_TYPE=None "-DCMAKE_C_FLAGS=-O1 -g1" "-DCMAKE_CXX_FLAGS=-O1 -g1" "-DGPUMEM_SANITIZE=thread" "${together[@]}") ;;
 esac
 if command -v ccache >/dev/null 2>&1; then
   options+=(-DCMAKE_C_COMPILER_LAUNCHER=ccache -DCMAKE_CXX_COMPILER_LAUNCHER=ccache)
