@@ -157,7 +157,7 @@ template <typename Real>
     return CUDA_SUCCESS;
   }
   if (outcome.served()) return counted(which, bytes, outcome.code, true);
-  return counted(which, bytes, pass_allocation(request, result, real));
+  return counted(which, bytes, pass_allocation(driver::request(request), result, real));
 }
 
 template <typename Real>
@@ -179,12 +179,12 @@ template <typename Real>
   }
   if (outcome.served()) {
     if (outcome.code == CUDA_ERROR_INVALID_VALUE) [[unlikely]]
-      route::refused(release);
+      route::refused(driver::release(release));
     return counted(which, 0, outcome.code, true);
   }
   CUresult const code = real();
   if (code == CUDA_ERROR_INVALID_VALUE) [[unlikely]]
-    route::refused(release);
+    route::refused(driver::release(release));
   std::uint64_t const bytes =
       code == CUDA_SUCCESS ? observed_memory::instance().remove(observed_kind::address, release.address) : 0;
   return counted(which, bytes, code);

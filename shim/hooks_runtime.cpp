@@ -57,8 +57,8 @@ bool runtime_knows(CUcontext context) noexcept {
 }
 
 // True: served, as the real function would have. False: the real function must be called.
-bool serve_here(hook which, hook below, void** result, std::size_t bytes, bool ordered, CUstream stream,
-                void const* caller) noexcept {
+[[gnu::always_inline]] inline bool serve_here(hook which, hook below, void** result, std::size_t bytes,
+                                              bool ordered, CUstream stream, void const* caller) noexcept {
   if (result == nullptr || bytes == 0 || !hook_may_work()) return false;
   hook_at_work const at_work;
   driver::request request{.bytes = bytes,
@@ -86,8 +86,8 @@ bool serve_here(hook which, hook below, void** result, std::size_t bytes, bool o
   return true;
 }
 
-bool take_back_here(hook which, hook below, void* address, bool ordered, CUstream stream,
-                    void const* caller) noexcept {
+[[gnu::always_inline]] inline bool take_back_here(hook which, hook below, void* address, bool ordered,
+                                                  CUstream stream, void const* caller) noexcept {
   if (address == nullptr || !hook_may_work()) return false;
   hook_at_work const at_work;
   if (!runtime_is_here()) return false;

@@ -75,10 +75,6 @@ outcome unknown_free(state& s, CUdeviceptr address) noexcept {
   return ours ? outcome{CUDA_ERROR_INVALID_VALUE} : pass;
 }
 
-std::uint64_t changes() noexcept {
-  return present != nullptr ? present->streams_changed.load(std::memory_order_acquire) : 0;
-}
-
 void refused(driver::release const& release) noexcept {
   if (present == nullptr) return;
   range block;

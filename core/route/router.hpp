@@ -53,9 +53,6 @@ bool owns(CUdeviceptr address) noexcept;
 // The live block that contains `address` (interior too); false if it is not ours.
 bool find(CUdeviceptr address, range& result) noexcept;
 
-// Moves on when a stream or a context comes or goes: what a caller remembers of either is then old.
-std::uint64_t changes() noexcept;
-
 // Memory that the pools of the current context's device hold and could give: cudaMemGetInfo adds it to
 // `free`.
 std::uint64_t idle_bytes(CUcontext context) noexcept;

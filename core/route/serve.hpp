@@ -19,22 +19,25 @@ bool take_rule(rule_set& rules, context_entry const& entry, driver::request cons
 // context cover that one's; the host waits for the others. False where that cannot be had now.
 bool others_are_done(state& s, resource::habitat const& home) noexcept;
 
-[[gnu::always_inline]] inline outcome allocate(driver::request const& request, CUdeviceptr* result) noexcept {
+// Moves on when a stream or a context comes or goes: what a caller remembers of either is then old.
+inline std::uint64_t changes() noexcept {
+  return present != nullptr ? present->streams_changed.load(std::memory_order_acquire) : 0;
+}
+
+// `request` by value, and a copy for everybody else: what nothing else points to can stay in registers.
+[[gnu::always_inline]] inline outcome allocate(driver::request request, CUdeviceptr* result) noexcept {
   state* const s = present;
   if (s == nullptr) return pass;
-  // Not read again after the chain was asked, which may have changed what it points to for all the compiler
-  // knows.
-  std::uint64_t const bytes = request.bytes;
-  auto const kind = request.kind;
   stream_place const place = request.stream_ordered ? place_of(*s, request.stream, request.context)
                                                     : stream_place{.entry = entry_of(*s, request.context)};
   context_entry* const entry = place.entry;
   if (entry == nullptr || entry->order.broken()) return pass;
-  std::size_t number = static_cast<std::size_t>(kind);
-  if (s->rules != nullptr && !take_rule(*s->rules, *entry, request, number)) return pass;
+  driver::request const asked = request;
+  std::size_t number = static_cast<std::size_t>(request.kind);
+  if (s->rules != nullptr && !take_rule(*s->rules, *entry, asked, number)) return pass;
   resource::chain* const chain = entry->chain_of(number, s->factory);
   if (chain == nullptr) return pass;
-  resource::demand wish{.bytes = bytes, .flags = request.flags, .by = &request};
+  resource::demand wish{.bytes = request.bytes, .flags = request.flags, .by = &asked};
   if (request.stream_ordered) {
     if (s->has_own_pool(entry->device) || place.capturing) return pass;
     wish.stream = request.stream;
@@ -44,30 +47,30 @@ bool others_are_done(state& s, resource::habitat const& home) noexcept;
   try {
     h = chain->top().allocate(wish);
   } catch (driver::allocation_failed const& failed) {
-    return refuse(request, *entry, *chain, failed, result);
+    return refuse(asked, *entry, *chain, failed, result);
   }
   space::block& b = s->where.blocks[h];
   std::uint64_t const handed = b.bytes();
-  b.slack = static_cast<std::uint32_t>(handed - bytes);
+  b.slack = static_cast<std::uint32_t>(handed - request.bytes);
   b.where = wish.slot;
   std::uint64_t const address = b.begin();
   recent.keep(address, h);
   *result = address;
   stats::shard& mine = stats::local();
-  stats::size_bucket& bucket = mine.sizes[stats::bucket_of(bytes)];
+  stats::size_bucket& bucket = mine.sizes[stats::bucket_of(request.bytes)];
   stats::add(bucket.count, 1);
-  stats::add(bucket.bytes, bytes);
-  if (kind != driver::memory_kind::host) {
+  stats::add(bucket.bytes, request.bytes);
+  if (request.kind != driver::memory_kind::host) {
     auto& counters = mine.devices[entry->device_slot];
     stats::add(counters.allocated_blocks, 1);
-    stats::add(counters.allocated_requested, bytes);
+    stats::add(counters.allocated_requested, request.bytes);
     stats::add(counters.allocated_handed, handed);
   }
   if (resource::reserved_changed) sample(*entry);
   return {CUDA_SUCCESS};
 }
 
-[[gnu::always_inline]] inline outcome release(driver::release const& release) noexcept {
+[[gnu::always_inline]] inline outcome release(driver::release release) noexcept {
   state* const s = present;
   if (s == nullptr) return pass;
   space::handle h = recent.find(s->where.blocks, release.address);
@@ -85,7 +88,8 @@ bool others_are_done(state& s, resource::habitat const& home) noexcept;
   if (of_host != (release.kind == driver::memory_kind::host)) {
     return {CUDA_ERROR_INVALID_VALUE};
   }
-  resource::order when{.by = &release};
+  driver::release const asked = release;
+  resource::order when{.by = &asked};
   if (release.stream_ordered) {
     stream_place const place = place_of(*s, release.stream, release.context);
     if (place.entry == nullptr) return pass;
