@@ -33,8 +33,7 @@ bool epochs::collect(stamp wanted) noexcept {
   relaxed_mode relaxed;
   poll();
   // Not "is it the open one": a record that failed has closed an epoch without an event.
-  auto const covers = [&](closed_epoch const& e) { return static_cast<std::int32_t>(e.last - wanted) >= 0; };
-  if (!is_done(wanted) && std::none_of(closed_.begin(), closed_.end(), covers)) {
+  if (!is_done(wanted) && closed_.covering(wanted) == nullptr) {
     close();
     poll();
   }
@@ -53,23 +52,27 @@ bool epochs::poll_now() noexcept {
 // not done ends the look, so that a collection costs one query in the usual case.
 bool epochs::poll() noexcept {
   while (!closed_.empty()) {
-    CUresult const code = driver::real.cuEventQuery(closed_.front().event);
+    CUresult const code = driver::real.cuEventQuery(closed_.oldest().event);
     if (code == CUDA_ERROR_NOT_READY) return true;
     if (is_refusal(code)) return false;
     if (code != CUDA_SUCCESS) {
       trouble_.fetch_or(lost, std::memory_order_acq_rel);
       return true;
     }
-    complete(closed_.front().last);
-    spare_.push_back(closed_.front().event);
-    closed_.pop_front();
+    complete(closed_.oldest().last);
+    retire_oldest();
   }
   return true;
 }
 
+void epochs::retire_oldest() noexcept {
+  spare_.push_back(closed_.oldest().event);
+  closed_.pop();
+}
+
 void epochs::close() noexcept {
   if (capturing() && !GPUMEM_MUTANT(capture_ignored)) return;
-  if (broken() || driver::real.cuCtxRecordEvent == nullptr || closed_.size() >= most_open) return;
+  if (broken() || driver::real.cuCtxRecordEvent == nullptr || closed_.full()) return;
   CUevent event = nullptr;
   if (!spare_.empty()) {
     event = spare_.back();
@@ -85,7 +88,7 @@ void epochs::close() noexcept {
     spare_.push_back(event);  // nothing was recorded: these frees are covered by the next event
     return;
   }
-  closed_.push_back({last, event});
+  closed_.push({last, event});
   stats::add(stats::local().devices[stats::device_slot(device_)].epochs_closed, 1);
 }
 
@@ -102,13 +105,8 @@ bool epochs::wait(stamp s) noexcept {
       bool const answered = poll();
       if (is_done(s)) return true;
       if (!answered || broken()) return false;  // waiting in a host function would be waiting for itself
-      auto const covers = [&](closed_epoch const& e) { return static_cast<std::int32_t>(e.last - s) >= 0; };
-      covered = std::any_of(closed_.begin(), closed_.end(), covers);
-      if (!covered) {
-        close();
-        covered = std::any_of(closed_.begin(), closed_.end(), covers);
-      }
-      if (!covered && closed_.size() >= most_open) covered = true;  // room comes when the oldest is done
+      if (closed_.covering(s) == nullptr) close();
+      covered = closed_.covering(s) != nullptr || closed_.full();  // room comes when the oldest is done
       if (!covered && capturing()) return false;
     }
     // For drivers without cuCtxRecordEvent (before 12.5), and where a record failed.
@@ -141,12 +139,11 @@ bool epochs::wait_on_device(CUstream stream, stamp s) noexcept {
   std::lock_guard lock(mutex_);
   if (capturing() || broken()) return false;
   relaxed_mode relaxed;
-  auto const covers = [&](closed_epoch const& e) { return static_cast<std::int32_t>(e.last - s) >= 0; };
-  auto found = std::find_if(closed_.begin(), closed_.end(), covers);
-  if (found == closed_.end()) {
+  closed_epoch const* found = closed_.covering(s);
+  if (found == nullptr) {
     close();
-    found = std::find_if(closed_.begin(), closed_.end(), covers);
-    if (found == closed_.end()) return false;
+    found = closed_.covering(s);
+    if (found == nullptr) return false;
   }
   return driver::real.cuStreamWaitEvent(stream, found->event, CU_EVENT_WAIT_DEFAULT) == CUDA_SUCCESS;
 }
@@ -158,10 +155,7 @@ stamp epochs::synchronize_begins() noexcept {
 void epochs::synchronize_done(stamp mark) noexcept {
   std::lock_guard lock(mutex_);
   complete(mark);
-  while (!closed_.empty() && is_done(closed_.front().last)) {
-    spare_.push_back(closed_.front().event);
-    closed_.pop_front();
-  }
+  while (!closed_.empty() && is_done(closed_.oldest().last)) retire_oldest();
   stats::add(stats::local().devices[stats::device_slot(device_)].epochs_synchronized, 1);
 }
 

@@ -7,9 +7,9 @@
 // the mutex makes "no capture" and "record" one step against capture_begins.
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <cstdint>
-#include <deque>
 #include <mutex>
 #include <shared_mutex>
 #include <vector>
@@ -83,11 +83,37 @@ class epochs {
     stamp last;  // covers every free with this stamp or an earlier one
     CUevent event;
   };
-  static constexpr std::size_t most_open = 64;
+  // Oldest first, each later than the one before.
+  class closed_queue {
+   public:
+    bool empty() const noexcept { return count_ == 0; }
+    bool full() const noexcept { return count_ == most; }
+    closed_epoch const& oldest() const noexcept { return ring_[first_]; }
+    void push(closed_epoch const& e) noexcept { ring_[(first_ + count_++) % most] = e; }
+    void pop() noexcept {
+      first_ = (first_ + 1) % most;
+      --count_;
+    }
+    void clear() noexcept { count_ = 0; }
+    // The oldest that covers `wanted`; null: none does.
+    closed_epoch const* covering(stamp wanted) const noexcept {
+      for (std::size_t i = 0; i < count_; ++i) {
+        closed_epoch const& e = ring_[(first_ + i) % most];
+        if (static_cast<std::int32_t>(e.last - wanted) >= 0) return &e;
+      }
+      return nullptr;
+    }
+
+   private:
+    static constexpr std::size_t most = 64;
+    std::array<closed_epoch, most> ring_{};
+    std::size_t first_ = 0, count_ = 0;
+  };
 
   bool poll() noexcept;   // under mutex_; false: the driver does not answer here, as in a host function
   void close() noexcept;  // under mutex_
   void complete(stamp s) noexcept;
+  void retire_oldest() noexcept;
 
   CUcontext context_;
   int device_;
@@ -101,7 +127,7 @@ class epochs {
   // Shared, so that a host function, whose synchronisation is refused, does not wait for one that waits for
   // it.
   std::shared_mutex synchronizing_;
-  std::deque<closed_epoch> closed_;  // oldest first
+  closed_queue closed_;
   std::vector<CUevent> spare_;
   std::vector<CUstream> origins_;  // streams that began a capture
 };
