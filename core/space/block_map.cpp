@@ -1,10 +1,22 @@
 // See block_map.hpp.
 #include "core/space/block_map.hpp"
 
+#include <sys/mman.h>
+
 #include <mutex>
 #include <new>
 
 namespace gpumem::space {
+
+namespace {
+
+// Entries in use before the table is rebuilt: as few as 64 bytes of host memory a live block allow, as no
+// processor foresees how long a probe goes on.
+constexpr std::uint64_t fullest(std::uint64_t size) noexcept {
+  return size * 9 / 16;
+}
+
+}  // namespace
 
 constinit block_map::nothing block_map::none_yet{};
 
@@ -17,13 +29,22 @@ block_map::table* block_map::table::make(std::uint64_t size) noexcept {
   return made;
 }
 
+// Gives the memory of its entries back and leaves their addresses: a reader that was overtaken finds them
+// empty, or as they were.
+void block_map::table::let_go() noexcept {
+  constexpr std::uint64_t page = 4096;
+  std::uint64_t const begin = (reinterpret_cast<std::uint64_t>(&at(0)) + page - 1) / page * page;
+  std::uint64_t const end = reinterpret_cast<std::uint64_t>(&at(mask) + 1) / page * page;
+  if (begin < end) madvise(reinterpret_cast<void*>(begin), end - begin, MADV_DONTNEED);
+}
+
 bool block_map::insert(handle h) noexcept {
   std::uint64_t const address = blocks_[h].begin();
   std::uint64_t const mixed = mix(address);
   shard& s = shards_[shard_of(mixed)];
   std::lock_guard lock(s.lock);
   table* t = s.present.load(std::memory_order_relaxed);
-  if ((s.used + 1) * 4 > (t->mask + 1) * 3) {
+  if (s.used + 1 > fullest(t->mask + 1)) {
     if (!rebuild(s)) return false;
     t = s.present.load(std::memory_order_relaxed);
   }
@@ -56,12 +77,12 @@ void block_map::erase(handle h) noexcept {
   }
 }
 
-// Sweeps tombstones, and doubles the table when it is more than half full of live entries. Under the shard's
+// Sweeps tombstones, and doubles the table where half of what may be used is live. Under the shard's
 // lock.
 bool block_map::rebuild(shard& s) noexcept {
   table* const old = s.present.load(std::memory_order_relaxed);
   std::uint64_t const old_size = old->mask + 1;
-  std::uint64_t const size = old_size < 64 ? 64 : (s.live * 2 > old_size ? old_size * 2 : old_size);
+  std::uint64_t const size = old_size < 64 ? 64 : (s.live * 2 > fullest(old_size) ? old_size * 2 : old_size);
   table* fresh = size == old_size ? s.spare : nullptr;
   if (fresh == nullptr) {
     fresh = table::make(size);
@@ -81,7 +102,8 @@ bool block_map::rebuild(shard& s) noexcept {
   s.rebuilds.fetch_add(1, std::memory_order_release);
   s.used = s.live;
   // The old table stays readable for readers that were overtaken: kept as the spare, or left behind when
-  // outgrown (all outgrown tables together are smaller than the present one).
+  // outgrown.
+  old->let_go();
   s.spare = size == old_size ? old : nullptr;
   return true;
 }

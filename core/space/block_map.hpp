@@ -3,9 +3,8 @@
 // or merged. A look-up of a block that the caller rightfully holds always succeeds; of anything else it may
 // miss, never crash. Open addressing over 32-bit handles, in shards. Tables are never given back to the heap
 // but may be reused by a later rebuild, so a reader compares the shard's count of rebuilds before and after,
-// and repeats when it was overtaken.
-// A handle leaves six bits of its entry to a tag of the address: other blocks that only share the way to it
-// are passed without a look at them, which would be a miss of the cache each.
+// and repeats when it was overtaken. Six bits of an entry are a tag of the address: blocks that only share
+// the way are passed without a look.
 #pragma once
 
 #include <array>
@@ -42,6 +41,7 @@ class block_map {
       return reinterpret_cast<std::atomic<std::uint32_t>*>(this + 1)[i & mask];
     }
     static table* make(std::uint64_t size) noexcept;
+    void let_go() noexcept;
   };
   // Of a shard that has no block yet.
   struct nothing {

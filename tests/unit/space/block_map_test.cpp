@@ -3,8 +3,10 @@
 #include "core/space/block_map.hpp"
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <atomic>
+#include <cstdio>
 #include <map>
 #include <random>
 #include <thread>
@@ -19,6 +21,14 @@ handle make(block_table& blocks, std::uint64_t address) {
   handle const h = blocks.acquire();
   blocks[h].address.store(address);
   return h;
+}
+
+std::uint64_t resident_bytes() {
+  unsigned long pages = 0;
+  std::FILE* const statm = std::fopen("/proc/self/statm", "r");
+  if (statm == nullptr || std::fscanf(statm, "%*u %lu", &pages) != 1) pages = 0;
+  if (statm != nullptr) std::fclose(statm);
+  return pages * static_cast<std::uint64_t>(sysconf(_SC_PAGESIZE));
 }
 
 TEST(block_map, agrees_with_a_plain_map) {
@@ -47,6 +57,31 @@ TEST(block_map, agrees_with_a_plain_map) {
     }
     for (auto const& [address, h] : model) ASSERT_EQ(map.find(address), h);
   }
+}
+
+// design.md section 12. Just grown is when tables are emptiest, and when those that were outgrown count most.
+TEST(block_map, a_live_block_takes_64_bytes_of_host_memory) {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  GTEST_SKIP() << "the sanitizer's own memory would count";
+#endif
+  block_table blocks;
+  block_map map(blocks);
+  std::uint64_t const before = resident_bytes();
+  std::uint64_t count = 0;
+  for (std::uint64_t const most : {1'000u, 70'000u, 600'000u, 1'190'000u}) {
+    for (; count < most; ++count) {
+      ASSERT_TRUE(map.insert(make(blocks, (1ull << 40) + count * 3 * unit)));
+    }
+    EXPECT_LE(resident_bytes() - before, 64 * count + (1u << 20)) << count;
+  }
+  // Sizes change: as many blocks as before, elsewhere.
+  for (std::uint64_t i = 0; i < count; ++i) {
+    handle const h = map.find((1ull << 40) + i * 3 * unit);
+    map.erase(h);
+    blocks[h].address.store((2ull << 40) + i * 5 * unit);
+    ASSERT_TRUE(map.insert(h));
+  }
+  EXPECT_LE(resident_bytes() - before, 64 * count + (1u << 20));
 }
 
 // What the router relies on: whoever holds a block finds it, whatever happens to other blocks.
