@@ -1,7 +1,8 @@
 // Freed blocks kept whole, by exact size, for one thread (or one stream) of one suballocator: the hit path.
-// Blocks of one size wait in a queue, oldest first, so that the head tells whether any is done. Finding,
-// adding and taking cost a few dozen instructions under a lock biased to the thread; a flush by another
-// thread pays for that. No driver call, no heap, no look at other blocks.
+// Blocks of one size wait in a queue: a thread's oldest first, so that the head tells whether any is done; a
+// stream's newest first, as all may serve and the newest is in the processor's cache. Finding, adding and
+// taking cost a few dozen instructions under a lock biased to the thread; a flush by another thread pays for
+// that. No driver call, no heap, no look at other blocks.
 #pragma once
 
 #include <array>
@@ -19,27 +20,25 @@ namespace gpumem::resource {
 
 class alignas(64) magazine {
  public:
-  // Takes the oldest block of exactly `units` if `may_serve(stamp)`. The block becomes live. When such
+  // Takes the first block of exactly `units` if `may_serve(stamp)`. The block becomes live. When such
   // blocks exist but none may serve yet, `waiting` is the stamp of the youngest. A block whose address is no
   // multiple of `alignment` (0: any is) stays where it is.
   template <typename Predicate>
   space::handle take(space::block_table& blocks, std::uint32_t units, Predicate may_serve,
                      std::optional<space::stamp>& waiting, std::uint32_t alignment = 0) noexcept {
-    bool waits = false;
     auto const held = lock_.lock();
-    space::handle const h = take_oldest(blocks, units, may_serve, alignment, waits);
-    if (waits) waiting = blocks[rows_[row_of(units)].tail].freed;
+    space::handle const h = take_first(blocks, units, may_serve, waiting, alignment);
     lock_.unlock(held);
     return h;
   }
   // The same without a call: `none` where there is nothing to take, and where the lock would cost one.
   template <typename Predicate>
   [[gnu::always_inline]] space::handle take_at_once(space::block_table& blocks, std::uint32_t units,
-                                                    Predicate may_serve, std::uint32_t alignment) noexcept {
+                                                    Predicate may_serve, std::optional<space::stamp>& waiting,
+                                                    std::uint32_t alignment = 0) noexcept {
     if (!lock_.lock_biased()) [[unlikely]]
       return space::none;
-    bool waits = false;
-    space::handle const h = take_oldest(blocks, units, may_serve, alignment, waits);
+    space::handle const h = take_first(blocks, units, may_serve, waiting, alignment);
     lock_.unlock(base::biased_lock::hold::biased);
     return h;
   }
@@ -49,18 +48,24 @@ class alignas(64) magazine {
   // elsewhere.
   space::handle put(space::block_table& blocks, space::handle h) noexcept {
     auto const held = lock_.lock();
-    space::handle const evicted = add(blocks, h, blocks[h]);
+    space::handle evicted = space::none;
+    if (!add(blocks, h)) {
+      row& r = rows_[row_of(blocks[h].units)];
+      evicted = r.head;
+      bytes_ -= r.units * space::unit * r.count;
+      r = {};
+      add(blocks, h);
+    }
     lock_.unlock(held);
     return evicted;
   }
-  // The same without a call; `b` is the block. False where that cannot be: nothing was done.
-  [[gnu::always_inline]] bool put_at_once(space::block_table& blocks, space::handle h, space::block& b,
-                                          space::handle& evicted) noexcept {
+  // The same without a call. False where that cannot be: nothing was done.
+  [[gnu::always_inline]] bool put_at_once(space::block_table& blocks, space::handle h) noexcept {
     if (!lock_.lock_biased()) [[unlikely]]
       return false;
-    evicted = add(blocks, h, b);
+    bool const added = add(blocks, h);
     lock_.unlock(base::biased_lock::hold::biased);
-    return true;
+    return added;
   }
 
   // For what is done to many magazines at once, with one barrier for all: announce each, then (if any wants
@@ -99,7 +104,7 @@ class alignas(64) magazine {
   // The thread that uses it from now on, the last one having ended.
   void belongs_to_this_thread() noexcept { lock_.bias_to_this_thread(); }
 
-  // Enough frees of the epoch `open` lie here that an event for them is worth its price (0.25 us). Blocks of
+  // Enough frees of the epoch `open` lie here that an event for them is worth its price (0.3 us). Blocks of
   // `bytes` that can be no batch, as two of them would be too much memory, have one each.
   bool worth_an_event(std::uint32_t open, std::uint64_t bytes) const noexcept {
     return get(newest_) == open && (get(fresh_) >= frees_an_event || get(fresh_bytes_) >= bytes_an_event ||
@@ -134,11 +139,10 @@ class alignas(64) magazine {
     return size_classes::count + ((units * 0x9e3779b1u) >> 26);
   }
 
-  // `waits`: the block would do, but may not serve yet.
   template <typename Predicate>
-  [[gnu::always_inline]] space::handle take_oldest(space::block_table& blocks, std::uint32_t units,
-                                                   Predicate may_serve, std::uint32_t alignment,
-                                                   bool& waits) noexcept {
+  [[gnu::always_inline]] space::handle take_first(space::block_table& blocks, std::uint32_t units,
+                                                  Predicate may_serve, std::optional<space::stamp>& waiting,
+                                                  std::uint32_t alignment) noexcept {
     row& r = rows_[row_of(units)];
     if (r.units != units || r.head == space::none) [[unlikely]]
       return space::none;
@@ -146,9 +150,10 @@ class alignas(64) magazine {
     space::block& b = blocks[h];
     if (alignment != 0 && (b.begin() & (alignment - 1)) != 0) [[unlikely]]
       return space::none;
-    waits = !may_serve(b.freed);
-    if (waits) [[unlikely]]
+    if (!may_serve(b.freed)) [[unlikely]] {
+      waiting = blocks[r.tail].freed;
       return space::none;
+    }
     r.head = b.next;
     --r.count;
     bytes_ -= b.bytes();
@@ -157,27 +162,32 @@ class alignas(64) magazine {
     return h;
   }
 
-  [[gnu::always_inline]] space::handle add(space::block_table& blocks, space::handle h,
-                                           space::block& b) noexcept {
+  // False where others would have to make room for it.
+  [[gnu::always_inline]] bool add(space::block_table& blocks, space::handle h) noexcept {
+    space::block& b = blocks[h];
     std::uint32_t const units = b.units;
-    space::stamp const freed = b.freed;
     std::uint64_t const bytes = units * space::unit;
-    b.next = space::none;
     row& r = rows_[row_of(units)];
-    space::handle evicted = space::none;
+    b.next = space::none;
     if (r.head == space::none) {
       r.units = units;
+      r.head = r.tail = h;
+    } else if (r.units != units || r.count >= most_of_a_size || bytes_ + bytes > most_bytes) [[unlikely]] {
+      return false;
+    } else if (stream != stream_order::no_slot) {
+      b.next = r.head;
       r.head = h;
-    } else if (r.units == units && r.count < most_of_a_size && bytes_ + bytes <= most_bytes) [[likely]] {
-      blocks[r.tail].next = h;
     } else {
-      evicted = r.head;
-      bytes_ -= r.units * space::unit * r.count;
-      r = {.units = units, .head = h};
+      blocks[r.tail].next = h;
+      r.tail = h;
     }
-    r.tail = h;
     ++r.count;
     bytes_ += bytes;
+    if (stream == stream_order::no_slot) note_fresh(b.freed, bytes);
+    return true;
+  }
+
+  [[gnu::always_inline]] void note_fresh(space::stamp freed, std::uint64_t bytes) noexcept {
     if (freed == get(newest_)) [[likely]] {
       fresh_.store(get(fresh_) + 1, std::memory_order_relaxed);
       fresh_bytes_.store(get(fresh_bytes_) + bytes, std::memory_order_relaxed);
@@ -186,7 +196,6 @@ class alignas(64) magazine {
       fresh_.store(1, std::memory_order_relaxed);
       fresh_bytes_.store(bytes, std::memory_order_relaxed);
     }
-    return evicted;
   }
 
   // Written under the lock, read without it by whoever shares this magazine: a guess may be old.
@@ -196,7 +205,8 @@ class alignas(64) magazine {
   }
 
   base::biased_lock lock_;
-  std::atomic<std::uint32_t> newest_{0};  // epoch of the newest block, and how much of it lies here
+  std::atomic<std::uint32_t> newest_{
+      0};  // a thread's: epoch of the newest block, and how much of it lies here
   std::atomic<std::uint32_t> fresh_{0};
   std::atomic<std::uint64_t> fresh_bytes_{0};
   std::uint64_t bytes_ = 0;

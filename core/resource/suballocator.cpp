@@ -103,22 +103,23 @@ space::handle suballocator::allocate(demand const& wish) {
   if (shard == nullptr || own == nullptr || !has_class(wish.bytes)) [[unlikely]]
     return allocate_slowly(wish);
   std::uint32_t const units = rounded_to_class(wish.bytes);
-  space::handle const h = own->take_at_once(blocks(), units, serves(wish), wish.alignment);
+  std::optional<space::stamp> waiting;
+  space::handle const h = own->take_at_once(blocks(), units, serves(wish), waiting, wish.alignment);
   if (h == space::none) [[unlikely]]
-    return allocate_slowly(wish);
-  count_request(*shard, units);
-  count_hit(*shard, wish);
+    return allocate_slowly(wish, waiting);
+  count_hit(*shard, wish, count_request(*shard, units));
   return h;
 }
 
-space::handle suballocator::allocate_slowly(demand const& wish) {
+space::handle suballocator::allocate_slowly(demand const& wish, std::optional<space::stamp> waiting) {
   std::uint32_t const units = rounded_units(wish.bytes);
   magazine* const own = magazine_of(wish.slot);
-  count_request(stats::local(), units);
-  climber c{.wish = wish, .units = units, .own = own, .waiting = {}};
-  space::handle const h = own != nullptr ? from_magazine(c) : space::none;
+  stats::shard& shard = stats::local();
+  stats::node_counters& counters = count_request(shard, units);
+  climber c{.wish = wish, .units = units, .own = own, .waiting = waiting};
+  space::handle const h = own != nullptr && !waiting ? from_magazine(c) : space::none;
   if (h == space::none) return climb(c);
-  count_hit(stats::local(), wish);
+  count_hit(shard, wish, counters);
   return h;
 }
 
@@ -131,12 +132,9 @@ void suballocator::deallocate(space::handle h, order const& when) noexcept {
   space::block& b = blocks()[h];
   std::uint64_t const bytes = b.bytes();  // once it lies in the magazine it may become another block's
   b.freed = when.settled ? home_.when.last_done() : home_.when.open();
-  space::handle evicted = space::none;
-  if (!own->put_at_once(blocks(), h, b, evicted)) [[unlikely]]
+  if (!own->put_at_once(blocks(), h)) [[unlikely]]
     return deallocate_slowly(h, when);
   stats::add(shard->nodes[node_].bytes_out, bytes);
-  if (evicted != space::none) [[unlikely]]
-    return put_into_index(evicted, when.slot);
 }
 
 void suballocator::deallocate_slowly(space::handle h, order const& when) noexcept {
@@ -145,12 +143,9 @@ void suballocator::deallocate_slowly(space::handle h, order const& when) noexcep
   b.freed = when.settled ? home_.when.last_done() : home_.when.open();
   magazine* const m = magazine_of(when.slot);
   space::handle const evicted = m != nullptr ? m->put(blocks(), h) : (b.next = space::none, h);
-  if (evicted != space::none) put_into_index(evicted, when.slot);
-}
-
-void suballocator::put_into_index(space::handle list, stream_order::slot slot) noexcept {
+  if (evicted == space::none) return;
   lock held(mutex_);
-  put_list(list, domain_of(slot));
+  put_list(evicted, domain_of(when.slot));
   reap();
   if (region_.idle_bytes() > options_.release_threshold) release_empty(held, options_.release_threshold);
 }

@@ -71,16 +71,17 @@ class suballocator : public resource, public source {
     return s == stream_order::no_slot ? space::pending : static_cast<space::domain>(space::first_stream + s);
   }
   void give_index_back() noexcept;
-  space::handle allocate_slowly(demand const& wish);
+  // `waiting`: as known of this thread's magazine, which then need not be asked again.
+  space::handle allocate_slowly(demand const& wish, std::optional<space::stamp> waiting = {});
   void deallocate_slowly(space::handle h, order const& when) noexcept;
-  void put_into_index(space::handle list, stream_order::slot slot) noexcept;
-  void count_request(stats::shard& shard, std::uint32_t units) const noexcept {
-    auto& counters = shard.nodes[node_];
+  stats::node_counters& count_request(stats::shard& shard, std::uint32_t units) const noexcept {
+    stats::node_counters& counters = shard.nodes[node_];
     stats::add(counters.requests, 1);
     stats::add(counters.bytes_in, units * space::unit);
+    return counters;
   }
-  void count_hit(stats::shard& shard, demand const& wish) const noexcept {
-    stats::add(shard.nodes[node_].hits, 1);
+  void count_hit(stats::shard& shard, demand const& wish, stats::node_counters& counters) const noexcept {
+    stats::add(counters.hits, 1);
     auto& device = shard.devices[home_.device_slot];
     stats::add(wish.slot == stream_order::no_slot ? device.rung_cached : device.rung_same_stream, 1);
   }

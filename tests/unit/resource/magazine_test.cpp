@@ -40,6 +40,11 @@ struct magazine_test : testing::Test {
     return kept.take(
         blocks, units, [&](space::stamp s) { return s <= done; }, waiting);
   }
+  handle take_at_once(std::uint32_t units, space::stamp done) {
+    waiting.reset();
+    return kept.take_at_once(
+        blocks, units, [&](space::stamp s) { return s <= done; }, waiting);
+  }
   std::size_t length(handle h) {
     std::size_t count = 0;
     for (; h != none; h = blocks[h].next) ++count;
@@ -49,26 +54,44 @@ struct magazine_test : testing::Test {
 
 // A path without a call serves the thread that the magazine belongs to.
 TEST_F(magazine_test, at_once_is_for_its_own_thread_and_does_nothing_for_others) {
-  auto const done = [](space::stamp) { return true; };
-  handle const h = make(3);
-  handle evicted = none;
-  EXPECT_FALSE(kept.put_at_once(blocks, h, blocks[h], evicted)) << "nobody's";
+  handle const h = make(3, 7);
+  EXPECT_FALSE(kept.put_at_once(blocks, h)) << "nobody's";
   kept.belongs_to_this_thread();
   if (!base::has_barrier()) GTEST_SKIP() << "no membarrier here: magazines belong to nobody";
-  EXPECT_TRUE(kept.put_at_once(blocks, h, blocks[h], evicted));
-  EXPECT_EQ(evicted, none);
+  EXPECT_TRUE(kept.put_at_once(blocks, h));
   std::thread([&] {
-    EXPECT_EQ(kept.take_at_once(blocks, 3, done, 0), none);
-    handle const other = make(3);
-    EXPECT_FALSE(kept.put_at_once(blocks, other, blocks[other], evicted));
+    EXPECT_EQ(take_at_once(3, 9), none);
+    EXPECT_FALSE(kept.put_at_once(blocks, make(3)));
   }).join();
-  EXPECT_EQ(kept.take_at_once(blocks, 4, done, 0), none) << "another size";
-  EXPECT_EQ(kept.take_at_once(
-                blocks, 3, [](space::stamp) { return false; }, 0),
-            none);
-  EXPECT_EQ(kept.take_at_once(blocks, 3, done, 0), h);
+  EXPECT_EQ(take_at_once(4, 9), none) << "another size";
+  EXPECT_EQ(waiting, std::nullopt);
+  EXPECT_EQ(take_at_once(3, 6), none);
+  EXPECT_EQ(waiting, 7u);
+  EXPECT_EQ(take_at_once(3, 7), h);
   EXPECT_EQ(blocks[h].now.load(), space::state::live);
-  EXPECT_EQ(kept.take_at_once(blocks, 3, done, 0), none);
+  EXPECT_EQ(take_at_once(3, 7), none);
+}
+
+TEST_F(magazine_test, at_once_leaves_it_where_others_would_have_to_make_room) {
+  kept.belongs_to_this_thread();
+  if (!base::has_barrier()) GTEST_SKIP() << "no membarrier here: magazines belong to nobody";
+  for (int i = 0; i < 512; ++i) EXPECT_TRUE(kept.put_at_once(blocks, make(3)));
+  handle const h = make(3);
+  EXPECT_FALSE(kept.put_at_once(blocks, h));
+  EXPECT_EQ(length(kept.put(blocks, h)), 512u);
+  EXPECT_EQ(length(visited()), 1u);
+}
+
+TEST_F(magazine_test, of_a_stream_the_newest_comes_first) {
+  kept.stream = 5;
+  handle const first = make(3, 1), second = make(3, 2), third = make(3, 3);
+  for (handle const h : {first, second, third}) EXPECT_EQ(kept.put(blocks, h), none);
+  EXPECT_EQ(take(3, 9), third);
+  EXPECT_EQ(kept.put(blocks, third), none);
+  EXPECT_EQ(take(3, 9), third);
+  EXPECT_EQ(take(3, 9), second);
+  EXPECT_EQ(take(3, 9), first);
+  EXPECT_EQ(take(3, 9), none);
 }
 
 TEST_F(magazine_test, the_oldest_of_a_size_comes_first_and_only_when_done) {
