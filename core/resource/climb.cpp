@@ -19,7 +19,7 @@ namespace {
 constexpr std::uint64_t driver_page = 2ull << 20;  // the driver's own granularity
 constexpr std::uint64_t largest_step = 256ull << 20;
 
-constexpr std::uint64_t most_in_batch = 256ull << 20;  // beside the one that the program has
+constexpr std::uint64_t most_in_batch = 256ull << 20;  // and two blocks
 constexpr std::uint32_t most_in_turn = 128;
 // What may be reserved without waiting first, and of it what second blocks of large sizes may take.
 constexpr std::uint64_t spare(suballocator_options const& of) noexcept {
@@ -35,7 +35,7 @@ constexpr std::uint64_t most_of_a_piece = 256ull << 20;
 
 space::handle suballocator::climb(climber& c) {
   // Many frees of this very size wait here: one event may settle them all, cheaper than new space.
-  if (c.waiting && c.own->worth_an_event(home_.when.open(), c.units * space::unit) && !is_hasty(c)) {
+  if (c.waiting && c.own->worth_an_event(home_.when.open(), c.units) && !is_hasty(c)) {
     if (auto h = settled_by_an_event(c); h != space::none) {
       stats::add(count().hits, 1);
       return h;
@@ -187,14 +187,15 @@ void suballocator::flush(magazine* only) noexcept {
 std::uint32_t suballocator::in_turn(std::uint64_t bytes) const noexcept {
   if (2 * bytes > options_.release_threshold) return 1;
   std::uint64_t const batch =
-      std::min({most_in_batch + bytes, spare(options_) / 256, options_.release_threshold}) / bytes;
+      std::min({most_in_batch + 2 * bytes, spare(options_) / 256, options_.release_threshold}) / bytes;
   if (batch >= 2) return static_cast<std::uint32_t>(std::min<std::uint64_t>(batch, most_in_turn));
   return bytes <= most_beside(options_) ? 2 : 1;
 }
 
 bool suballocator::is_hasty(climber& c) const noexcept {
-  std::uint32_t const fresh = c.own->fresh();
-  c.hasty = fresh < in_turn(c.units * space::unit) && c.own->events.has_enough(fresh);
+  std::uint32_t const fresh = c.own->fresh(), there = c.own->in_turn(c.units);
+  bool const is_batch = there != 0 && fresh >= there;
+  c.hasty = !is_batch && fresh < in_turn(c.units * space::unit) && c.own->events.has_enough(fresh);
   return c.hasty;
 }
 
@@ -208,15 +209,21 @@ space::handle suballocator::take_more_in_turn(lock& held, climber& c) noexcept {
   std::uint32_t count = 0;
   while (count < wanted && (there[count] = search(c, false)) != space::none) ++count;
   for (std::uint32_t i = 0; i < count; ++i) region_.put(there[i], blocks()[there[i]].where);
-  std::uint64_t const left = most_in_batch - std::min(most_in_batch, in_turn_);
+  std::uint64_t const most = most_in_batch + 2 * bytes, left = most - std::min(most, in_turn_);
   std::uint64_t more = std::min((wanted - count) * bytes, left / bytes * bytes);
   // Two are worth most, so the second has room of its own.
   if (wanted >= 2 && count * bytes + more < 2 * bytes) more = (2 - count) * bytes;
-  if (in_turn_ + more > most_in_batch + most_beside(options_)) more = 0;
-  if (more > 0 && !would_exceed(more)) {
+  if (in_turn_ + more > most_in_batch + most_beside(options_) || would_exceed(more)) more = 0;
+  // Where most of them are still in use by the GPU the usual rule is better than a small batch.
+  auto const take_turns = [&](std::uint64_t all) {
+    if (2 * all > wanted) c.own->take_turns(c.units, static_cast<std::uint32_t>(all));
+  };
+  take_turns(count);
+  if (more > 0) {
     in_turn_ += more;
     try {
       auto h = grow(held, c, more);
+      take_turns(count + more / bytes);
       stats::add(count_device().rung_grown, 1);
       return h;
     } catch (driver::allocation_failed const&) {

@@ -105,10 +105,22 @@ class alignas(64) magazine {
   void belongs_to_this_thread() noexcept { lock_.bias_to_this_thread(); }
 
   // Enough frees of the epoch `open` lie here that an event for them is worth its price (0.3 us). Blocks of
-  // `bytes` that can be no batch, as two of them would be too much memory, have one each.
-  bool worth_an_event(std::uint32_t open, std::uint64_t bytes) const noexcept {
-    return get(newest_) == open && (get(fresh_) >= frees_an_event || get(fresh_bytes_) >= bytes_an_event ||
-                                    2 * bytes > bytes_an_event);
+  // `units` that can be no batch, as two of them would be too much memory, have one each.
+  bool worth_an_event(std::uint32_t open, std::uint32_t units) const noexcept {
+    if (get(newest_) != open) return false;
+    if (std::uint32_t const all = in_turn(units); all != 0) return get(fresh_) >= all;
+    return get(fresh_) >= frees_an_event || get(fresh_bytes_) >= bytes_an_event ||
+           2 * space::unit * units > bytes_an_event;
+  }
+
+  // Of this size so many blocks take turns from now on: there is memory for them, and an event waits for all.
+  void take_turns(std::uint32_t units, std::uint32_t count) noexcept {
+    turn_units_.store(units, std::memory_order_relaxed);
+    turn_count_.store(count, std::memory_order_relaxed);
+  }
+  // Blocks of the size that do so; 0: it has no such rule.
+  std::uint32_t in_turn(std::uint32_t units) const noexcept {
+    return get(turn_units_) == units ? get(turn_count_) : 0;
   }
 
   // Blocks that an event of now would settle.
@@ -209,6 +221,8 @@ class alignas(64) magazine {
       0};  // a thread's: epoch of the newest block, and how much of it lies here
   std::atomic<std::uint32_t> fresh_{0};
   std::atomic<std::uint64_t> fresh_bytes_{0};
+  std::atomic<std::uint32_t> turn_units_{0};  // the size whose blocks take turns, and how many
+  std::atomic<std::uint32_t> turn_count_{0};
   std::uint64_t bytes_ = 0;
   std::array<row, row_count> rows_{};
 };

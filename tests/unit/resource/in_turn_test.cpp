@@ -32,6 +32,13 @@ struct in_turn : resource_fixture {
     return static_cast<int>(
         std::max<std::uint64_t>(1, std::min<std::uint64_t>(p.reserved(), 2 * mib) / size));
   }
+  int pairs_an_event(pool& p, std::uint64_t size) {
+    constexpr int pairs = 20'000;
+    int const before = driver.calls("cuCtxRecordEvent");
+    for (int i = 0; i < pairs; ++i) give(p, get(p, size));
+    int const events = driver.calls("cuCtxRecordEvent") - before;
+    return (pairs + events / 2) / std::max(1, events);
+  }
   // Where this thread is interrupted the rounds look slow: not for ever.
   void hurry(pool& p, std::uint64_t size) {
     std::uint64_t const before = p.reserved();
@@ -42,10 +49,22 @@ struct in_turn : resource_fixture {
 TEST_F(in_turn, a_loop_of_pairs_gets_blocks_to_take_turns) {
   pool& p = make_pool();
   hurry(p, 4 * mib);
-  EXPECT_EQ(p.reserved(), 260 * mib) << "256 MiB beside the block that the program has";
+  EXPECT_EQ(p.reserved(), 264 * mib) << "256 MiB and two blocks";
+  EXPECT_EQ(pairs_an_event(p, 4 * mib), 66);
   pool& large = make_pool();
   hurry(large, 16 * mib);
-  EXPECT_EQ(large.reserved(), 272 * mib);
+  EXPECT_EQ(large.reserved(), 288 * mib);
+  EXPECT_EQ(pairs_an_event(large, 16 * mib), 18);
+}
+
+TEST_F(in_turn, sizes_one_after_the_other_share_one_bound) {
+  pool& p = make_pool();
+  for (std::uint64_t const size : {64 * kib, mib, 2 * mib, 16 * mib}) {
+    int const wanted = size < 16 * mib ? 120 : 17;
+    for (int i = 0; i < 1000 && pairs_an_event(p, size) < wanted; ++i) rounds(p, size, 0);
+    EXPECT_GE(pairs_an_event(p, size), wanted) << size;
+    EXPECT_LE(p.reserved(), 256 * mib + 2 * size) << size;
+  }
 }
 
 TEST_F(in_turn, a_batch_that_is_too_small_becomes_larger) {

@@ -152,7 +152,7 @@ TEST_F(magazine_test, measures_what_waits) {
 }
 
 TEST_F(magazine_test, an_event_is_worth_it_for_many_frees_or_many_bytes_of_the_open_epoch) {
-  std::uint64_t const small = 2 * space::unit;
+  constexpr std::uint32_t small = 2;
   EXPECT_FALSE(kept.worth_an_event(0, small));
   for (int i = 0; i < 127; ++i) kept.put(blocks, make(2, 7));
   EXPECT_FALSE(kept.worth_an_event(7, small));
@@ -164,11 +164,24 @@ TEST_F(magazine_test, an_event_is_worth_it_for_many_frees_or_many_bytes_of_the_o
 }
 
 TEST_F(magazine_test, a_block_that_can_be_no_batch_is_worth_an_event_by_itself) {
-  std::uint64_t const mebibyte = 1 << 20;
-  kept.put(blocks, make(64 * mebibyte / space::unit, 7));
+  constexpr std::uint32_t mebibyte = (1u << 20) / space::unit;
+  kept.put(blocks, make(64 * mebibyte, 7));
   EXPECT_TRUE(kept.worth_an_event(7, 64 * mebibyte));
   EXPECT_FALSE(kept.worth_an_event(8, 64 * mebibyte));
   EXPECT_FALSE(kept.worth_an_event(7, 32 * mebibyte));
+}
+
+TEST_F(magazine_test, an_event_waits_for_all_that_take_turns) {
+  constexpr std::uint32_t large = (16u << 20) / space::unit;
+  EXPECT_EQ(kept.in_turn(large), 0u);
+  kept.take_turns(large, 18);
+  EXPECT_EQ(kept.in_turn(large), 18u);
+  EXPECT_EQ(kept.in_turn(large / 2), 0u);
+  for (int i = 0; i < 17; ++i) kept.put(blocks, make(large, 7));
+  EXPECT_FALSE(kept.worth_an_event(7, large));
+  EXPECT_TRUE(kept.worth_an_event(7, large / 2)) << "another size has the usual rule";
+  kept.put(blocks, make(large, 7));
+  EXPECT_TRUE(kept.worth_an_event(7, large));
 }
 
 TEST_F(magazine_test, emptied_it_hands_over_everything) {
