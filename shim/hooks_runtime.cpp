@@ -47,19 +47,21 @@ void runtime_is_set_up(void const* runtime) noexcept {
 }
 
 // With some context, which this thread still has.
-bool runtime_is_here() noexcept {
-  return this_thread.runtime_context != nullptr && this_thread.runtime_since == route::changes() &&
-         !exiting.load(std::memory_order_relaxed);
+[[gnu::always_inline]] inline bool runtime_is_here() noexcept {
+  if (this_thread.runtime_context == nullptr || this_thread.runtime_since != route::changes()) [[unlikely]]
+    return false;
+  return !exiting.load(std::memory_order_relaxed);
 }
 
-bool runtime_knows(CUcontext context) noexcept {
-  return context == this_thread.runtime_context && runtime_is_here();
+[[gnu::always_inline]] inline bool runtime_knows(CUcontext context) noexcept {
+  return runtime_is_here() && context == this_thread.runtime_context;
 }
 
 // True: served, as the real function would have. False: the real function must be called.
 [[gnu::always_inline]] inline bool serve_here(hook which, hook below, void** result, std::size_t bytes,
                                               bool ordered, CUstream stream, void const* caller) noexcept {
-  if (result == nullptr || bytes == 0 || !hook_may_work()) return false;
+  if (result == nullptr || bytes == 0 || !hook_may_work()) [[unlikely]]
+    return false;
   hook_at_work const at_work;
   driver::request request{.bytes = bytes,
                           .stream_ordered = ordered,
@@ -68,15 +70,16 @@ bool runtime_knows(CUcontext context) noexcept {
                           .context = current_context(),
                           .stream = stream,
                           .caller = caller};
-  if (!runtime_knows(request.context)) return false;
+  if (!runtime_knows(request.context)) [[unlikely]]
+    return false;
   if (ordered && !is_default(stream)) request.context = nullptr;
   CUdeviceptr address = 0;
   auto const outcome = route::allocate(request, &address);
-  if (!outcome.served()) {
+  if (!outcome.served()) [[unlikely]] {
     this_thread.passed = bytes;
     return false;
   }
-  if (outcome.code != CUDA_SUCCESS) {
+  if (outcome.code != CUDA_SUCCESS) [[unlikely]] {
     this_thread.refused = outcome.code;
     return false;
   }
@@ -88,9 +91,11 @@ bool runtime_knows(CUcontext context) noexcept {
 
 [[gnu::always_inline]] inline bool take_back_here(hook which, hook below, void* address, bool ordered,
                                                   CUstream stream, void const* caller) noexcept {
-  if (address == nullptr || !hook_may_work()) return false;
+  if (address == nullptr || !hook_may_work()) [[unlikely]]
+    return false;
   hook_at_work const at_work;
-  if (!runtime_is_here()) return false;
+  if (!runtime_is_here()) [[unlikely]]
+    return false;
   driver::release release{.address = reinterpret_cast<CUdeviceptr>(address),
                           .stream_ordered = ordered,
                           .hook = static_cast<std::uint16_t>(below),
@@ -98,7 +103,8 @@ bool runtime_knows(CUcontext context) noexcept {
                           .caller = caller};
   if (ordered && is_default(stream)) {
     release.context = current_context();
-    if (!runtime_knows(release.context)) return false;
+    if (!runtime_knows(release.context)) [[unlikely]]
+      return false;
   }
   // A wrong free is answered, and told, from below alone.
   auto const outcome = route::release(release);
@@ -135,24 +141,24 @@ extern "C" {
 
 int cudaMalloc(void** result, size_t bytes) {
   if (serve_here(hook::cudaMalloc, hook::cuMemAlloc_v2, result, bytes, false, nullptr, GPUMEM_CALLER))
+      [[likely]]
     return 0;
   return through(hook::cudaMalloc, GPUMEM_CALLER, bytes, result, bytes);
 }
 
 int cudaMallocAsync(void** result, size_t bytes, void* stream) {
   CUstream const named = named_stream(static_cast<CUstream>(stream), false);
-  if (serve_here(hook::cudaMallocAsync, hook::cuMemAllocAsync, result, bytes, true, named, GPUMEM_CALLER)) {
+  if (serve_here(hook::cudaMallocAsync, hook::cuMemAllocAsync, result, bytes, true, named, GPUMEM_CALLER))
+      [[likely]]
     return 0;
-  }
   return through(hook::cudaMallocAsync, GPUMEM_CALLER, bytes, result, bytes, stream);
 }
 
 int cudaMallocAsync_ptsz(void** result, size_t bytes, void* stream) {
   CUstream const named = named_stream(static_cast<CUstream>(stream), true);
   if (serve_here(hook::cudaMallocAsync_ptsz, hook::cuMemAllocAsync_ptsz, result, bytes, true, named,
-                 GPUMEM_CALLER)) {
+                 GPUMEM_CALLER)) [[likely]]
     return 0;
-  }
   return through(hook::cudaMallocAsync_ptsz, GPUMEM_CALLER, bytes, result, bytes, stream);
 }
 
@@ -181,13 +187,15 @@ int cudaHostAlloc(void** result, size_t bytes, unsigned int flags) {
 }
 
 int cudaFree(void* address) {
-  if (take_back_here(hook::cudaFree, hook::cuMemFree_v2, address, false, nullptr, GPUMEM_CALLER)) return 0;
+  if (take_back_here(hook::cudaFree, hook::cuMemFree_v2, address, false, nullptr, GPUMEM_CALLER)) [[likely]]
+    return 0;
   return through(hook::cudaFree, GPUMEM_CALLER, 0, address);
 }
 
 int cudaFreeAsync(void* address, void* stream) {
   CUstream const named = named_stream(static_cast<CUstream>(stream), false);
   if (take_back_here(hook::cudaFreeAsync, hook::cuMemFreeAsync, address, true, named, GPUMEM_CALLER))
+      [[likely]]
     return 0;
   return through(hook::cudaFreeAsync, GPUMEM_CALLER, 0, address, stream);
 }
@@ -195,7 +203,7 @@ int cudaFreeAsync(void* address, void* stream) {
 int cudaFreeAsync_ptsz(void* address, void* stream) {
   CUstream const named = named_stream(static_cast<CUstream>(stream), true);
   if (take_back_here(hook::cudaFreeAsync_ptsz, hook::cuMemFreeAsync_ptsz, address, true, named,
-                     GPUMEM_CALLER))
+                     GPUMEM_CALLER)) [[likely]]
     return 0;
   return through(hook::cudaFreeAsync_ptsz, GPUMEM_CALLER, 0, address, stream);
 }

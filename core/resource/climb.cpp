@@ -163,7 +163,7 @@ space::handle suballocator::search(climber& c, bool thorough) noexcept {
   auto const h = whole ? region_.take_whole(c.units, static_cast<std::uint32_t>(pages_->page() / space::unit),
                                             c.hidden, wish.alignment, c.spoils)
                        : region_.take(space::done, c.units, thorough, c.hidden, wish.alignment);
-  if (h != space::none || !runs_in_one_order(wish)) return h;
+  if (h != space::none || !runs_in_one_order(wish.slot)) return h;
   return region_.take(space::pending, c.units, thorough, c.hidden, wish.alignment);
 }
 

@@ -18,6 +18,7 @@ namespace gpumem::resource {
 
 class chain;
 class budget;
+class suballocator;
 
 // What all resources of one chain share.
 struct habitat {
@@ -85,6 +86,8 @@ class resource : public space::segment_owner {
   virtual void forget() noexcept {}
 
   habitat const& home() const noexcept { return home_; }
+  // Itself where it is a suballocator, whose hits need no virtual call; else null.
+  suballocator* quick() const noexcept { return quick_; }
 
   // The resource that hands out this one's blocks, null for the top; set once, before the first request.
   resource* above() const noexcept { return above_; }
@@ -97,6 +100,7 @@ class resource : public space::segment_owner {
 
   habitat const home_;  // a copy: one step less on the way to everything
   std::size_t const node_;
+  suballocator* quick_ = nullptr;
 
  private:
   resource* above_ = nullptr;

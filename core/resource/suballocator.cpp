@@ -41,7 +41,9 @@ suballocator::suballocator(habitat const& home, std::size_t node, suballocator_o
       classes_up_to_(options.round_to == space::unit ? std::min(most_bytes, options.largest) : 0),
       slot_index_(options.one_magazine ? thread_slots::most : take_index()),
       has_index_(slot_index_ < thread_slots::most),
-      region_(home.where, this) {}
+      region_(home.where, this) {
+  quick_ = this;
+}
 
 suballocator::~suballocator() {
   give_index_back();
@@ -74,7 +76,7 @@ magazine* suballocator::magazine_of(stream_order::slot s) noexcept {
 }
 
 space::handle suballocator::from_magazine(climber& c) noexcept {
-  return c.own->take(blocks(), c.units, serves(c.wish), c.waiting, c.wish.alignment);
+  return c.own->take(blocks(), c.units, serves(c.wish.slot), c.waiting, c.wish.alignment);
 }
 
 std::uint32_t suballocator::rounded_to_step(std::uint64_t bytes) const {
@@ -96,19 +98,10 @@ driver::allocation_failed suballocator::refusal(driver::refused_by kind, char co
   return driver::allocation_failed(CUDA_ERROR_OUT_OF_MEMORY, who, why, kind);
 }
 
-// The hit, without a call; whatever else there is to do is done by allocate_slowly, from the beginning.
 space::handle suballocator::allocate(demand const& wish) {
-  stats::shard* const shard = stats::own_shard;
-  magazine* const own = known_magazine_of(wish.slot);
-  if (shard == nullptr || own == nullptr || !has_class(wish.bytes)) [[unlikely]]
-    return allocate_slowly(wish);
-  std::uint32_t const units = rounded_to_class(wish.bytes);
   std::optional<space::stamp> waiting;
-  space::handle const h = own->take_at_once(blocks(), units, serves(wish), waiting, wish.alignment);
-  if (h == space::none) [[unlikely]]
-    return allocate_slowly(wish, waiting);
-  count_hit(*shard, wish, count_request(*shard, units));
-  return h;
+  space::handle const h = hit(wish.bytes, wish.slot, wish.alignment, waiting);
+  return h != space::none ? h : allocate_slowly(wish, waiting);
 }
 
 space::handle suballocator::allocate_slowly(demand const& wish, std::optional<space::stamp> waiting) {
@@ -119,22 +112,12 @@ space::handle suballocator::allocate_slowly(demand const& wish, std::optional<sp
   climber c{.wish = wish, .units = units, .own = own, .waiting = waiting};
   space::handle const h = own != nullptr && !waiting ? from_magazine(c) : space::none;
   if (h == space::none) return climb(c);
-  count_hit(shard, wish, counters);
+  count_hit(shard, wish.slot, counters);
   return h;
 }
 
-// Without a call, as above.
 void suballocator::deallocate(space::handle h, order const& when) noexcept {
-  stats::shard* const shard = stats::own_shard;
-  magazine* const own = known_magazine_of(when.slot);
-  if (shard == nullptr || own == nullptr) [[unlikely]]
-    return deallocate_slowly(h, when);
-  space::block& b = blocks()[h];
-  std::uint64_t const bytes = b.bytes();  // once it lies in the magazine it may become another block's
-  b.freed = when.settled ? home_.when.last_done() : home_.when.open();
-  if (!own->put_at_once(blocks(), h)) [[unlikely]]
-    return deallocate_slowly(h, when);
-  stats::add(shard->nodes[node_].bytes_out, bytes);
+  if (!keep(h, when.slot, when.settled)) deallocate_slowly(h, when);
 }
 
 void suballocator::deallocate_slowly(space::handle h, order const& when) noexcept {

@@ -49,6 +49,17 @@ class suballocator : public resource, public source {
 
   space::handle allocate(demand const& wish) override;
   void deallocate(space::handle h, order const& when) noexcept override;
+
+  // The hit of allocate, without a call; `none`: leave the request to allocate_slowly, with what was found
+  // `waiting`.
+  space::handle hit(std::uint64_t bytes, stream_order::slot slot, std::uint32_t alignment,
+                    std::optional<space::stamp>& waiting) noexcept;
+  // `waiting`: as known of this thread's magazine, which then need not be asked again.
+  space::handle allocate_slowly(demand const& wish, std::optional<space::stamp> waiting);
+
+  // The same of deallocate; false: nothing was done.
+  bool keep(space::handle h, stream_order::slot slot, bool settled) noexcept;
+
   space::handle block_at(space::segment const& in, std::uint64_t address) noexcept override;
   levels measure() noexcept override;
   bool counts_in(budget const& b) const noexcept override { return upstream_.counts_in(b); }
@@ -71,8 +82,6 @@ class suballocator : public resource, public source {
     return s == stream_order::no_slot ? space::pending : static_cast<space::domain>(space::first_stream + s);
   }
   void give_index_back() noexcept;
-  // `waiting`: as known of this thread's magazine, which then need not be asked again.
-  space::handle allocate_slowly(demand const& wish, std::optional<space::stamp> waiting = {});
   void deallocate_slowly(space::handle h, order const& when) noexcept;
   stats::node_counters& count_request(stats::shard& shard, std::uint32_t units) const noexcept {
     stats::node_counters& counters = shard.nodes[node_];
@@ -80,10 +89,11 @@ class suballocator : public resource, public source {
     stats::add(counters.bytes_in, units * space::unit);
     return counters;
   }
-  void count_hit(stats::shard& shard, demand const& wish, stats::node_counters& counters) const noexcept {
+  void count_hit(stats::shard& shard, stream_order::slot slot,
+                 stats::node_counters& counters) const noexcept {
     stats::add(counters.hits, 1);
     auto& device = shard.devices[home_.device_slot];
-    stats::add(wish.slot == stream_order::no_slot ? device.rung_cached : device.rung_same_stream, 1);
+    stats::add(slot == stream_order::no_slot ? device.rung_cached : device.rung_same_stream, 1);
   }
   static stream_order::slot slot_of_magazine(stream_order::slot s) noexcept {
     return GPUMEM_MUTANT(shared_magazine) ? static_cast<stream_order::slot>(1 + s % 2) : s;
@@ -109,14 +119,14 @@ class suballocator : public resource, public source {
   };
   space::handle from_magazine(climber& c) noexcept;
   // Which freed block may serve it: by the stamp of its free.
-  auto serves(demand const& wish) const noexcept {
-    return [this, &wish](space::stamp s) {
-      return wish.slot != stream_order::no_slot || home_.when.is_done(s) || runs_in_one_order(wish);
+  auto serves(stream_order::slot slot) const noexcept {
+    return [this, slot](space::stamp s) {
+      return slot != stream_order::no_slot || home_.when.is_done(s) || runs_in_one_order(slot);
     };
   }
   space::handle settled_by_an_event(climber& c) noexcept;
   // What was freed without a stream may serve it although the work before the free still runs.
-  bool runs_in_one_order(demand const& wish) const noexcept;
+  bool runs_in_one_order(stream_order::slot slot) const noexcept;
 
   space::handle climb(climber& c);
   std::uint32_t in_turn(std::uint64_t bytes) const noexcept;
@@ -203,9 +213,39 @@ inline magazine* suballocator::known_magazine_of(stream_order::slot s) const noe
   return by_stream_[slot_of_magazine(s)].load(std::memory_order_acquire);
 }
 
-inline bool suballocator::runs_in_one_order(demand const& wish) const noexcept {
-  return wish.slot == stream_order::no_slot && home_.kind == driver::memory_kind::device &&
+inline bool suballocator::runs_in_one_order(stream_order::slot slot) const noexcept {
+  return slot == stream_order::no_slot && home_.kind == driver::memory_kind::device &&
          stream_order::one_stream.load(std::memory_order_acquire);
+}
+
+[[gnu::always_inline]] inline space::handle suballocator::hit(std::uint64_t bytes, stream_order::slot slot,
+                                                              std::uint32_t alignment,
+                                                              std::optional<space::stamp>& waiting) noexcept {
+  stats::shard* const shard = stats::own_shard;
+  magazine* const own = known_magazine_of(slot);
+  if (shard == nullptr || own == nullptr || !has_class(bytes)) [[unlikely]]
+    return space::none;
+  std::uint32_t const units = rounded_to_class(bytes);
+  space::handle const h = own->take_at_once(blocks(), units, serves(slot), waiting, alignment);
+  if (h == space::none) [[unlikely]]
+    return h;
+  count_hit(*shard, slot, count_request(*shard, units));
+  return h;
+}
+
+[[gnu::always_inline]] inline bool suballocator::keep(space::handle h, stream_order::slot slot,
+                                                      bool settled) noexcept {
+  stats::shard* const shard = stats::own_shard;
+  magazine* const own = known_magazine_of(slot);
+  if (shard == nullptr || own == nullptr) [[unlikely]]
+    return false;
+  space::block& b = blocks()[h];
+  std::uint64_t const bytes = b.bytes();  // once it lies in the magazine it may become another block's
+  b.freed = settled ? home_.when.last_done() : home_.when.open();
+  if (!own->put_at_once(blocks(), h)) [[unlikely]]
+    return false;
+  stats::add(shard->nodes[node_].bytes_out, bytes);
+  return true;
 }
 
 }  // namespace gpumem::resource

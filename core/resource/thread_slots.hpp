@@ -1,9 +1,12 @@
-// This thread's magazines, by suballocator: one small array a thread, found through one thread-local pointer.
-// A magazine belongs to its suballocator; when the thread ends it is only marked free, for the next thread.
+// This thread's magazines, by suballocator, and the blocks that it was handed last: found through one
+// thread-local pointer, as static TLS is scarce. A magazine belongs to its suballocator; when the thread ends
+// it is only marked free, for the next thread.
 #pragma once
 
 #include <array>
 #include <cstdint>
+
+#include "core/resource/recent_blocks.hpp"
 
 namespace gpumem::resource {
 
@@ -19,6 +22,7 @@ struct thread_slots {
   std::array<entry, most + 1> entries{};  // the last is nobody's: of a suballocator that got no index
   // The smallest that no other thread has: counted up from 0, used again when a thread ends.
   std::uint32_t number = 0;
+  recent_blocks recent;
 };
 
 // Those of nobody, empty, until this thread has its own.

@@ -100,7 +100,9 @@ resource::chain* context_entry::make_chain(std::size_t k, chain_factory factory)
   try {
     stream_order::relaxed_mode relaxed(true);
     stream_order::current_context here(handle);
-    chains_[k].store(factory(homes_[k]).release(), std::memory_order_release);
+    resource::chain* const made = factory(homes_[k]).release();
+    chains_[k].store(made, std::memory_order_release);
+    if (made != nullptr) quick_[k].store(made->top().quick(), std::memory_order_release);
   } catch (driver::allocation_failed const& failed) {
     log_passthrough(device, failed.what());
   } catch (std::bad_alloc const&) {

@@ -29,6 +29,10 @@ struct context_entry {
     auto* const made = chains_[number].load(std::memory_order_acquire);
     return made != nullptr ? made : make_chain(number, factory);
   }
+  // The top of that chain where it is there and its hits need no virtual call, else null.
+  resource::suballocator* quick_of(std::size_t number) const noexcept {
+    return quick_[number].load(std::memory_order_acquire);
+  }
   // Counts a request that rule `index` took.
   void count_rule(std::size_t index, std::uint64_t bytes) const noexcept {
     auto& counters = stats::local().nodes[rule_nodes_[index]];
@@ -66,6 +70,7 @@ struct context_entry {
 
   std::array<resource::habitat, max_chains> homes_;
   std::array<std::atomic<resource::chain*>, max_chains> chains_{};
+  std::array<std::atomic<resource::suballocator*>, max_chains> quick_{};
   std::array<std::atomic<bool>, max_chains> made_{};
   std::vector<std::size_t> rule_nodes_;
   std::mutex mutex_;

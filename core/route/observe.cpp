@@ -152,7 +152,6 @@ void forked_child() noexcept {
   present = nullptr;
   resource::budget::forget_all();
   resource::drop_thread();
-  recent = {};  // handles of the parent's table
   stream_order::active_captures.store(0, std::memory_order_relaxed);
 }
 

@@ -3,6 +3,7 @@
 // makes a driver call of its own on a hit.
 #pragma once
 
+#include "core/resource/suballocator.hpp"
 #include "core/route/state.hpp"
 #include "core/stream_order/relaxed_mode.hpp"
 
@@ -27,34 +28,45 @@ inline std::uint64_t changes() noexcept {
 // `request` by value, and a copy for everybody else: what nothing else points to can stay in registers.
 [[gnu::always_inline]] inline outcome allocate(driver::request request, CUdeviceptr* result) noexcept {
   state* const s = present;
-  if (s == nullptr) return pass;
+  if (s == nullptr) [[unlikely]]
+    return pass;
   stream_place const place = request.stream_ordered ? place_of(*s, request.stream, request.context)
                                                     : stream_place{.entry = entry_of(*s, request.context)};
   context_entry* const entry = place.entry;
-  if (entry == nullptr || entry->order.broken()) return pass;
-  driver::request const asked = request;
+  if (entry == nullptr || entry->order.broken()) [[unlikely]]
+    return pass;
   std::size_t number = static_cast<std::size_t>(request.kind);
-  if (s->rules != nullptr && !take_rule(*s->rules, *entry, asked, number)) return pass;
-  resource::chain* const chain = entry->chain_of(number, s->factory);
-  if (chain == nullptr) return pass;
-  resource::demand wish{.bytes = request.bytes, .flags = request.flags, .by = &asked};
+  if (s->rules != nullptr && !take_rule(*s->rules, *entry, driver::request(request), number)) return pass;
+  resource::suballocator* const quick = entry->quick_of(number);
+  resource::chain* const chain = quick != nullptr ? nullptr : entry->chain_of(number, s->factory);
+  if (quick == nullptr && chain == nullptr) [[unlikely]]
+    return pass;
+  stream_order::slot slot = stream_order::no_slot;
   if (request.stream_ordered) {
     if (s->has_own_pool(entry->device) || place.capturing) return pass;
-    wish.stream = request.stream;
-    wish.slot = place.slot;
+    slot = place.slot;
   }
-  space::handle h = space::none;
-  try {
-    h = chain->top().allocate(wish);
-  } catch (driver::allocation_failed const& failed) {
-    return refuse(asked, *entry, *chain, failed, result);
+  std::optional<space::stamp> waiting;
+  space::handle h = quick != nullptr ? quick->hit(request.bytes, slot, 0, waiting) : space::none;
+  if (h == space::none) [[unlikely]] {
+    driver::request const asked = request;
+    resource::demand const wish{
+        .bytes = request.bytes, .slot = slot, .stream = request.stream, .flags = request.flags, .by = &asked};
+    try {
+      h = quick != nullptr ? quick->allocate_slowly(wish, waiting) : chain->top().allocate(wish);
+    } catch (driver::allocation_failed const& failed) {
+      return refuse(asked, *entry, *entry->chain_of(number, s->factory), failed, result);
+    }
   }
   space::block& b = s->where.blocks[h];
   std::uint64_t const handed = b.bytes();
   b.slack = static_cast<std::uint32_t>(handed - request.bytes);
-  b.where = wish.slot;
+  b.where = slot;
   std::uint64_t const address = b.begin();
-  recent.keep(address, h);
+  auto* const own =
+      resource::own_slots != &resource::no_slots ? resource::own_slots : resource::attach_thread();
+  if (own != nullptr) [[likely]]
+    own->recent.keep(s->where, address, h, quick);
   *result = address;
   stats::shard& mine = stats::local();
   stats::size_bucket& bucket = mine.sizes[stats::bucket_of(request.bytes)];
@@ -66,38 +78,41 @@ inline std::uint64_t changes() noexcept {
     stats::add(counters.allocated_requested, request.bytes);
     stats::add(counters.allocated_handed, handed);
   }
-  if (resource::reserved_changed) sample(*entry);
+  if (resource::reserved_changed) [[unlikely]]
+    sample(*entry);
   return {CUDA_SUCCESS};
 }
 
 [[gnu::always_inline]] inline outcome release(driver::release release) noexcept {
   state* const s = present;
-  if (s == nullptr) return pass;
-  space::handle h = recent.find(s->where.blocks, release.address);
-  if (h == space::none) h = live_block_at(*s, release.address);
+  if (s == nullptr) [[unlikely]]
+    return pass;
+  auto const known = resource::own_slots->recent.find(s->where, release.address);
+  space::handle const h = known.h != space::none ? known.h : live_block_at(*s, release.address);
   if (h == space::none) [[unlikely]]
     return unknown_free(*s, release.address);
   space::block& b = s->where.blocks[h];
-  resource::resource& owner = resource::owner_of(s->where, h);
+  resource::resource& owner = known.owner != nullptr ? *known.owner : resource::owner_of(s->where, h);
   resource::habitat const& home = owner.home();
   bool const of_host = home.kind == driver::memory_kind::host;
   if (!home.when.well()) [[unlikely]] {
     if (home.when.broken()) return pass;  // the driver tells the program that its context is lost
     if (!still_of(home, release.address)) return pass;
   }
-  if (of_host != (release.kind == driver::memory_kind::host)) {
+  if (of_host != (release.kind == driver::memory_kind::host)) [[unlikely]] {
     return {CUDA_ERROR_INVALID_VALUE};
   }
-  driver::release const asked = release;
-  resource::order when{.by = &asked};
+  stream_order::slot slot = stream_order::no_slot;
+  CUstream stream = nullptr;
+  bool settled = false;
   if (release.stream_ordered) {
     stream_place const place = place_of(*s, release.stream, release.context);
     if (place.entry == nullptr) return pass;
     // Memory that was not made in a capture cannot be freed in it.
     if (place.capturing) return {CUDA_ERROR_INVALID_VALUE};
     if (place.entry->handle == home.context) {
-      when.slot = place.slot;
-      when.stream = release.stream;
+      slot = place.slot;
+      stream = release.stream;
     } else {
       // The work of another context is no part of this one's epochs: the host waits for it.
       stream_order::relaxed_mode relaxed(true);
@@ -107,7 +122,7 @@ inline std::uint64_t changes() noexcept {
     // While a stream captures the barrier cannot be had: this free waits for its epoch like any other.
     CUresult const code = home.when.synchronize();
     if (code != CUDA_SUCCESS && code != CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED) return {code};
-    when.settled = code == CUDA_SUCCESS;
+    settled = code == CUDA_SUCCESS;
   }
   // Of two threads that free one block at once, one gets the driver's answer for a second free.
   space::state expected = space::state::live;
@@ -120,16 +135,21 @@ inline std::uint64_t changes() noexcept {
     stats::add(counters.freed_blocks, 1);
     stats::add(counters.freed_requested, b.bytes() - b.slack);
     stats::add(counters.freed_handed, b.bytes());
-    if (release.stream_ordered && b.where != when.slot) stats::add(counters.cross_stream_frees, 1);
+    if (release.stream_ordered && b.where != slot) stats::add(counters.cross_stream_frees, 1);
   }
   bool const may_serve = !of_host || !owner.keeps_freed() || others_are_done(*s, home);
   // A block that another process may have open, or work that nobody can wait for, serves nobody again; it
   // stays as it is until its context ends.
-  if (!may_serve || b.exported == 1) {
-    resource::tell_above(owner, h, when);
+  bool const serves_again = may_serve && b.exported == 0;
+  bool const is_quick = serves_again && owner.above() == nullptr && owner.quick() != nullptr;
+  if (is_quick && owner.quick()->keep(h, slot, settled)) [[likely]]
     return {CUDA_SUCCESS};
-  }
-  resource::take_back(owner, h, when);
+  driver::release const asked = release;
+  resource::order const when{.slot = slot, .settled = settled, .stream = stream, .by = &asked};
+  if (serves_again)
+    resource::take_back(owner, h, when);
+  else
+    resource::tell_above(owner, h, when);
   return {CUDA_SUCCESS};
 }
 

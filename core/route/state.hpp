@@ -93,32 +93,6 @@ class route_memo {
 };
 inline constinit thread_local route_memo memo;
 
-// The blocks that this thread was handed last, by address: most blocks are freed soon, by the thread that
-// asked for them, and need not be looked up among all. A guess, told by the block itself: what is live,
-// begins there and is known to the map is the block that the map would find.
-class recent_blocks {
- public:
-  void keep(std::uint64_t address, space::handle h) noexcept { last_[index_of(address)] = h; }
-  // `none`: ask the map.
-  space::handle find(space::block_table& blocks, std::uint64_t address) const noexcept {
-    space::handle const h = last_[index_of(address)];
-    if (h == space::none) return h;  // there may be no table at all
-    space::block const& b = blocks[h];
-    return b.begin() == address && b.now.load(std::memory_order_acquire) == space::state::live &&
-                   b.mapped == 1
-               ? h
-               : space::none;
-  }
-
- private:
-  static constexpr unsigned index_bits = 4;  // static TLS is scarce
-  static std::size_t index_of(std::uint64_t address) noexcept {
-    return (address >> 9) * 0x9e3779b97f4a7c15ull >> (64 - index_bits);
-  }
-  std::array<space::handle, 1u << index_bits> last_{};
-};
-inline constinit thread_local recent_blocks recent;
-
 // Null when the device cannot be asked or memory is short.
 context_entry* look_up(state& s, CUcontext context) noexcept;
 inline context_entry* entry_of(state& s, CUcontext context) noexcept {

@@ -43,6 +43,7 @@ segment* segment_table::add(std::uint64_t base, std::uint64_t bytes, segment_own
 
 void segment_table::remove(segment* s) noexcept {
   std::lock_guard lock(mutex_);
+  removals_.fetch_add(1, std::memory_order_acq_rel);
   by_depth_[s->depth].erase(s->base);
   // The owner stays: a free on another thread may have found a block of it a moment ago, and asks it.
   s->first = free_;

@@ -40,6 +40,8 @@ class segment_table {
   // Null when the table is full or no memory is left.
   segment* add(std::uint64_t base, std::uint64_t bytes, segment_owner* owner) noexcept;
   void remove(segment* s) noexcept;
+  // Moves on with each remove: until then a live block at an address keeps its owner.
+  std::uint32_t removals() const noexcept { return removals_.load(std::memory_order_acquire); }
 
   segment& operator[](std::uint32_t index) noexcept {
     return *chunks_[index / chunk_size].load(std::memory_order_acquire)[index % chunk_size];
@@ -72,6 +74,7 @@ class segment_table {
   // One map for each depth of nesting: within one, segments never overlap, so that one look decides.
   std::vector<std::map<std::uint64_t, segment*>> by_depth_;
   std::shared_mutex mutex_;
+  std::atomic<std::uint32_t> removals_{0};
 };
 
 }  // namespace gpumem::space

@@ -1,6 +1,4 @@
 // Requests and frees at the router: who answers, with which code, and whose memory is whose.
-#include <sys/resource.h>
-
 #include <thread>
 
 #include "tests/unit/route/fixture.hpp"
@@ -60,18 +58,6 @@ TEST_F(router, what_became_of_a_block_in_another_thread_is_seen) {
   EXPECT_PASS(give(a));
   CUdeviceptr const c = must_get(3u << 20);
   EXPECT_SERVED(give(c), CUDA_SUCCESS);
-}
-
-// Under `ulimit -v` there may be no room for blocks at all: every free is then the driver's.
-TEST_F(router, without_a_table_of_blocks_none_is_remembered) {
-  rlimit before{};
-  ASSERT_EQ(getrlimit(RLIMIT_AS, &before), 0);
-  rlimit const nothing{.rlim_cur = 0, .rlim_max = before.rlim_max};
-  ASSERT_EQ(setrlimit(RLIMIT_AS, &nothing), 0);
-  space::block_table blocks;
-  ASSERT_EQ(setrlimit(RLIMIT_AS, &before), 0);
-  ASSERT_EQ(blocks.acquire(), space::none);
-  EXPECT_EQ(recent_blocks{}.find(blocks, 0x1000), space::none);
 }
 
 TEST_F(router, of_two_threads_that_free_a_block_one_is_refused) {

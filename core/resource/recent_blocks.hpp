@@ -1,0 +1,52 @@
+// The blocks that a thread was handed last, by address, and their owners: most blocks are freed soon, by the
+// thread that asked for them, and need not be looked up among all, in six steps that wait for each other.
+// A guess, told by the block itself: what is live, begins there and is known to the map is the block that the
+// map would find; and its owner is that of the address, as long as no segment was removed. Part of
+// thread_slots, kept and asked by the router; one thread.
+#pragma once
+
+#include <array>
+#include <cstdint>
+
+#include "core/space/atlas.hpp"
+
+namespace gpumem::resource {
+
+class resource;
+
+class recent_blocks {
+ public:
+  struct found {
+    space::handle h = space::none;  // none: ask the map
+    resource* owner = nullptr;      // null: ask its segment
+  };
+
+  // `owner` may be null.
+  void keep(space::atlas const& where, std::uint64_t address, space::handle h, resource* owner) noexcept {
+    last_[index_of(address)] = {address, h, where.segments.removals(), owner};
+  }
+  found find(space::atlas& where, std::uint64_t address) const noexcept {
+    line const& l = last_[index_of(address)];
+    if (l.address != address) return {};
+    space::block const& b = where.blocks[l.h];
+    // The handle may name another block by now.
+    if (b.begin() != address || b.now.load(std::memory_order_acquire) != space::state::live || b.mapped == 0)
+      return {};
+    return {l.h, l.removals == where.segments.removals() ? l.owner : nullptr};
+  }
+
+ private:
+  struct alignas(32) line {
+    std::uint64_t address = 0;  // no block has this
+    space::handle h = space::none;
+    std::uint32_t removals = 0;
+    resource* owner = nullptr;
+  };
+  static constexpr unsigned index_bits = 4;
+  static std::size_t index_of(std::uint64_t address) noexcept {
+    return (address >> 9) * 0x9e3779b97f4a7c15ull >> (64 - index_bits);
+  }
+  std::array<line, 1u << index_bits> last_{};
+};
+
+}  // namespace gpumem::resource

@@ -1,0 +1,67 @@
+// What a thread remembers of its last blocks: right, or nothing.
+#include "core/resource/recent_blocks.hpp"
+
+#include <gtest/gtest.h>
+#include <sys/resource.h>
+
+#include <memory>
+
+namespace gpumem::resource {
+namespace {
+
+// Under `ulimit -v` there may be no room for blocks at all: every free is then the driver's.
+TEST(recent_blocks, without_a_table_of_blocks_none_is_remembered) {
+  rlimit before{};
+  ASSERT_EQ(getrlimit(RLIMIT_AS, &before), 0);
+  rlimit const nothing{.rlim_cur = 0, .rlim_max = before.rlim_max};
+  ASSERT_EQ(setrlimit(RLIMIT_AS, &nothing), 0);
+  auto const where = std::make_unique<space::atlas>();
+  ASSERT_EQ(setrlimit(RLIMIT_AS, &before), 0);
+  ASSERT_EQ(where->blocks.acquire(), space::none);
+  EXPECT_EQ(recent_blocks{}.find(*where, 0x1000).h, space::none);
+}
+
+struct recent_blocks_test : testing::Test {
+  recent_blocks_test() {
+    h = where->blocks.acquire();
+    where->blocks[h].mapped = 1;
+    place(home);
+    memo.keep(*where, home, h, owner);
+  }
+  void place(std::uint64_t address) {
+    where->blocks[h].address.store(address);
+    where->blocks[h].now.store(space::state::live);
+  }
+
+  static constexpr std::uint64_t home = 1ull << 40;
+  std::unique_ptr<space::atlas> where = std::make_unique<space::atlas>();
+  recent_blocks memo;
+  space::handle h = space::none;
+  resource* const owner = reinterpret_cast<resource*>(this);  // never called
+};
+
+TEST_F(recent_blocks_test, a_live_block_and_its_owner) {
+  EXPECT_EQ(memo.find(*where, home).h, h);
+  EXPECT_EQ(memo.find(*where, home).owner, owner);
+  where->blocks[h].now.store(space::state::cached);
+  EXPECT_EQ(memo.find(*where, home).h, space::none);
+}
+
+// Freed, and its handle used again for a block of another resource, whose address has the same place here.
+TEST_F(recent_blocks_test, never_by_a_handle_that_names_another_block) {
+  for (std::uint64_t i = 1; i < 1000; ++i) {
+    place(home + i * space::unit);
+    ASSERT_EQ(memo.find(*where, home + i * space::unit).h, space::none) << i;
+    ASSERT_EQ(memo.find(*where, home).h, space::none) << i;
+  }
+}
+
+// The address may be of another resource's segment since.
+TEST_F(recent_blocks_test, no_owner_once_a_segment_was_removed) {
+  where->segments.remove(where->segments.add(2 * home, 1 << 20, nullptr));
+  EXPECT_EQ(memo.find(*where, home).h, h);
+  EXPECT_EQ(memo.find(*where, home).owner, nullptr);
+}
+
+}  // namespace
+}  // namespace gpumem::resource
