@@ -18,9 +18,9 @@ EVENTS = 50000
 BARE = ("bare", "platform", "cudaMalloc")     # the variants of real_programs that ask the driver for each block
 
 
-def record(build, name, path, variants, folder):
+def record(build, name, path, variants, folder, arguments=()):
     env = next(env for label, _, _, env, *_ in variants if label in BARE)
-    command = [sys.executable, str(path)] if isinstance(path, pathlib.Path) else [build.program(path)]
+    command = [sys.executable, str(path)] if isinstance(path, pathlib.Path) else [build.program(path), *arguments]
     with tempfile.TemporaryDirectory(prefix="gpumem-record.") as temporary:
         # The programs may start children: the largest trace is the program's.
         pattern = str(pathlib.Path(temporary, "%p.trace"))
@@ -44,3 +44,6 @@ if __name__ == "__main__":
     target.mkdir(parents=True, exist_ok=True)
     for program, file, _, choices in real_programs.PROGRAMS:
         record(harness.Build(sys.argv[1], simulated=False), program, file, choices, target)
+        # 8 MiB are four of the driver's pages, which hides what a chain adds: more keys as well.
+        if program == "thrust sort":
+            record(harness.Build(sys.argv[1], simulated=False), f"{program} 64M", file, choices, target, ["50", str(64 << 20)])
