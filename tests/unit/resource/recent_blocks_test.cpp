@@ -5,6 +5,7 @@
 #include <sys/resource.h>
 
 #include <memory>
+#include <optional>
 
 namespace gpumem::resource {
 namespace {
@@ -13,9 +14,10 @@ namespace {
 TEST(recent_blocks, without_a_table_of_blocks_none_is_remembered) {
   rlimit before{};
   ASSERT_EQ(getrlimit(RLIMIT_AS, &before), 0);
+  std::optional<space::atlas> where;
   rlimit const nothing{.rlim_cur = 0, .rlim_max = before.rlim_max};
   ASSERT_EQ(setrlimit(RLIMIT_AS, &nothing), 0);
-  auto const where = std::make_unique<space::atlas>();
+  where.emplace();
   ASSERT_EQ(setrlimit(RLIMIT_AS, &before), 0);
   ASSERT_EQ(where->blocks.acquire(), space::none);
   EXPECT_EQ(recent_blocks{}.find(*where, 0x1000).h, space::none);
