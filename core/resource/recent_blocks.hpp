@@ -21,9 +21,10 @@ class recent_blocks {
     resource* owner = nullptr;      // null: ask its segment
   };
 
-  // `owner` may be null.
-  void keep(space::atlas const& where, std::uint64_t address, space::handle h, resource* owner) noexcept {
-    last_[index_of(address)] = {address, h, where.segments.removals(), owner};
+  // `owner` may be null. `removals`: of segments, from before the block was asked for, as another thread may
+  // end its context meanwhile.
+  void keep(std::uint64_t address, space::handle h, resource* owner, std::uint32_t removals) noexcept {
+    last_[index_of(address)] = {address, h, removals, owner};
   }
   found find(space::atlas& where, std::uint64_t address) const noexcept {
     line const& l = last_[index_of(address)];

@@ -46,6 +46,7 @@ inline std::uint64_t changes() noexcept {
     if (s->has_own_pool(entry->device) || place.capturing) return pass;
     slot = place.slot;
   }
+  std::uint32_t const removals = s->where.segments.removals();
   std::optional<space::stamp> waiting;
   space::handle h = quick != nullptr ? quick->hit(request.bytes, slot, 0, waiting) : space::none;
   if (h == space::none) [[unlikely]] {
@@ -66,7 +67,7 @@ inline std::uint64_t changes() noexcept {
   auto* const own =
       resource::own_slots != &resource::no_slots ? resource::own_slots : resource::attach_thread();
   if (own != nullptr) [[likely]]
-    own->recent.keep(s->where, address, h, quick);
+    own->recent.keep(address, h, quick, removals);
   *result = address;
   stats::shard& mine = stats::local();
   stats::size_bucket& bucket = mine.sizes[stats::bucket_of(request.bytes)];

@@ -28,7 +28,7 @@ struct recent_blocks_test : testing::Test {
     h = where->blocks.acquire();
     where->blocks[h].mapped = 1;
     place(home);
-    memo.keep(*where, home, h, owner);
+    memo.keep(home, h, owner, where->segments.removals());
   }
   void place(std::uint64_t address) {
     where->blocks[h].address.store(address);
