@@ -16,6 +16,7 @@ for library in toml++ fmt spdlog nlohmann; do ln -sfn "/usr/include/$library" "$
 launcher=()
 if command -v ccache >/dev/null 2>&1; then launcher=(-DCMAKE_CXX_COMPILER_LAUNCHER=ccache); fi
 cmake -S . -B "$folder" -G Ninja "${launcher[@]}" -DCMAKE_SYSTEM_NAME=Linux -DCMAKE_SYSTEM_PROCESSOR=aarch64 \
+  -DCMAKE_UNITY_BUILD=ON -DCMAKE_UNITY_BUILD_BATCH_SIZE=8 \
   -DCMAKE_C_COMPILER=aarch64-linux-gnu-gcc -DCMAKE_CXX_COMPILER="$compiler" -DCMAKE_ASM_COMPILER=aarch64-linux-gnu-gcc \
   -DCMAKE_BUILD_TYPE=None -DGPUMEM_TESTS=OFF -DGPUMEM_TOMLPLUSPLUS="$PWD/$folder/include" \
   -DGPUMEM_FMT="$PWD/$folder/include" -DCMAKE_CXX_FLAGS="-O0 -isystem $PWD/$folder/include" >/dev/null
