@@ -74,14 +74,17 @@ def run_once(build, name, path, variant, results, timeout):
     return harness.SKIP if outcome.code == harness.SKIP else None
 
 
-def run_program(build, name, path, repeats, variants, results, timeout):
+def run_program(build, name, path, repeats, variants, results, time_left):
     """The variants take turns, so that what the host does meanwhile meets all of them."""
     lines, failed = {variant[0]: [] for variant in variants}, set()
-    for _ in range(repeats):
+    for repeat in range(repeats):
+        if time_left() <= 0:
+            results.note("real_programs", name, f"repeat {repeat + 1} not started: the time was up")
+            break
         for variant in variants:
             if variant[0] in failed:
                 continue
-            found = run_once(build, name, path, variant, results, timeout)
+            found = run_once(build, name, path, variant, results, timeout=max(5, min(60, time_left())))
             if found == harness.SKIP:
                 return
             if found is None:
@@ -98,4 +101,4 @@ def run_group(build, results, time_left):
         if time_left() <= 0:
             results.note("real_programs", program[0], "not started: the time was up")
         else:
-            run_program(build, *program, results, timeout=max(5, min(60, time_left())))
+            run_program(build, *program, results, time_left)
