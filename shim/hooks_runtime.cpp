@@ -9,6 +9,7 @@
 
 #include "shim/dispatch.hpp"
 #include "shim/elf_object.hpp"
+#include "shim/known_objects.hpp"
 #include "shim/runtime_symbols.hpp"
 
 using namespace gpumem;
@@ -23,19 +24,17 @@ constinit std::atomic<bool> exiting{false};
 // A profiler sees the runtime's calls from inside it: where one may be, all of them go through. Before 12.0
 // cudaSetDevice leaves the context to the next call, which must then be the runtime's.
 bool may_serve_for(void const* runtime) noexcept {
-  static constinit std::atomic<void const*> serves{nullptr};
-  static constinit std::atomic<void const*> passes{nullptr};
-  if (runtime == serves.load(std::memory_order_relaxed)) return true;
-  if (runtime == passes.load(std::memory_order_relaxed)) return false;
+  static constinit known_objects<bool, 4> runtimes{};
+  if (auto const known = runtimes.find(runtime)) return *known;
   // The runtime refuses once its exit handler ran, which was registered before this one.
   static bool const watched = atexit([] { exiting.store(true, std::memory_order_relaxed); }) == 0;
-  auto const version =
-      reinterpret_cast<int (*)(int*)>(elf_object::containing(runtime).function("cudaRuntimeGetVersion"));
+  auto const object = elf_object::containing(runtime);
+  auto const version = reinterpret_cast<int (*)(int*)>(object.function("cudaRuntimeGetVersion"));
   int number = 0;
   bool const observed = getenv("CUDA_INJECTION64_PATH") != nullptr ||
                         static_cast<bool>(elf_object::with_soname("libcupti.so."));
   bool const may = watched && !observed && version != nullptr && version(&number) == 0 && number >= 12000;
-  (may ? serves : passes).store(runtime, std::memory_order_relaxed);
+  if (object) runtimes.remember(object, may);
   return may;
 }
 

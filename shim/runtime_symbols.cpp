@@ -6,9 +6,9 @@
 #include <dlfcn.h>
 
 #include <array>
-#include <atomic>
 
 #include "shim/elf_object.hpp"
+#include "shim/known_objects.hpp"
 #include "shim/lookup.hpp"
 
 namespace gpumem::shim {
@@ -20,14 +20,7 @@ constexpr char const* names[] = {
 #undef GPUMEM_RUNTIME_HOOK
 };
 
-// Callers that are known, by the range of their object. Written under `busy`, read without: `high` is stored
-// last.
-struct known_caller {
-  std::atomic<std::uintptr_t> low, high;
-  std::atomic<void*> function;
-};
-constinit std::array<std::array<known_caller, 4>, std::size(names)> known_callers{};
-constinit std::atomic_flag busy;
+constinit std::array<known_objects<void*, 16>, std::size(names)> functions_of_callers{};
 
 // The object's own dependencies, as the loader would search them for it. The program itself is left to the
 // load order: its scope begins with this library.
@@ -55,25 +48,12 @@ void pin(void* function) noexcept {
 
 void* runtime_function(hook which, void const* caller) noexcept {
   std::size_t const index = index_of(which) - driver_hooks;
-  auto const address = reinterpret_cast<std::uintptr_t>(caller);
-  for (auto const& known : known_callers[index]) {
-    std::uintptr_t const high = known.high.load(std::memory_order_acquire);
-    if (address < high && address >= known.low.load(std::memory_order_relaxed)) {
-      return known.function.load(std::memory_order_relaxed);
-    }
-  }
+  if (auto const known = functions_of_callers[index].find(caller)) return *known;
   auto const object = elf_object::containing(caller);
   void* const found = find_for(object, names[index]);
-  if (found == nullptr || !object || busy.test_and_set(std::memory_order_acquire)) return found;
+  if (found == nullptr || !object) return found;
   pin(found);
-  for (auto& known : known_callers[index]) {
-    if (known.high.load(std::memory_order_relaxed) != 0) continue;
-    known.low.store(object.low(), std::memory_order_relaxed);
-    known.function.store(found, std::memory_order_relaxed);
-    known.high.store(object.high(), std::memory_order_release);
-    break;
-  }
-  busy.clear(std::memory_order_release);
+  functions_of_callers[index].remember(object, found);
   return found;
 }
 
