@@ -1,7 +1,8 @@
 """The group real_programs: time, peak device memory and fragmentation of programs as people run them. Called by bench.py.
 
 Each program runs with its own allocator, with the driver's, bare, and bare under gpumem. "native" in the ratios is what the
-program does by itself; the others without gpumem are its peers.
+program does by itself; the others without gpumem are its peers. One process after the other for the memory; as a step varies
+by a third from process to process, whoever allocates, programs that can take turns do so for the time (in_turns.py).
 """
 import re
 import sys
@@ -10,6 +11,7 @@ from types import SimpleNamespace
 
 import device_memory
 import harness
+import in_turns
 
 HERE = pathlib.Path(__file__).resolve().parent
 GPU = HERE.parent / "gpu"
@@ -30,8 +32,7 @@ PROGRAMS = (
     ("thrust sort", "thrust_sort.static", 3,
      (("cudaMalloc", "native", False, {}), ("gpumem", "ours", True, {}),
       ("gpumem one_stream", "ours", True, {"GPUMEM_CONFIG": str(EXAMPLES / "one_stream.toml")}))),
-    # A step varies by a third from process to process, whoever allocates.
-    ("PyTorch training", GPU / "torch_train.py", 5, TORCH),
+    ("PyTorch training", GPU / "torch_train.py", 1, TORCH),
     ("transformer inference", HERE / "programs" / "transformer.py", 1, TORCH),
     ("CuPy loop", GPU / "cupy_loop.py", 1,
      (("CuPy's own pool", "native", False, {}, HERE / "programs" / "cupy_own_pool.py"), ("bare", "peer", False, {}),
@@ -40,6 +41,9 @@ PROGRAMS = (
      (("JAX's own, no preallocation", "native", False, {"XLA_PYTHON_CLIENT_PREALLOCATE": "false"}),
       ("platform", "peer", False, PLATFORM), ("gpumem under platform", "ours", True, PLATFORM))),
 )
+
+# steps a turn, turns, sets of processes
+TURNS = {"PyTorch training": (20, 25, 3), "transformer inference": (2, 4, 2), "CuPy loop": (300, 25, 3), "JAX training": (40, 25, 3)}
 
 
 def figures(outcome, peak):
@@ -56,11 +60,17 @@ def figures(outcome, peak):
     return found
 
 
+def command_of(build, path, variant):
+    """(command, preload, environment)"""
+    _, _, preload, env, *other = variant
+    file = other[0] if other else path
+    return [sys.executable, str(file)] if isinstance(file, pathlib.Path) else [build.program(file)], preload, env
+
+
 def run_once(build, name, path, variant, results, timeout):
     """Figures of one process; None where it failed, harness.SKIP where the program cannot run here."""
-    label, _, preload, env, *other = variant
-    path_of = other[0] if other else path
-    command = [sys.executable, str(path_of)] if isinstance(path_of, pathlib.Path) else [build.program(path_of)]
+    label = variant[0]
+    command, preload, env = command_of(build, path, variant)
     with device_memory.Watch() as watch:
         outcome = build.run(command, preload=preload, env=env, timeout=timeout)
     for line in outcome.stderr.splitlines():
@@ -74,8 +84,18 @@ def run_once(build, name, path, variant, results, timeout):
     return harness.SKIP if outcome.code == harness.SKIP else None
 
 
+def take_turns(build, name, path, variants, results, time_left):
+    """{label: its figures}"""
+    commands = {variant[0]: command_of(build, path, variant) for variant in variants}
+    found, notes = in_turns.compare(build, commands, *TURNS[name], time_left)
+    for note in notes:
+        results.note("real_programs", name, note)
+        results.failed |= "exit code" in note
+    return {label: [{"case": name, "metric": metric, "unit": unit, "value": value} for metric, unit, value in values]
+            for label, values in found.items()}
+
+
 def run_program(build, name, path, repeats, variants, results, time_left):
-    """The variants take turns, so that what the host does meanwhile meets all of them."""
     lines, failed = {variant[0]: [] for variant in variants}, set()
     for repeat in range(repeats):
         if time_left() <= 0:
@@ -89,11 +109,18 @@ def run_program(build, name, path, repeats, variants, results, time_left):
                 return
             if found is None:
                 failed.add(variant[0])
-            lines[variant[0]] += found or []
+            # The time of what takes turns is taken then.
+            lines[variant[0]] += [line for line in found or [] if name not in TURNS or not line["metric"].startswith("time, ")]
+    able = [variant for variant in variants if variant[0] not in failed]
+    if name in TURNS and able[:1] == [variants[0]]:
+        for label, found in take_turns(build, name, path, able, results, time_left).items():
+            lines[label] += found
     for label, role, *_ in variants:
+        before = len(results.records)
         results.add(SimpleNamespace(name=f"real_programs: {name}", higher_is_better=False),
                     SimpleNamespace(name=label, role=role, pair="program"), lines[label])
-        print(f"  {name}, {label}: " + ", ".join(f"{x['metric']} {x['value']:.4g} {x['unit']}" for x in lines[label]), flush=True)
+        medians = (f"{x['metric']} {x['value']:.4g} {x['unit']}" for x in results.records[before:])
+        print(f"  {name}, {label}: " + ", ".join(medians), flush=True)
 
 
 def run_group(build, results, time_left):

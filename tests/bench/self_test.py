@@ -2,12 +2,15 @@
 
 self_test.py; no build is needed. Each check is made to fail once by a wrong input, so that a check that cannot fail shows.
 """
+import os
 import pathlib
 import sys
 import tempfile
+from types import SimpleNamespace
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 import callgrind_file
+import in_turns
 import instruction_counts
 import tables
 
@@ -71,6 +74,31 @@ def test_counts():
 def test_result_lines():
     import bench
     assert bench.result_lines('noise\n{"value": 1}\n{"val') == [{"value": 1}]
+
+
+# Takes its time from the environment; "dies" in the second turn.
+PROGRAM = """
+import os, sys, time
+print("ready", flush=True)
+for number, line in enumerate(sys.stdin):
+    if os.environ["PACE"] == "dies" and number == 1:
+        sys.exit("no memory")
+    value = 7 if os.environ["PACE"] == "dies" else float(os.environ["PACE"])
+    print(f"time: step {value + number % 2:.1f} ms", flush=True)
+"""
+
+
+def test_turns():
+    build = SimpleNamespace(environment=lambda extra: {**os.environ, **extra}, preload=lambda: "")
+    how = lambda pace: ([sys.executable, "-c", PROGRAM], False, {"PACE": pace})
+    figures, notes = in_turns.compare(build, {"own": how("10"), "ours": how("5")}, 20, 4, 2, lambda: 60)
+    assert notes == [f"set {i}, 4 turns of 20 steps, medians against own: ours 0.523" for i in (1, 2)], notes
+    assert [v for _, _, v in figures["own"]] == [11, 10, 11, 10] * 2, figures
+    assert {(m, u) for m, u, _ in figures["ours"]} == {("time in turns, step", "ms"), ("time / that of own in the same turn", "times")}
+    figures, notes = in_turns.compare(build, {"own": how("10"), "ours": how("dies")}, 20, 4, 2, lambda: 60)
+    assert figures == {"own": [], "ours": []} and notes == ["ours: exit code 1: no memory", "set 1 ended after 0 of 4 turns"], notes
+    _, notes = in_turns.compare(build, {"own": how("10")}, 20, 4, 1, lambda: -1)
+    assert notes == ["set 1 not started: the time was up"]
 
 
 for name, check in list(globals().items()):

@@ -5,6 +5,8 @@ Run plain and preloaded by run.py. Prints checksums and the time of a round. 77 
 import sys
 import time
 
+import turns
+
 try:
     import cupy
     cupy.cuda.runtime.getDeviceCount()
@@ -27,11 +29,11 @@ def one_round(number):
 for number in range(20):
     one_round(number)
 cupy.cuda.Device().synchronize()
-begin = time.perf_counter()
-for number in range(300):
-    last = one_round(number)
-cupy.cuda.Device().synchronize()
-spent = time.perf_counter() - begin
+for rounds in turns.asked(300):
+    begin = time.perf_counter()
+    for number in range(rounds):
+        last = one_round(number)
+    cupy.cuda.Device().synchronize()
+    print(f"time: CuPy round, pool off {(time.perf_counter() - begin) / rounds * 1e6:.1f} us", flush=True)
 for number in (0, 5, 99):
     print(f"round {number}", [float(x).hex() for x in one_round(number).get()])
-print(f"time: CuPy round, pool off {spent / 300 * 1e6:.1f} us")

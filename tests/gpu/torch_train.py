@@ -1,11 +1,13 @@
 """A PyTorch training loop as people write it: a multi-layer perceptron, AdamW without foreach, a fixed seed.
 
 Run plain and preloaded by run.py, which chooses PyTorch's allocator by PYTORCH_NO_CUDA_MEMORY_CACHING or
-PYTORCH_ALLOC_CONF. Prints each loss with all its bits, and the time of a step. 77 where there is no torch or GPU.
+PYTORCH_ALLOC_CONF. Prints each loss with all its bits, and the time of a step (turns.py). 77 where there is no torch or GPU.
 """
 import os
 import sys
 import time
+
+import turns
 
 os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
 try:
@@ -28,17 +30,24 @@ inputs = torch.randn(256, 1024, device="cuda")
 wanted = torch.randint(0, 10, (256,), device="cuda")
 
 losses = []
-for step in range(60):
-    if step == 20:
-        torch.cuda.synchronize()
-        begin = time.perf_counter()
+
+
+def one_step():
     optimizer.zero_grad(set_to_none=True)
     loss = torch.nn.functional.cross_entropy(model(inputs), wanted)
     loss.backward()
     optimizer.step()
     losses.append(loss.detach())
+
+
+for _ in range(20):
+    one_step()
 torch.cuda.synchronize()
-spent = time.perf_counter() - begin
+for steps in turns.asked(40):
+    begin = time.perf_counter()
+    for _ in range(steps):
+        one_step()
+    torch.cuda.synchronize()
+    print(f"time: PyTorch step {(time.perf_counter() - begin) / steps * 1000:.3f} ms", flush=True)
 for step, loss in enumerate(losses):
     print(f"step {step} loss {float(loss).hex()}")
-print(f"time: PyTorch step {spent / 40 * 1000:.3f} ms")

@@ -13,4 +13,6 @@ except ImportError as missing:
     sys.exit(77)
 
 cupy.cuda.set_allocator = cupy.cuda.set_pinned_memory_allocator = lambda allocator: None
-runpy.run_path(str(pathlib.Path(__file__).resolve().parents[2] / "gpu" / "cupy_loop.py"))
+GPU = pathlib.Path(__file__).resolve().parents[2] / "gpu"
+sys.path.insert(0, str(GPU))
+runpy.run_path(str(GPU / "cupy_loop.py"))

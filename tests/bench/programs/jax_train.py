@@ -2,8 +2,12 @@
 says whose memory they are ("platform": a driver call each). Prints the time of a step; 77 where there is no JAX or GPU.
 bench.py runs it plain and under gpumem.
 """
+import pathlib
 import sys
 import time
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "gpu"))
+import turns
 
 try:
     import jax
@@ -33,10 +37,10 @@ def step(parameters):
 for _ in range(10):
     value, weights = step(weights)
 jax.block_until_ready(weights)
-begin = time.perf_counter()
-for _ in range(100):
-    value, weights = step(weights)
-jax.block_until_ready(weights)
-spent = time.perf_counter() - begin
+for steps in turns.asked(100):
+    begin = time.perf_counter()
+    for _ in range(steps):
+        value, weights = step(weights)
+    jax.block_until_ready(weights)
+    print(f"time: JAX step {(time.perf_counter() - begin) / steps * 1000:.3f} ms", flush=True)
 print("loss", float(value).hex())
-print(f"time: JAX step {spent / 100 * 1000:.3f} ms")

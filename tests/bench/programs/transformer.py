@@ -4,8 +4,12 @@ Weights are random and from a fixed seed: nothing is downloaded. Shapes change w
 allocators work. bench.py chooses PyTorch's allocator by the environment. Prints the time of a prompt; 77 where there is no
 torch or GPU.
 """
+import pathlib
 import sys
 import time
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "gpu"))
+import turns
 
 try:
     import torch
@@ -55,15 +59,14 @@ def one_prompt(number):
     return tokens
 
 
-PROMPTS, WARM = 24, 6
 with torch.inference_mode():
-    for number in range(WARM):
+    for number in range(6):
         one_prompt(number)
     torch.cuda.synchronize()
-    begin = time.perf_counter()
-    for number in range(WARM, WARM + PROMPTS):
-        last = one_prompt(number)
-    torch.cuda.synchronize()
-spent = time.perf_counter() - begin
+    for prompts in turns.asked(24):
+        begin = time.perf_counter()
+        for number in range(6, 6 + prompts):
+            last = one_prompt(number)
+        torch.cuda.synchronize()
+        print(f"time: transformer prompt {(time.perf_counter() - begin) / prompts * 1000:.3f} ms", flush=True)
 print("last tokens", last.flatten().tolist())
-print(f"time: transformer prompt {spent / PROMPTS * 1000:.3f} ms")
