@@ -12,7 +12,7 @@ if ! command -v "$compiler" >/dev/null 2>&1; then
 fi
 folder="build-aarch64"
 mkdir -p "$folder/include"
-for library in toml++ fmt spdlog nlohmann; do ln -sfn "/usr/include/$library" "$folder/include/$library"; done
+for library in toml++ fmt nlohmann; do ln -sfn "/usr/include/$library" "$folder/include/$library"; done
 launcher=()
 if command -v ccache >/dev/null 2>&1; then launcher=(-DCMAKE_CXX_COMPILER_LAUNCHER=ccache); fi
 cmake -S . -B "$folder" -G Ninja "${launcher[@]}" -DCMAKE_SYSTEM_NAME=Linux -DCMAKE_SYSTEM_PROCESSOR=aarch64 \

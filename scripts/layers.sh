@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Checks the order of the layers: a file includes only its own folder and lower ones (core/README.md). Also: one user
-# of spdlog (core/base/log), of fmt (core/base/format) and of toml++ (config/toml_reader), and nothing of the product
+# of fmt (core/base/format) and of toml++ (config/toml_reader), and nothing of the product
 # includes tests.
 # layers.sh [ROOT] checks a tree; layers.sh --self-test plants each violation in a small tree and demands that it is found.
 set -euo pipefail
@@ -16,7 +16,6 @@ RANK = {
     "shim": 9, "shim/cli": 9,
 }
 ONLY_USER = {
-    "spdlog": re.compile(r"core/base/log[^/]*$"),
     "fmt": re.compile(r"core/base/format[^/]*$"),
     "toml++": re.compile(r"config/toml_reader[^/]*$"),
 }
@@ -80,7 +79,6 @@ self_test() {
     'core/report/text.cpp|#include "shim/process.hpp"'
     'config/plan.cpp|#include "shim/process.hpp"'
     'shim/hooks.cpp|#include "shim/cli/run.hpp"'
-    'core/stats/page.cpp|#include <spdlog/spdlog.h>'
     'core/report/text.cpp|#include <fmt/format.h>'
     'config/validate.cpp|#include <toml++/toml.h>'
     'shim/hooks.cpp|#include "tests/simulated_cuda/simulated.h"'
@@ -98,7 +96,7 @@ self_test() {
   done
   rm -rf "${tree:?}"/*
   mkdir -p "$tree/core/base" "$tree/shim" "$tree/config"
-  echo '#include <spdlog/spdlog.h>' >"$tree/core/base/log.cpp"
+  echo '#include <fmt/format.h>' >"$tree/core/base/format.cpp"
   echo '#include <toml++/toml.h>' >"$tree/config/toml_reader.cpp"
   echo '#include "core/base/bytes.hpp"' >"$tree/shim/process.cpp"
   if ! check_tree "$tree"; then

@@ -1,16 +1,12 @@
-// See log.hpp. The only user of spdlog: its registry, files and threads are left alone (they would be torn
-// down at exit); one logger of our own is made at first use and never destroyed.
+// See log.hpp. Not spdlog, of which only the levels were of use here: its formatters are a fifth of what the
+// loader would relocate in each process that is preloaded, with CUDA or without.
 #include "core/base/log.hpp"
 
-#include <spdlog/details/null_mutex.h>
-#include <spdlog/logger.h>
-#include <spdlog/sinks/base_sink.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <atomic>
 #include <cerrno>
-#include <memory>
 #include <string>
 
 #include "core/base/line_writer.hpp"
@@ -36,29 +32,6 @@ struct file_identity {
 std::atomic<int> descriptor{STDERR_FILENO};
 constinit file_identity taken;
 std::atomic<int> chosen_level{static_cast<int>(log_level::warn)};
-
-// No mutex: each line is one write(2), and a lock could be held by a thread that a fork leaves behind.
-class descriptor_sink final : public spdlog::sinks::base_sink<spdlog::details::null_mutex> {
- protected:
-  void sink_it_(spdlog::details::log_msg const& message) override {
-    std::string line = "gpumem: ";
-    if (message.level == spdlog::level::warn) line += "warning: ";
-    if (message.level >= spdlog::level::err) line += "error: ";
-    line.append(message.payload.data(), message.payload.size());
-    line += '\n';
-    write_all(log_descriptor(), line);
-  }
-  void flush_() override {}
-};
-
-spdlog::logger& logger() {
-  static spdlog::logger* const only = [] {
-    auto* made = new spdlog::logger("gpumem", std::make_shared<descriptor_sink>());
-    made->set_level(spdlog::level::trace);  // chosen_level decides, before the logger is made at all
-    return made;
-  }();
-  return *only;
-}
 
 }  // namespace
 
@@ -93,10 +66,13 @@ void log_line(log_level level, std::string_view text) noexcept {
   if (static_cast<int>(level) < chosen_level.load(std::memory_order_relaxed) || level == log_level::off)
     return;
   try {
-    constexpr spdlog::level::level_enum levels[] = {spdlog::level::trace, spdlog::level::debug,
-                                                    spdlog::level::info, spdlog::level::warn,
-                                                    spdlog::level::err};
-    logger().log(levels[static_cast<int>(level)], spdlog::string_view_t(text.data(), text.size()));
+    std::string line = "gpumem: ";
+    if (level == log_level::warn) line += "warning: ";
+    if (level == log_level::error) line += "error: ";
+    line += text;
+    line += '\n';
+    // No lock, which a fork might leave behind: each line is one write(2).
+    write_all(log_descriptor(), line);
   } catch (...) {
     write_all(log_descriptor(), "gpumem: a message was lost: out of host memory\n");
   }
