@@ -1,8 +1,8 @@
-// The tables made from schema.def; see schema.hpp. Pure look-ups, any thread; no data is computed at
-// start-up.
+// The tables made from schema.def at the first look; see schema.hpp. Pure look-ups, any thread.
 #include "config/schema.hpp"
 
 #include <algorithm>
+#include <array>
 
 namespace gpumem::config {
 namespace {
@@ -21,51 +21,105 @@ constexpr auto driver = role::driver;
 constexpr auto adaptor = role::adaptor;
 constexpr auto junction = role::junction;
 
-constexpr table_info tables[] = {
-#define GPUMEM_TABLE(...) {__VA_ARGS__},
+constexpr std::size_t count_of_tables = 0
+#define GPUMEM_TABLE(...) +1
 #include "config/schema.def"
 #undef GPUMEM_TABLE
-};
-constexpr type_info types[] = {
-#define GPUMEM_TYPE(...) {__VA_ARGS__},
+    ;
+constexpr std::size_t count_of_types = 0
+#define GPUMEM_TYPE(...) +1
 #include "config/schema.def"
 #undef GPUMEM_TYPE
-};
-constexpr key_info keys[] = {
-#define GPUMEM_KEY(...) {__VA_ARGS__},
+    ;
+constexpr std::size_t count_of_keys = 0
+#define GPUMEM_KEY(...) +1
 #include "config/schema.def"
 #undef GPUMEM_KEY
-};
-constexpr variable_info variables[] = {
-#define GPUMEM_VARIABLE(...) {__VA_ARGS__},
+    ;
+constexpr std::size_t count_of_variables = 0
+#define GPUMEM_VARIABLE(...) +1
 #include "config/schema.def"
 #undef GPUMEM_VARIABLE
+    ;
+
+template <typename Info, std::size_t Most>
+struct table {
+  std::array<Info, Most> entries;
+  std::size_t count = 0;
+
+  void add(Info const& entry) noexcept { entries[count++] = entry; }
 };
+
+// A call for each line: as constants these tables would be pages of pointers that the loader relocates, and
+// copies, in every process that is preloaded, with CUDA or without.
+struct schema {
+  table<table_info, count_of_tables> tables{};
+  table<type_info, count_of_types> types{};
+  table<key_info, count_of_keys> keys{};
+  table<variable_info, count_of_variables> variables{};
+
+  schema() noexcept {
+#define GPUMEM_TABLE(...) add_table(__VA_ARGS__);
+#define GPUMEM_TYPE(...) add_type(__VA_ARGS__);
+#define GPUMEM_KEY(...) add_key(__VA_ARGS__);
+#define GPUMEM_VARIABLE(...) add_variable(__VA_ARGS__);
+#include "config/schema.def"
+#undef GPUMEM_TABLE
+#undef GPUMEM_TYPE
+#undef GPUMEM_KEY
+#undef GPUMEM_VARIABLE
+  }
+  [[gnu::noinline]] void add_table(char const* name, char const* form, char const* meaning) noexcept {
+    tables.add({name, form, meaning});
+  }
+  [[gnu::noinline]] void add_type(char const* name, role part, char const* routes,
+                                  char const* meaning) noexcept {
+    types.add({name, part, routes, meaning});
+  }
+  [[gnu::noinline]] void add_key(char const* in, char const* name, value_kind kind, char const* preset,
+                                 char const* words, std::int64_t lowest, std::int64_t highest,
+                                 char const* meaning) noexcept {
+    keys.add({in, name, kind, preset, words, lowest, highest, meaning});
+  }
+  [[gnu::noinline]] void add_variable(char const* name, char const* words, char const* meaning) noexcept {
+    variables.add({name, words, meaning});
+  }
+};
+
+schema const& known() noexcept {
+  static schema const all;
+  return all;
+}
+
+template <typename Info, std::size_t Most>
+std::span<Info const> entries_of(table<Info, Most> const& from) noexcept {
+  return {from.entries.data(), from.count};
+}
 
 }  // namespace
 
 std::span<key_info const> all_keys() noexcept {
-  return keys;
+  return entries_of(known().keys);
 }
 std::span<table_info const> all_tables() noexcept {
-  return tables;
+  return entries_of(known().tables);
 }
 std::span<type_info const> all_types() noexcept {
-  return types;
+  return entries_of(known().types);
 }
 std::span<variable_info const> all_variables() noexcept {
-  return variables;
+  return entries_of(known().variables);
 }
 
 key_info const* find_key(std::string_view table, std::string_view name) noexcept {
-  for (auto const& key : keys) {
+  for (auto const& key : all_keys()) {
     if (key.table == table && key.name == name) return &key;
   }
   return nullptr;
 }
 
 type_info const* find_type(std::string_view name) noexcept {
-  for (auto const& type : types) {
+  for (auto const& type : all_types()) {
     if (type.name == name) return &type;
   }
   return nullptr;
@@ -73,7 +127,7 @@ type_info const* find_type(std::string_view name) noexcept {
 
 std::vector<key_info const*> keys_of(std::string_view table) {
   std::vector<key_info const*> result;
-  for (auto const& key : keys) {
+  for (auto const& key : all_keys()) {
     if (key.table == table) result.push_back(&key);
   }
   return result;
@@ -81,7 +135,7 @@ std::vector<key_info const*> keys_of(std::string_view table) {
 
 std::vector<std::string_view> names_of_types() {
   std::vector<std::string_view> result;
-  for (auto const& type : types) result.push_back(type.name);
+  for (auto const& type : all_types()) result.push_back(type.name);
   return result;
 }
 

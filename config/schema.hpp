@@ -1,5 +1,5 @@
 // schema.def as tables: which keys, types and variables exist. Read by every reader of the configuration and
-// by the generator of REFERENCE.md. Constant data, initialised by the compiler.
+// by the generator of REFERENCE.md.
 #pragma once
 
 #include <cstdint>

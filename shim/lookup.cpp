@@ -11,6 +11,7 @@
 
 #include "shim/elf_object.hpp"
 #include "shim/hook_addresses.hpp"
+#include "shim/hook_names.hpp"
 #include "shim/real_symbols.hpp"
 
 // The assembly stubs jump through these; null until found.
@@ -22,35 +23,24 @@ constinit std::atomic<void*> gpumem_next_dlvsym = nullptr;
 namespace gpumem::shim {
 namespace {
 
-struct entry {
-  std::string_view key;
-  hook which;
-};
+constexpr auto symbol_of = [](hook which) { return symbols[index_of(which)]; };
+constexpr auto family_of = [](hook which) { return families[index_of(which)]; };
 
-template <std::size_t Size>
-consteval std::array<entry, Size> sorted(std::array<entry, Size> entries) {
-  std::ranges::sort(entries, {}, &entry::key);
-  return entries;
+template <std::size_t Size, typename Name>
+consteval std::array<hook, Size> sorted_by(Name name) {
+  std::array<hook, Size> hooks{};
+  for (std::size_t i = 0; i < Size; ++i) hooks[i] = static_cast<hook>(i);
+  std::ranges::sort(hooks, {}, name);
+  return hooks;
 }
 
-constexpr auto by_name = sorted(std::to_array<entry>({
-#define GPUMEM_DRIVER_HOOK(name, family, version, form, verb, route) {#name, hook::name},
-#define GPUMEM_RUNTIME_HOOK(name) {#name, hook::name},
-#include "shim/symbols.def"
-#undef GPUMEM_DRIVER_HOOK
-#undef GPUMEM_RUNTIME_HOOK
-}));
-
-constexpr auto by_family = sorted(std::to_array<entry>({
-#define GPUMEM_DRIVER_HOOK(name, family, version, form, verb, route) {#family, hook::name},
-#include "shim/symbols.def"
-#undef GPUMEM_DRIVER_HOOK
-}));
+constexpr auto by_symbol = sorted_by<all_hooks>(symbol_of);
+constexpr auto by_family = sorted_by<driver_hooks>(family_of);
 
 hook find_name(char const* name) noexcept {
   std::string_view const wanted(name);
-  auto const found = std::ranges::lower_bound(by_name, wanted, {}, &entry::key);
-  return found != by_name.end() && found->key == wanted ? found->which : hook::count;
+  auto const found = std::ranges::lower_bound(by_symbol, wanted, {}, symbol_of);
+  return found != by_symbol.end() && symbol_of(*found) == wanted ? *found : hook::count;
 }
 
 bool is_driver(hook which) noexcept {
@@ -115,8 +105,8 @@ gpumem_lookup_answer answer(void* handle, char const* name, void const* caller, 
 
 void* hook_for_family(char const* family, void* found) noexcept {
   std::string_view const wanted(family);
-  for (auto const& entry : std::ranges::equal_range(by_family, wanted, {}, &entry::key)) {
-    if (real_symbols::known(entry.which) == found) return hook_address(entry.which);
+  for (hook const which : std::ranges::equal_range(by_family, wanted, {}, family_of)) {
+    if (real_symbols::known(which) == found) return hook_address(which);
   }
   return found;
 }

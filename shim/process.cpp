@@ -21,7 +21,7 @@
 #include "core/stats/state_page.hpp"
 #include "shim/bypass.hpp"
 #include "shim/elf_object.hpp"
-#include "shim/hook.hpp"
+#include "shim/hook_names.hpp"
 #include "shim/lookup.hpp"
 #include "shim/observed_memory.hpp"
 #include "shim/real_symbols.hpp"
@@ -36,14 +36,7 @@ constinit std::atomic<life> state = life::idle;
 
 namespace {
 
-constexpr stats::hook_description hooks[] = {
-#define GPUMEM_DRIVER_HOOK(name, family, version, form, verb, route) {#name, #route},
-#define GPUMEM_RUNTIME_HOOK(name) {#name, "runtime"},
-#include "shim/symbols.def"
-#undef GPUMEM_DRIVER_HOOK
-#undef GPUMEM_RUNTIME_HOOK
-};
-static_assert(std::size(hooks) == all_hooks && all_hooks <= stats::max_hooks);
+static_assert(all_hooks <= stats::max_hooks);
 
 constinit std::atomic<int> exit_code = 0;
 constinit std::atomic_flag reported;
@@ -100,13 +93,17 @@ bool begin() noexcept {
     base::log_line(base::log_level::warn, text);
     return false;
   }
+  stats::hook_description hooks[all_hooks];
+  std::string_view calls[all_hooks];
+  for (std::size_t i = 0; i < all_hooks; ++i) {
+    calls[i] = symbols[i];
+    hooks[i] = {symbols[i], routes[i]};
+  }
   stats::open_page({.hooks = hooks, .tool_version = settings::tool_version(), .run_id = settings::run_id()});
   int version = 0;
   driver::real.cuDriverGetVersion(&version);
   stats::describe_driver(version, cudart_in_use());
   settings::describe();
-  std::string_view calls[all_hooks];
-  for (std::size_t i = 0; i < all_hooks; ++i) calls[i] = hooks[i].symbol;
   settings::start_router(calls);
   return true;
 }

@@ -5,17 +5,12 @@
 #include <dlfcn.h>
 
 #include "core/driver/table.hpp"
+#include "shim/hook_names.hpp"
 
 namespace gpumem::shim {
 namespace {
 
 constexpr char driver_soname[] = "libcuda.so.1";
-
-constexpr char const* names[driver_hooks] = {
-#define GPUMEM_DRIVER_HOOK(name, family, version, form, verb, route) #name,
-#include "shim/symbols.def"
-#undef GPUMEM_DRIVER_HOOK
-};
 
 template <typename Function>
 void fill(Function& entry, void* address) noexcept {
@@ -35,7 +30,7 @@ elf_object real_symbols::driver_object() noexcept {
 // Until the driver is pinned it may be unloaded and come back elsewhere, so nothing is remembered before.
 void* real_symbols::known(hook which) noexcept {
   if (void* pinned = addresses_[index_of(which)].load(std::memory_order_acquire)) return pinned;
-  return driver_object().function(names[index_of(which)]);
+  return driver_object().function(symbols[index_of(which)].data());
 }
 
 void* real_symbols::find(hook which) noexcept {
@@ -46,7 +41,7 @@ void* real_symbols::find(hook which) noexcept {
 void real_symbols::remember(elf_object const& driver) noexcept {
   low_.store(driver.low(), std::memory_order_relaxed);
   for (std::size_t i = 0; i < driver_hooks; ++i) {
-    addresses_[i].store(driver.function(names[i]), std::memory_order_release);
+    addresses_[i].store(driver.function(symbols[i].data()), std::memory_order_release);
   }
 #define GPUMEM_DRIVER(name) fill(driver::real.name, object.function(#name));
 #define GPUMEM_DRIVER_OPTIONAL(name, version) GPUMEM_DRIVER(name)

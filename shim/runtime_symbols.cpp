@@ -8,19 +8,14 @@
 #include <array>
 
 #include "shim/elf_object.hpp"
+#include "shim/hook_names.hpp"
 #include "shim/known_objects.hpp"
 #include "shim/lookup.hpp"
 
 namespace gpumem::shim {
 namespace {
 
-constexpr char const* names[] = {
-#define GPUMEM_RUNTIME_HOOK(name) #name,
-#include "shim/symbols.def"
-#undef GPUMEM_RUNTIME_HOOK
-};
-
-constinit std::array<known_objects<void*, 16>, std::size(names)> functions_of_callers{};
+constinit std::array<known_objects<void*, 16>, all_hooks - driver_hooks> functions_of_callers{};
 
 // The object's own dependencies, as the loader would search them for it. The program itself is left to the
 // load order: its scope begins with this library.
@@ -50,7 +45,7 @@ void* runtime_function(hook which, void const* caller) noexcept {
   std::size_t const index = index_of(which) - driver_hooks;
   if (auto const known = functions_of_callers[index].find(caller)) return *known;
   auto const object = elf_object::containing(caller);
-  void* const found = find_for(object, names[index]);
+  void* const found = find_for(object, symbols[index_of(which)].data());
   if (found == nullptr || !object) return found;
   pin(found);
   functions_of_callers[index].remember(object, found);
