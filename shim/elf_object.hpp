@@ -1,7 +1,8 @@
 // One loaded object (library or program), read from its own ELF tables: finds a symbol without dlsym, so
 // without its error state, its caller rules and its hooks. Called by the dlsym bootstrap and by real_symbols,
 // from any thread, also in constructors of half-loaded libraries; takes the loader's own iteration lock only.
-// Never calls dl* inside a walk.
+// Never calls dl* inside a walk. Cold: that is where the linker puts what runs at the start of every process,
+// so that it shares pages.
 #pragma once
 
 #include <link.h>
@@ -14,17 +15,18 @@ class elf_object {
  public:
   // The first loaded object whose SONAME is `soname`, or begins with it when it ends with a dot
   // ("libcudart.so.").
-  static elf_object with_soname(char const* soname) noexcept;
+  [[gnu::cold]] static elf_object with_soname(char const* soname) noexcept;
   // The object that `address` lies in.
-  static elf_object containing(void const* address) noexcept;
+  [[gnu::cold]] static elf_object containing(void const* address) noexcept;
   // True if the object of `first` was loaded before the object of `second`: it comes first in the global
   // scope.
-  static bool precedes(void const* first, void const* second) noexcept;
+  [[gnu::cold]] static bool precedes(void const* first, void const* second) noexcept;
 
   // Calls `visit` for each loaded object of this namespace, the program first.
-  static void each(void (*visit)(elf_object const& object, void* argument) noexcept, void* argument) noexcept;
+  [[gnu::cold]] static void each(void (*visit)(elf_object const& object, void* argument) noexcept,
+                                 void* argument) noexcept;
   // What the loader tells debuggers: its namespaces; null in a program without a dynamic section for it.
-  static r_debug const* loader_state() noexcept;
+  [[gnu::cold]] static r_debug const* loader_state() noexcept;
 
   elf_object() = default;  // none
   explicit operator bool() const noexcept { return dynamic_ != nullptr; }
@@ -39,25 +41,25 @@ class elf_object {
   std::uintptr_t high() const noexcept { return high_; }
 
   // The address of an exported function; null if this object does not define it.
-  void* function(char const* name) const noexcept;
+  [[gnu::cold]] void* function(char const* name) const noexcept;
   // Calls `visit` for each named import that has a slot, with the address the loader has put there.
-  void each_import(void (*visit)(char const* name, void const* bound, void* argument) noexcept,
-                   void* argument) const noexcept;
+  [[gnu::cold]] void each_import(void (*visit)(char const* name, void const* bound, void* argument) noexcept,
+                                 void* argument) const noexcept;
   // True if its constant parts hold this text.
-  bool holds(char const* text) const noexcept;
+  [[gnu::cold]] bool holds(char const* text) const noexcept;
 
  private:
-  explicit elf_object(dl_phdr_info const& info) noexcept;
+  [[gnu::cold]] explicit elf_object(dl_phdr_info const& info) noexcept;
 
   template <typename Type>
-  Type const* table(ElfW(Sxword) tag) const noexcept;
-  char const* soname() const noexcept;
-  void* defined(ElfW(Sym) const& symbol, char const* name) const noexcept;
-  static int visit_soname(dl_phdr_info* info, std::size_t, void* search) noexcept;
-  static int visit_address(dl_phdr_info* info, std::size_t, void* search) noexcept;
-  static int visit_either(dl_phdr_info* info, std::size_t, void* search) noexcept;
-  static int visit_each(dl_phdr_info* info, std::size_t, void* search) noexcept;
-  std::size_t number(ElfW(Sxword) tag) const noexcept;
+  [[gnu::cold]] Type const* table(ElfW(Sxword) tag) const noexcept;
+  [[gnu::cold]] char const* soname() const noexcept;
+  [[gnu::cold]] void* defined(ElfW(Sym) const& symbol, char const* name) const noexcept;
+  [[gnu::cold]] static int visit_soname(dl_phdr_info* info, std::size_t, void* search) noexcept;
+  [[gnu::cold]] static int visit_address(dl_phdr_info* info, std::size_t, void* search) noexcept;
+  [[gnu::cold]] static int visit_either(dl_phdr_info* info, std::size_t, void* search) noexcept;
+  [[gnu::cold]] static int visit_each(dl_phdr_info* info, std::size_t, void* search) noexcept;
+  [[gnu::cold]] std::size_t number(ElfW(Sxword) tag) const noexcept;
 
   std::uintptr_t base_ = 0;
   std::uintptr_t low_ = 0;

@@ -16,6 +16,7 @@
 #include <cstddef>
 #include <iterator>
 
+#include "shim/at_start.hpp"
 #include "shim/lookup.hpp"
 #include "shim/process.hpp"
 
@@ -35,7 +36,7 @@ enum which : std::size_t {
 };
 constexpr char const* names[] = {"_exit", "_Exit",  "quick_exit", "execve",
                                  "execv", "execvp", "execvpe",    "fexecve"};
-constinit std::atomic<void*> functions[std::size(names)] = {};
+GPUMEM_AT_START constinit std::atomic<void*> functions[std::size(names)] = {};
 
 // Found at load: between fork and exec a process of several threads may not call dlsym.
 [[gnu::constructor(102)]] void find_all() {

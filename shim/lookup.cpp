@@ -9,6 +9,7 @@
 #include <atomic>
 #include <string_view>
 
+#include "shim/at_start.hpp"
 #include "shim/elf_object.hpp"
 #include "shim/hook_addresses.hpp"
 #include "shim/hook_names.hpp"
@@ -16,8 +17,8 @@
 
 // The assembly stubs jump through these; null until found.
 extern "C" {
-constinit std::atomic<void*> gpumem_next_dlsym = nullptr;
-constinit std::atomic<void*> gpumem_next_dlvsym = nullptr;
+GPUMEM_AT_START constinit std::atomic<void*> gpumem_next_dlsym = nullptr;
+GPUMEM_AT_START constinit std::atomic<void*> gpumem_next_dlvsym = nullptr;
 }
 
 namespace gpumem::shim {

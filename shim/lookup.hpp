@@ -38,5 +38,5 @@ gpumem_lookup_answer gpumem_answer_dlsym(void* handle, char const* name, char co
                                          void const* caller) noexcept;
 gpumem_lookup_answer gpumem_answer_dlvsym(void* handle, char const* name, char const* version,
                                           void const* caller) noexcept;
-void gpumem_find_next_lookup() noexcept;
+[[gnu::cold]] void gpumem_find_next_lookup() noexcept;
 }

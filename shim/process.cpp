@@ -19,6 +19,7 @@
 #include "core/route/router.hpp"
 #include "core/stats/event_log.hpp"
 #include "core/stats/state_page.hpp"
+#include "shim/at_start.hpp"
 #include "shim/bypass.hpp"
 #include "shim/elf_object.hpp"
 #include "shim/hook_names.hpp"
@@ -32,13 +33,13 @@
 
 namespace gpumem::shim::process {
 
-constinit std::atomic<life> state = life::idle;
+GPUMEM_AT_START constinit std::atomic<life> state = life::idle;
 
 namespace {
 
 static_assert(all_hooks <= stats::max_hooks);
 
-constinit std::atomic<int> exit_code = 0;
+GPUMEM_AT_START constinit std::atomic<int> exit_code = 0;
 constinit std::atomic_flag reported;
 
 // The page, if it is this process's: the child of a vfork has the parent's memory, and must leave it alone.

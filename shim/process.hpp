@@ -24,7 +24,7 @@ inline bool running() noexcept {
 }
 
 // Writes the report, once.
-void finish(int code) noexcept;
+[[gnu::cold]] void finish(int code) noexcept;
 // For a finish() that is yet to come and is not told the code itself.
 void note_exit_code(int code) noexcept;
 // This image is about to be replaced: its report is written now. When that failed, resume; the report at the

@@ -196,9 +196,12 @@ struct alignas(4096) call_site_table {
   module_entry modules[max_modules];
   call_site_entry sites[max_call_sites];
 };
-struct alignas(4096) node_detail {
+struct node_detail {
   node_gauges gauges;
   size_bucket sizes[size_buckets];  // as asked
+};
+struct alignas(4096) node_detail_slot {
+  node_detail figures;
 };
 struct alignas(4096) shard_slot {
   shard counters;
@@ -208,7 +211,7 @@ struct page {
   fixed_part fixed;
   device_timeline timelines[max_devices];
   call_site_table callers;
-  node_detail details[max_nodes];
+  node_detail_slot details[max_nodes];
   shard_slot shards[max_shards];
 };
 

@@ -7,17 +7,18 @@
 namespace gpumem::stats {
 namespace {
 
-constinit node_detail before_page[max_nodes]{};
+constinit node_detail without_page{};  // of all nodes: nothing will read it
 
 }  // namespace
 
-node_figures::node_figures(std::size_t node) noexcept : detail_(&before_page[node]) {
+node_figures::node_figures(std::size_t node) noexcept : detail_(&without_page) {
   page* const now = current_page();
   if (now == nullptr) return;
   locked guard;
-  detail_ = &now->details[node];
+  node_detail_slot& slot = now->details[node];
+  detail_ = &slot.figures;
   std::uint8_t& present = now->fixed.head.detail_present[node];
-  if (present == 0) back_part(*now, detail_, sizeof *detail_);
+  if (present == 0) back_part(*now, &slot, sizeof slot);
   present = 1;
 }
 

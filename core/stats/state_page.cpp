@@ -48,7 +48,7 @@ void lay_out(page& page) noexcept {
   head.module_offset = offsetof(stats::page, callers.modules);
   head.site_offset = offsetof(stats::page, callers.sites);
   head.detail_offset = offsetof(stats::page, details);
-  head.detail_stride = sizeof(node_detail);
+  head.detail_stride = sizeof(node_detail_slot);
   head.misuse_offset = offsetof(fixed_part, misuses);
   head.hook_slots = max_hooks, head.device_slots = max_devices, head.node_slots = max_nodes;
   head.bucket_slots = size_buckets, head.shard_slots = max_shards;
