@@ -139,7 +139,7 @@ def main():
     parser.add_argument("--build", default=str(ROOT / "build"))
     parser.add_argument("--out", default=str(performance.RESULTS), help="folder for the JSON and Markdown files")
     parser.add_argument("--group", default="", help="names, separated by commas; all: " + " ".join(NAMES))
-    parser.add_argument("--seconds", type=int, default=900, help="no process is started after this")
+    parser.add_argument("--seconds", type=int, default=1800, help="no process is started after this")
     parser.add_argument("--extra", default="", help="arguments for every workload, such as largest=1000")
     parser.add_argument("--simulated", action="store_true", help="on the simulated CUDA: checks the house, measures nothing")
     options = parser.parse_args()
