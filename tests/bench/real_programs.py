@@ -43,7 +43,7 @@ PROGRAMS = (
 )
 
 # steps a turn, turns, sets of processes
-TURNS = {"PyTorch training": (20, 25, 3), "transformer inference": (2, 4, 1), "CuPy loop": (300, 25, 3), "JAX training": (40, 25, 3)}
+TURNS = {"PyTorch training": (20, 25, 3), "transformer inference": (2, 25, 1), "CuPy loop": (300, 25, 3), "JAX training": (40, 25, 3)}
 
 
 def figures(outcome, peak):
