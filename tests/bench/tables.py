@@ -98,7 +98,7 @@ def not_measured(document):
 def ending(document):
     """What comes last on the screen: what could not be measured, and the one table of ratios."""
     missing = not_measured(document)
-    parts = ["## Not measured", "", *missing, ""] if missing else []
+    parts = ["## Notes", "", *missing, ""] if missing else []
     parts += ["## Ratios", "", heading(document), "", "Times gpumem is ahead (above 1) or behind (below 1), over all cases of a group.",
               "", ratio_table(by_group(document)), ""]
     return "\n".join(parts)
