@@ -22,6 +22,7 @@ case "$preset" in
   tsan) options+=(-DCMAKE_BUILD_TYPE=None "-DCMAKE_C_FLAGS=-O1 -g1" "-DCMAKE_CXX_FLAGS=-O1 -g1" "-DGPUMEM_SANITIZE=thread" "${together[@]}") ;;
 esac
 if command -v ccache >/dev/null 2>&1; then
+  export CCACHE_SLOPPINESS=pch_defines,time_macros  # for precompiled headers
   options+=(-DCMAKE_C_COMPILER_LAUNCHER=ccache -DCMAKE_CXX_COMPILER_LAUNCHER=ccache)
 fi
 if ! command -v ninja >/dev/null 2>&1; then
