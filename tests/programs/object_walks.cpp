@@ -1,6 +1,6 @@
 // Counts how often anybody walks the list of loaded objects while a program that has done all of this before
-// allocates and frees through the runtime: a walk costs 20 us among the objects of a large framework, so none
-// may be part of a pair. Run plain and preloaded, with the shared runtime; argument "observed": with a
+// allocates and frees through the runtime: walks take longer the more a program has loaded, so none may be
+// part of a pair. Run plain and preloaded, with the shared runtime; argument "observed": with a
 // profiler announced. One thread.
 #include <link.h>
 
