@@ -3,7 +3,6 @@
 Run plain and preloaded by run.py. Prints checksums and the time of a round. 77 where there is no CuPy or GPU.
 """
 import sys
-import time
 
 import turns
 
@@ -29,11 +28,6 @@ def one_round(number):
 for number in range(20):
     one_round(number)
 cupy.cuda.Device().synchronize()
-for rounds in turns.asked(300):
-    begin = time.perf_counter()
-    for number in range(rounds):
-        last = one_round(number)
-    cupy.cuda.Device().synchronize()
-    print(f"time: CuPy round, pool off {(time.perf_counter() - begin) / rounds * 1e6:.1f} us", flush=True)
+turns.timed("CuPy round, pool off", "us", 300, one_round, cupy.cuda.Device().synchronize)
 for number in (0, 5, 99):
     print(f"round {number}", [float(x).hex() for x in one_round(number).get()])

@@ -5,7 +5,6 @@ PYTORCH_ALLOC_CONF. Prints each loss with all its bits, and the time of a step (
 """
 import os
 import sys
-import time
 
 import turns
 
@@ -32,7 +31,7 @@ wanted = torch.randint(0, 10, (256,), device="cuda")
 losses = []
 
 
-def one_step():
+def one_step(_number):
     optimizer.zero_grad(set_to_none=True)
     loss = torch.nn.functional.cross_entropy(model(inputs), wanted)
     loss.backward()
@@ -40,14 +39,9 @@ def one_step():
     losses.append(loss.detach())
 
 
-for _ in range(20):
-    one_step()
+for number in range(20):
+    one_step(number)
 torch.cuda.synchronize()
-for steps in turns.asked(40):
-    begin = time.perf_counter()
-    for _ in range(steps):
-        one_step()
-    torch.cuda.synchronize()
-    print(f"time: PyTorch step {(time.perf_counter() - begin) / steps * 1000:.3f} ms", flush=True)
+turns.timed("PyTorch step", "ms", 40, one_step, torch.cuda.synchronize)
 for step, loss in enumerate(losses):
     print(f"step {step} loss {float(loss).hex()}")

@@ -4,7 +4,6 @@ bench.py runs it plain and under gpumem.
 """
 import pathlib
 import sys
-import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "gpu"))
 import turns
@@ -34,13 +33,13 @@ def step(parameters):
     return value, [p - 0.1 * g for p, g in zip(parameters, gradients)]
 
 
-for _ in range(10):
+def one_step(_number):
+    global value, weights
     value, weights = step(weights)
+
+
+for number in range(10):
+    one_step(number)
 jax.block_until_ready(weights)
-for steps in turns.asked(100):
-    begin = time.perf_counter()
-    for _ in range(steps):
-        value, weights = step(weights)
-    jax.block_until_ready(weights)
-    print(f"time: JAX step {(time.perf_counter() - begin) / steps * 1000:.3f} ms", flush=True)
+turns.timed("JAX step", "ms", 100, one_step, lambda: jax.block_until_ready(weights))
 print("loss", float(value).hex())

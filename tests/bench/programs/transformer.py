@@ -6,7 +6,6 @@ torch or GPU.
 """
 import pathlib
 import sys
-import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "gpu"))
 import turns
@@ -63,10 +62,5 @@ with torch.inference_mode():
     for number in range(6):
         one_prompt(number)
     torch.cuda.synchronize()
-    for prompts in turns.asked(24):
-        begin = time.perf_counter()
-        for number in range(6, 6 + prompts):
-            last = one_prompt(number)
-        torch.cuda.synchronize()
-        print(f"time: transformer prompt {(time.perf_counter() - begin) / prompts * 1000:.3f} ms", flush=True)
+    last = turns.timed("transformer prompt", "ms", 24, lambda number: one_prompt(6 + number), torch.cuda.synchronize)
 print("last tokens", last.flatten().tolist())
