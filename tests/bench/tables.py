@@ -84,8 +84,8 @@ def heading(document):
     return f"{document['device']}, {driver}{document['cpu']}, {document['date']}; {versions}"
 
 
-def not_measured(document):
-    """Each reason once, with what it kept from being measured."""
+def notes(document):
+    """Each once, with what it is about: what could not be measured, what a set of processes gave."""
     parts = []
     for reason in unique(note["reason"] for note in document["notes"]):
         what = [note for note in document["notes"] if note["reason"] == reason]
@@ -96,9 +96,9 @@ def not_measured(document):
 
 
 def ending(document):
-    """What comes last on the screen: what could not be measured, and the one table of ratios."""
-    missing = not_measured(document)
-    parts = ["## Notes", "", *missing, ""] if missing else []
+    """What comes last on the screen: the notes, and the one table of ratios."""
+    found = notes(document)
+    parts = ["## Notes", "", *found, ""] if found else []
     parts += ["## Ratios", "", heading(document), "", "Times gpumem is ahead (above 1) or behind (below 1), over all cases of a group.",
               "", ratio_table(by_group(document)), ""]
     return "\n".join(parts)
