@@ -1,7 +1,6 @@
 #!/usr/bin/env bash
 # Checks the order of the layers: a file includes only its own folder and lower ones (core/README.md). Also: one user
-# of fmt (core/base/format) and of toml++ (config/toml_reader), and nothing of the product
-# includes tests.
+# of fmt (core/base/format) and of toml++ (config/toml_reader), and nothing of the product includes tests.
 # layers.sh [ROOT] checks a tree; layers.sh --self-test plants each violation in a small tree and demands that it is found.
 set -euo pipefail
 
