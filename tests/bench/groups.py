@@ -65,7 +65,7 @@ GROUPS = [
     Group("producer_consumer", "producer_consumer", (MALLOC, ASYNC, *DEFAULTS, *WITHOUT_BINNING), limit=15,
           higher_is_better=True),
     Group("random_allocations", "random_allocations", (ASYNC, *CHAINS, *PEERS, MALLOC), ("seconds=0.1",), limit=15,
-          seconds=420, repeats=3, fewer={"cudaMalloc": ("seconds=0.1", "largest=1000")}),
+          seconds=420, repeats=5, fewer={"cudaMalloc": ("seconds=0.1", "largest=1000")}),
     Group("holes", "holes", (ASYNC, *DEFAULTS, ours("async", "arena"), *WITHOUT_BINNING, MALLOC), limit=15, seconds=110,
           fewer={"cudaMalloc": ("largest=10000",)}),
     Group("multi_stream", "multi_stream", (MALLOC, ASYNC, *DEFAULTS, *PEERS), higher_is_better=True, kernels=True),

@@ -1,8 +1,8 @@
 """Processes of one program that take turns, each under another allocator: some steps of one, the same steps of the next.
 
 Called by real_programs.py, for programs that read from their input how many steps to time (tests/gpu/turns.py). They run on
-the same few processors, so that a slow moment of the machine meets neighbours in time alike: what is compared is one turn of
-one allocator with the same turn of the first. Whoever goes first changes from turn to turn.
+the same processor, or few, so that a slow moment of the machine meets neighbours in time alike: what is compared is one turn
+of one allocator with the same turn of the first. Whoever goes first changes from turn to turn.
 """
 import os
 import re
@@ -10,9 +10,9 @@ import statistics
 import subprocess
 import tempfile
 import threading
+import time
 
 TIME = re.compile(r"^time: (.*?) ([\d.]+) (ns|us|ms)$")
-PROCESSORS = 4
 
 
 class Worker:
@@ -58,10 +58,26 @@ class Worker:
         return code, "".join(last)
 
 
-def same_processors(workers):
-    """Not the first one, which serves the machine's interrupts; few, as one worker runs at a time."""
-    here = sorted(os.sched_getaffinity(0))
-    chosen = here[1:1 + PROCESSORS] if len(here) > PROCESSORS else here
+def time_of_a_loop():
+    begin = time.perf_counter()
+    for _ in range(20_000):
+        pass
+    return time.perf_counter() - begin
+
+
+def quietest(count):
+    """Processors on which somebody else's work disturbs least: a thread stays where it first ran, so that of two processes
+    on several processors one may have the disturbed one for all of its turns."""
+    here = os.sched_getaffinity(0)
+    times = {}
+    for processor in sorted(here)[len(here) > 1:]:        # not the first one, which serves the machine's interrupts
+        os.sched_setaffinity(0, {processor})
+        times[processor] = statistics.median(time_of_a_loop() for _ in range(9))
+    os.sched_setaffinity(0, here)
+    return sorted(times, key=times.get)[:count]
+
+
+def same_processors(workers, chosen):
     for worker in workers:
         for thread in os.listdir(f"/proc/{worker.process.pid}/task"):
             try:
@@ -70,11 +86,11 @@ def same_processors(workers):
                 pass
 
 
-def one_set(workers, steps, turns):
+def one_set(workers, steps, turns, processors):
     """[{label: (what, value, unit)} for each turn], as far as all of them came."""
     if not all(worker.until(re.compile("^ready$")) for worker in workers.values()):
         return []
-    same_processors(workers.values())
+    same_processors(workers.values(), quietest(processors))
     labels, found = list(workers), []
     for number in range(-1, turns):
         first = number % len(labels)
@@ -87,14 +103,18 @@ def one_set(workers, steps, turns):
     return found
 
 
-def compare(build, commands, steps, turns, sets, time_left):
-    """`commands`: {label: (command, preload, env)}, the first is what the others are compared with, and a second process of it.
+def again(first):
+    return f"{first} again"
+
+
+def compare(build, commands, steps, turns, sets, processors, time_left):
+    """`commands`: {label: (command, preload, env)}, the first is what the others are compared with, and a second process of it:
+    what differs from 1 no more than that one does tells nothing.
 
     Returns ({label: [(metric, unit, value)]}, [what was found of each set, or went wrong]).
     """
     first = next(iter(commands))
-    again = f"{first} again"                  # what differs from 1 no more than this tells nothing
-    commands = {**commands, again: commands[first]}
+    commands = {first: commands[first], again(first): commands[first], **commands}
     figures, notes = {label: [] for label in commands}, []
     for number in range(sets):
         if time_left() <= 0:
@@ -102,7 +122,7 @@ def compare(build, commands, steps, turns, sets, time_left):
             break
         workers = {label: Worker(build, *how, seconds=max(10, time_left())) for label, how in commands.items()}
         try:
-            found = one_set(workers, steps, turns)
+            found = one_set(workers, steps, turns, processors)
         finally:
             ends = {label: worker.end() for label, worker in workers.items()}
         notes += [f"{label}: exit code {code}: {last[:160]}" for label, (code, last) in ends.items() if code != 0]
@@ -119,5 +139,4 @@ def compare(build, commands, steps, turns, sets, time_left):
                 ratios[label] = statistics.median(quotients)
         notes.append(f"set {number + 1}, {len(found)} turns of {steps} steps, medians against {first}: "
                      + ", ".join(f"{label} {value:.3f}" for label, value in ratios.items()))
-    del figures[again]
     return figures, notes

@@ -4,6 +4,7 @@ Each program runs with its own allocator, with the driver's, bare, and bare unde
 program does by itself; the others without gpumem are its peers. One process after the other for the memory; as a step varies
 by a third from process to process, whoever allocates, programs that can take turns do so for the time (in_turns.py).
 """
+import collections
 import re
 import sys
 import pathlib
@@ -42,8 +43,9 @@ PROGRAMS = (
       ("platform", "peer", False, PLATFORM), ("gpumem under platform", "ours", True, PLATFORM))),
 )
 
-# steps a turn, turns, sets of processes
-TURNS = {"PyTorch training": (20, 25, 3), "transformer inference": (2, 25, 1), "CuPy loop": (300, 25, 3), "JAX training": (40, 25, 3)}
+# steps a turn, turns, sets of processes, processors (JAX launches from threads of its own, beside its caller)
+TURNS = {"PyTorch training": (5, 100, 3, 1), "transformer inference": (2, 25, 3, 1), "CuPy loop": (100, 75, 3, 1),
+         "JAX training": (40, 25, 3, 4)}
 
 
 def figures(outcome, peak):
@@ -96,7 +98,7 @@ def take_turns(build, name, path, variants, results, time_left):
 
 
 def run_program(build, name, path, repeats, variants, results, time_left):
-    lines, failed = {variant[0]: [] for variant in variants}, set()
+    lines, failed = collections.defaultdict(list), set()
     for repeat in range(repeats):
         if time_left() <= 0:
             results.note("real_programs", name, f"repeat {repeat + 1} not started: the time was up")
@@ -115,10 +117,13 @@ def run_program(build, name, path, repeats, variants, results, time_left):
     if name in TURNS and able[:1] == [variants[0]]:
         for label, found in take_turns(build, name, path, able, results, time_left).items():
             lines[label] += found
-    for label, role, *_ in variants:
+    (first, *_), *others = variants
+    for label, role in ((first, "native"), (in_turns.again(first), "again"), *((label, role) for label, role, *_ in others)):
         before = len(results.records)
         results.add(SimpleNamespace(name=f"real_programs: {name}", higher_is_better=False),
                     SimpleNamespace(name=label, role=role, pair="program"), lines[label])
+        if not lines[label]:
+            continue
         medians = (f"{x['metric']} {x['value']:.4g} {x['unit']}" for x in results.records[before:])
         print(f"  {name}, {label}: " + ", ".join(medians), flush=True)
 

@@ -91,13 +91,13 @@ for number, line in enumerate(sys.stdin):
 def test_turns():
     build = SimpleNamespace(environment=lambda extra: {**os.environ, **extra}, preload=lambda: "")
     how = lambda pace: ([sys.executable, "-c", PROGRAM], False, {"PACE": pace})
-    figures, notes = in_turns.compare(build, {"own": how("10"), "ours": how("5")}, 20, 4, 2, lambda: 60)
-    assert notes == [f"set {i}, 4 turns of 20 steps, medians against own: ours 0.523, own again 1.000" for i in (1, 2)], notes
+    figures, notes = in_turns.compare(build, {"own": how("10"), "ours": how("5")}, 20, 4, 2, 1, lambda: 60)
+    assert notes == [f"set {i}, 4 turns of 20 steps, medians against own: own again 1.000, ours 0.523" for i in (1, 2)], notes
     assert [v for _, _, v in figures["own"]] == [11, 10, 11, 10] * 2, figures
     assert {(m, u) for m, u, _ in figures["ours"]} == {("time in turns, step", "ms"), ("time / that of own in the same turn", "times")}
-    figures, notes = in_turns.compare(build, {"own": how("10"), "ours": how("dies")}, 20, 4, 2, lambda: 60)
-    assert figures == {"own": [], "ours": []} and notes == ["ours: exit code 1: no memory", "set 1 ended after 0 of 4 turns"], notes
-    _, notes = in_turns.compare(build, {"own": how("10")}, 20, 4, 1, lambda: -1)
+    figures, notes = in_turns.compare(build, {"own": how("10"), "ours": how("dies")}, 20, 4, 2, 1, lambda: 60)
+    assert figures == {"own": [], "own again": [], "ours": []} and notes == ["ours: exit code 1: no memory", "set 1 ended after 0 of 4 turns"], notes
+    _, notes = in_turns.compare(build, {"own": how("10")}, 20, 4, 1, 1, lambda: -1)
     assert notes == ["set 1 not started: the time was up"]
 
 
