@@ -1,8 +1,8 @@
-// The blocks that a thread was handed last, by address, and their owners: most blocks are freed soon, by the
-// thread that asked for them, and need not be looked up among all, in six steps that wait for each other.
-// A guess, told by the block itself: what is live, begins there and is known to the map is the block that the
-// map would find; and its owner is that of the address, as long as no segment was removed. Part of
-// thread_slots, kept and asked by the router; one thread.
+// The blocks that a thread was handed last, by address, with their owners and its magazines there: most
+// blocks are freed soon, by the thread that asked for them, and need not be looked up among all, in six steps
+// that wait for each other. A guess, told by the block itself: what is live, begins there and is known to the
+// map is the block that the map would find; and its owner is that of the address, as long as no segment was
+// removed. Part of thread_slots, kept and asked by the router; one thread.
 #pragma once
 
 #include <array>
@@ -13,18 +13,21 @@
 namespace gpumem::resource {
 
 class resource;
+class magazine;
 
 class recent_blocks {
  public:
   struct found {
     space::handle h = space::none;  // none: ask the map
     resource* owner = nullptr;      // null: ask its segment
+    magazine* own = nullptr;        // this thread's, of the owner, for frees without a stream; null: ask it
   };
 
-  // `owner` may be null. `removals`: of segments, from before the block was asked for, as another thread may
-  // end its context meanwhile.
-  void keep(std::uint64_t address, space::handle h, resource* owner, std::uint32_t removals) noexcept {
-    last_[index_of(address)] = {address, h, removals, owner};
+  // `owner` and `own` may be null. `removals`: of segments, from before the block was asked for, as another
+  // thread may end its context meanwhile.
+  void keep(std::uint64_t address, space::handle h, resource* owner, magazine* own,
+            std::uint32_t removals) noexcept {
+    last_[index_of(address)] = {address, h, removals, owner, own};
   }
   found find(space::atlas& where, std::uint64_t address) const noexcept {
     line const& l = last_[index_of(address)];
@@ -33,7 +36,8 @@ class recent_blocks {
     // The handle may name another block by now.
     if (b.begin() != address || b.now.load(std::memory_order_acquire) != space::state::live || b.mapped == 0)
       return {};
-    return {l.h, l.removals == where.segments.removals() ? l.owner : nullptr};
+    if (l.removals != where.segments.removals()) return {.h = l.h};
+    return {l.h, l.owner, l.own};
   }
 
  private:
@@ -42,6 +46,7 @@ class recent_blocks {
     space::handle h = space::none;
     std::uint32_t removals = 0;
     resource* owner = nullptr;
+    magazine* own = nullptr;
   };
   static constexpr unsigned index_bits = 4;
   static std::size_t index_of(std::uint64_t address) noexcept {

@@ -100,7 +100,8 @@ driver::allocation_failed suballocator::refusal(driver::refused_by kind, char co
 
 space::handle suballocator::allocate(demand const& wish) {
   std::optional<space::stamp> waiting;
-  space::handle const h = hit(wish.bytes, wish.slot, wish.alignment, waiting);
+  space::handle const h =
+      hit(blocks(), known_magazine_of(wish.slot), wish.bytes, wish.slot, wish.alignment, waiting);
   return h != space::none ? h : allocate_slowly(wish, waiting);
 }
 
@@ -117,7 +118,7 @@ space::handle suballocator::allocate_slowly(demand const& wish, std::optional<sp
 }
 
 void suballocator::deallocate(space::handle h, order const& when) noexcept {
-  if (!keep(h, when.slot, when.settled)) deallocate_slowly(h, when);
+  if (!keep(blocks(), known_magazine_of(when.slot), h, when.settled)) deallocate_slowly(h, when);
 }
 
 void suballocator::deallocate_slowly(space::handle h, order const& when) noexcept {

@@ -50,15 +50,18 @@ class suballocator : public resource, public source {
   space::handle allocate(demand const& wish) override;
   void deallocate(space::handle h, order const& when) noexcept override;
 
+  // This thread's magazine, or the stream's. Null: not made yet, or none can be. Of a thread it stays the
+  // same.
+  magazine* known_magazine_of(stream_order::slot s) const noexcept;
   // The hit of allocate, without a call; `none`: leave the request to allocate_slowly, with what was found
-  // `waiting`.
-  space::handle hit(std::uint64_t bytes, stream_order::slot slot, std::uint32_t alignment,
-                    std::optional<space::stamp>& waiting) noexcept;
+  // `waiting`. `table`: of all blocks; `own`: the known magazine.
+  space::handle hit(space::block_table& table, magazine* own, std::uint64_t bytes, stream_order::slot slot,
+                    std::uint32_t alignment, std::optional<space::stamp>& waiting) noexcept;
   // `waiting`: as known of this thread's magazine, which then need not be asked again.
   space::handle allocate_slowly(demand const& wish, std::optional<space::stamp> waiting);
 
   // The same of deallocate; false: nothing was done.
-  bool keep(space::handle h, stream_order::slot slot, bool settled) noexcept;
+  bool keep(space::block_table& table, magazine* own, space::handle h, bool settled) noexcept;
 
   space::handle block_at(space::segment const& in, std::uint64_t address) noexcept override;
   levels measure() noexcept override;
@@ -98,8 +101,6 @@ class suballocator : public resource, public source {
   static stream_order::slot slot_of_magazine(stream_order::slot s) noexcept {
     return GPUMEM_MUTANT(shared_magazine) ? static_cast<stream_order::slot>(1 + s % 2) : s;
   }
-  // Null: not made yet, or none can be.
-  magazine* known_magazine_of(stream_order::slot s) const noexcept;
   magazine* magazine_of(stream_order::slot s) noexcept;
   magazine* new_thread_magazine() noexcept;
   magazine* new_stream_magazine(stream_order::slot s) noexcept;
@@ -218,31 +219,30 @@ inline bool suballocator::runs_in_one_order(stream_order::slot slot) const noexc
          stream_order::one_stream.load(std::memory_order_acquire);
 }
 
-[[gnu::always_inline]] inline space::handle suballocator::hit(std::uint64_t bytes, stream_order::slot slot,
+[[gnu::always_inline]] inline space::handle suballocator::hit(space::block_table& table, magazine* own,
+                                                              std::uint64_t bytes, stream_order::slot slot,
                                                               std::uint32_t alignment,
                                                               std::optional<space::stamp>& waiting) noexcept {
   stats::shard* const shard = stats::own_shard;
-  magazine* const own = known_magazine_of(slot);
   if (shard == nullptr || own == nullptr || !has_class(bytes)) [[unlikely]]
     return space::none;
   std::uint32_t const units = rounded_to_class(bytes);
-  space::handle const h = own->take_at_once(blocks(), units, serves(slot), waiting, alignment);
+  space::handle const h = own->take_at_once(table, units, serves(slot), waiting, alignment);
   if (h == space::none) [[unlikely]]
     return h;
   count_hit(*shard, slot, count_request(*shard, units));
   return h;
 }
 
-[[gnu::always_inline]] inline bool suballocator::keep(space::handle h, stream_order::slot slot,
-                                                      bool settled) noexcept {
+[[gnu::always_inline]] inline bool suballocator::keep(space::block_table& table, magazine* own,
+                                                      space::handle h, bool settled) noexcept {
   stats::shard* const shard = stats::own_shard;
-  magazine* const own = known_magazine_of(slot);
   if (shard == nullptr || own == nullptr) [[unlikely]]
     return false;
-  space::block& b = blocks()[h];
+  space::block& b = table[h];
   std::uint64_t const bytes = b.bytes();  // once it lies in the magazine it may become another block's
   b.freed = settled ? home_.when.last_done() : home_.when.open();
-  if (!own->put_at_once(blocks(), h)) [[unlikely]]
+  if (!own->put_at_once(table, h)) [[unlikely]]
     return false;
   stats::add(shard->nodes[node_].bytes_out, bytes);
   return true;

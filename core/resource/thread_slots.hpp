@@ -19,10 +19,24 @@ struct thread_slots {
     suballocator const* owner = nullptr;  // an index is reused after a context is gone; owners never are
     magazine* own = nullptr;
   };
-  std::array<entry, most + 1> entries{};  // the last is nobody's: of a suballocator that got no index
+  // Where the last request without a stream went: what the steps from its context to this thread's magazine,
+  // each of which waits for the one before, came to. `from` is only compared.
+  struct way {
+    void const* from = nullptr;
+    std::size_t number = 0;
+    suballocator* to = nullptr;
+    magazine* own = nullptr;
+
+    bool begins_at(void const* context, std::size_t chain) const noexcept {
+      return from == context && number == chain;
+    }
+  };
+
+  way last;
   // The smallest that no other thread has: counted up from 0, used again when a thread ends.
   std::uint32_t number = 0;
   recent_blocks recent;
+  std::array<entry, most + 1> entries{};  // the last is nobody's: of a suballocator that got no index
 };
 
 // Those of nobody, empty, until this thread has its own.

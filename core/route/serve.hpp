@@ -37,7 +37,11 @@ inline std::uint64_t changes() noexcept {
     return pass;
   std::size_t number = static_cast<std::size_t>(request.kind);
   if (s->rules != nullptr && !take_rule(*s->rules, *entry, driver::request(request), number)) return pass;
-  resource::suballocator* const quick = entry->quick_of(number);
+  // What this thread did last is most often what it does now: of the steps from the context to its magazine,
+  // each of which waits for the one before, none is left.
+  auto const& last = resource::own_slots->last;
+  bool const known = !request.stream_ordered && last.begins_at(entry, number);
+  resource::suballocator* const quick = known ? last.to : entry->quick_of(number);
   resource::chain* const chain = quick != nullptr ? nullptr : entry->chain_of(number, s->factory);
   if (quick == nullptr && chain == nullptr) [[unlikely]]
     return pass;
@@ -48,7 +52,9 @@ inline std::uint64_t changes() noexcept {
   }
   std::uint32_t const removals = s->where.segments.removals();
   std::optional<space::stamp> waiting;
-  space::handle h = quick != nullptr ? quick->hit(request.bytes, slot, 0, waiting) : space::none;
+  resource::magazine* own = known ? last.own : quick != nullptr ? quick->known_magazine_of(slot) : nullptr;
+  space::handle h =
+      quick != nullptr ? quick->hit(s->where.blocks, own, request.bytes, slot, 0, waiting) : space::none;
   if (h == space::none) [[unlikely]] {
     driver::request const asked = request;
     resource::demand const wish{
@@ -64,10 +70,16 @@ inline std::uint64_t changes() noexcept {
   b.slack = static_cast<std::uint32_t>(handed - request.bytes);
   b.where = slot;
   std::uint64_t const address = b.begin();
-  auto* const own =
+  auto* const slots =
       resource::own_slots != &resource::no_slots ? resource::own_slots : resource::attach_thread();
-  if (own != nullptr) [[likely]]
-    own->recent.keep(address, h, quick, removals);
+  if (slots != nullptr) [[likely]] {
+    if (!request.stream_ordered && !known && quick != nullptr) [[unlikely]] {
+      own = quick->known_magazine_of(slot);
+      if (own != nullptr) slots->last = {entry, number, quick, own};
+    }
+    // A stream's is not this thread's for good: the block may be another stream's when this thread frees it.
+    slots->recent.keep(address, h, quick, slot == stream_order::no_slot ? own : nullptr, removals);
+  }
   *result = address;
   stats::shard& mine = stats::local();
   stats::size_bucket& bucket = mine.sizes[stats::bucket_of(request.bytes)];
@@ -143,8 +155,13 @@ inline std::uint64_t changes() noexcept {
   // stays as it is until its context ends.
   bool const serves_again = may_serve && b.exported == 0;
   bool const is_quick = serves_again && owner.above() == nullptr && owner.quick() != nullptr;
-  if (is_quick && owner.quick()->keep(h, slot, settled)) [[likely]]
-    return {CUDA_SUCCESS};
+  if (is_quick) [[likely]] {
+    resource::magazine* const own = known.own != nullptr && slot == stream_order::no_slot
+                                        ? known.own
+                                        : owner.quick()->known_magazine_of(slot);
+    if (owner.quick()->keep(s->where.blocks, own, h, settled)) [[likely]]
+      return {CUDA_SUCCESS};
+  }
   driver::release const asked = release;
   resource::order const when{.slot = slot, .settled = settled, .stream = stream, .by = &asked};
   if (serves_again)

@@ -28,7 +28,7 @@ struct recent_blocks_test : testing::Test {
     h = where->blocks.acquire();
     where->blocks[h].mapped = 1;
     place(home);
-    memo.keep(home, h, owner, where->segments.removals());
+    memo.keep(home, h, owner, own, where->segments.removals());
   }
   void place(std::uint64_t address) {
     where->blocks[h].address.store(address);
@@ -39,12 +39,14 @@ struct recent_blocks_test : testing::Test {
   std::unique_ptr<space::atlas> where = std::make_unique<space::atlas>();
   recent_blocks memo;
   space::handle h = space::none;
-  resource* const owner = reinterpret_cast<resource*>(this);  // never called
+  resource* const owner = reinterpret_cast<resource*>(this);  // neither is ever used
+  magazine* const own = reinterpret_cast<magazine*>(this);
 };
 
-TEST_F(recent_blocks_test, a_live_block_and_its_owner) {
+TEST_F(recent_blocks_test, a_live_block_its_owner_and_magazine) {
   EXPECT_EQ(memo.find(*where, home).h, h);
   EXPECT_EQ(memo.find(*where, home).owner, owner);
+  EXPECT_EQ(memo.find(*where, home).own, own);
   where->blocks[h].now.store(space::state::cached);
   EXPECT_EQ(memo.find(*where, home).h, space::none);
 }
@@ -63,6 +65,7 @@ TEST_F(recent_blocks_test, no_owner_once_a_segment_was_removed) {
   where->segments.remove(where->segments.add(2 * home, 1 << 20, nullptr));
   EXPECT_EQ(memo.find(*where, home).h, h);
   EXPECT_EQ(memo.find(*where, home).owner, nullptr);
+  EXPECT_EQ(memo.find(*where, home).own, nullptr);
 }
 
 }  // namespace
