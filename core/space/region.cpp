@@ -70,10 +70,8 @@ handle region::take_from(handle idle, std::uint32_t front, std::uint32_t units, 
 handle region::take_whole(std::uint32_t units, std::uint32_t page, bool hidden, std::uint64_t alignment,
                           bool& spoils) noexcept {
   spoils = false;
-  free_index* idle = index(done, false);
-  if (idle == nullptr) return none;
   handle const h =
-      alignment <= unit ? idle->find(blocks(), units, false) : find_aligned(*idle, units, false, alignment);
+      alignment <= unit ? done_.find(blocks(), units, false) : find_aligned(done_, units, false, alignment);
   if (h == none) return none;
   block const& b = blocks()[h];
   if (units % page == 0) {
@@ -225,7 +223,7 @@ void region::attach(handle h, domain to) noexcept {
   b.where = to;
   b.now.store(state::idle, std::memory_order_relaxed);
   b.later = b.earlier = none;
-  indices_[to]->insert(blocks(), h);
+  (to == done ? done_ : *indices_[to]).insert(blocks(), h);
   idle_bytes_ += b.bytes();
   if (to == done) return;
   pending_bytes_ += b.bytes();
@@ -237,7 +235,7 @@ void region::attach(handle h, domain to) noexcept {
 
 void region::detach(handle h) noexcept {
   block& b = blocks()[h];
-  indices_[b.where]->erase(blocks(), h);
+  (b.where == done ? done_ : *indices_[b.where]).erase(blocks(), h);
   idle_bytes_ -= b.bytes();
   if (b.where == done) return;
   pending_bytes_ -= b.bytes();
@@ -258,6 +256,7 @@ void region::orphan(domain from) noexcept {
 }
 
 free_index* region::index(domain d, bool make) noexcept {
+  if (d == done) return &done_;
   if (d < indices_.size() && indices_[d] != nullptr) return indices_[d].get();
   if (!make) return nullptr;
   try {
@@ -270,7 +269,7 @@ free_index* region::index(domain d, bool make) noexcept {
 }
 
 std::uint64_t region::largest_idle() noexcept {
-  std::uint32_t units = 0;
+  std::uint32_t units = done_.largest(blocks());
   for (auto const& idle : indices_) {
     if (idle != nullptr) units = std::max(units, idle->largest(blocks()));
   }

@@ -140,7 +140,8 @@ class region {
 
   atlas& atlas_;
   segment_owner* owner_;
-  std::vector<std::unique_ptr<free_index>> indices_;  // by domain
+  free_index done_;  // what nearly every request looks at, without a step to it
+  std::vector<std::unique_ptr<free_index>> indices_;  // of the other domains, by number
   std::vector<segment*> segments_;
   handle oldest_ = none;
   handle newest_ = none;

@@ -198,12 +198,11 @@ void region::close(opening const& o) noexcept {
 }
 
 handle region::take_pages(std::uint32_t page, std::uint32_t wanted) noexcept {
-  free_index* const idle = index(done, false);
-  if (idle == nullptr || wanted == 0) return none;
+  if (wanted == 0) return none;
   handle best = none;
   std::uint64_t size = 0;
   auto const enough = [&](std::uint64_t bytes) { return bytes >= wanted * unit; };
-  idle->find_if(blocks(), page, [&](handle h) {
+  done_.find_if(blocks(), page, [&](handle h) {
     auto const whole = whole_in(h, page);
     std::uint64_t const bytes = whole.end - whole.begin;
     if (bytes > 0 && (enough(bytes) ? !enough(size) || bytes < size : bytes > size)) {
@@ -239,15 +238,12 @@ void region::punch(handle h) noexcept {
 }
 
 std::uint64_t region::whole_pages(std::uint32_t page, std::uint64_t enough) noexcept {
-  free_index* const idle = index(done, false);
   std::uint64_t found = 0;
-  if (idle != nullptr) {
-    idle->find_if(blocks(), page, [&](handle h) {
-      auto const whole = whole_in(h, page);
-      found += whole.end - whole.begin;
-      return found >= enough;
-    });
-  }
+  done_.find_if(blocks(), page, [&](handle h) {
+    auto const whole = whole_in(h, page);
+    found += whole.end - whole.begin;
+    return found >= enough;
+  });
   return found;
 }
 
