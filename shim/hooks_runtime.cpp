@@ -10,6 +10,7 @@
 #include "shim/dispatch.hpp"
 #include "shim/elf_object.hpp"
 #include "shim/known_objects.hpp"
+#include "shim/runtime_calls.hpp"
 #include "shim/runtime_symbols.hpp"
 
 using namespace gpumem;
@@ -19,21 +20,18 @@ namespace {
 
 constexpr int initialization_error = 3;  // cudaErrorInitializationError: there is no runtime behind us
 
-constinit std::atomic<bool> exiting{false};
-
-// A profiler sees the runtime's calls from inside it: where one may be, all of them go through. Before 12.0
+// A profiler that was injected sees the runtime's calls from inside it: all of them go through. Before 12.0
 // cudaSetDevice leaves the context to the next call, which must then be the runtime's.
 bool may_serve_for(void const* runtime) noexcept {
   static constinit known_objects<bool, 4> runtimes{};
   if (auto const known = runtimes.find(runtime)) return *known;
   // The runtime refuses once its exit handler ran, which was registered before this one.
-  static bool const watched = atexit([] { exiting.store(true, std::memory_order_relaxed); }) == 0;
+  static bool const watched = atexit(leave_all_calls_to_runtime) == 0;
   auto const object = elf_object::containing(runtime);
   auto const version = reinterpret_cast<int (*)(int*)>(object.function("cudaRuntimeGetVersion"));
   int number = 0;
-  bool const observed = getenv("CUDA_INJECTION64_PATH") != nullptr ||
-                        static_cast<bool>(elf_object::with_soname("libcupti.so."));
-  bool const may = watched && !observed && version != nullptr && version(&number) == 0 && number >= 12000;
+  bool const injected = getenv("CUDA_INJECTION64_PATH") != nullptr;
+  bool const may = watched && !injected && version != nullptr && version(&number) == 0 && number >= 12000;
   if (object) runtimes.remember(object, may);
   return may;
 }
@@ -49,7 +47,7 @@ void runtime_is_set_up(void const* runtime) noexcept {
 [[gnu::always_inline]] inline bool runtime_is_here() noexcept {
   if (this_thread.runtime_context == nullptr || this_thread.runtime_since != route::changes()) [[unlikely]]
     return false;
-  return !exiting.load(std::memory_order_relaxed);
+  return !all_calls_are_the_runtimes.load(std::memory_order_relaxed);
 }
 
 [[gnu::always_inline]] inline bool runtime_knows(CUcontext context) noexcept {

@@ -14,6 +14,8 @@
 #include "shim/hook_addresses.hpp"
 #include "shim/hook_names.hpp"
 #include "shim/real_symbols.hpp"
+#include "shim/runtime_calls.hpp"
+#include "shim/runtime_symbols.hpp"
 
 // The assembly stubs jump through these; null until found.
 extern "C" {
@@ -48,6 +50,10 @@ bool is_driver(hook which) noexcept {
   return index_of(which) < driver_hooks;
 }
 
+bool is_profiler(hook which) noexcept {
+  return index_of(which) >= index_of(hook::cuptiActivityEnable);
+}
+
 using lookup_function = void* (*)(void*, char const*);
 using versioned_lookup_function = void* (*)(void*, char const*, char const*);
 
@@ -77,12 +83,18 @@ gpumem_lookup_answer answer_for_tool(void* handle, std::string_view name, void c
   return {name == "dlsym" ? reinterpret_cast<void*>(&dlsym) : reinterpret_cast<void*>(&dlvsym), 1};
 }
 
+bool is_present(hook which) noexcept {
+  return bool(is_driver(which) ? real_symbols::driver_object() : elf_object::with_soname(library_of(which)));
+}
+
+bool is_ours(void const* function) noexcept {
+  return elf_object::containing(function).contains(reinterpret_cast<void*>(&gpumem_find_next_lookup));
+}
+
 // The global scope holds our exports. A program that probes for CUDA must not find it where there is none.
 template <typename Ask>
 gpumem_lookup_answer answer_probe(void* handle, hook which, Ask ask) noexcept {
-  bool const present =
-      is_driver(which) ? bool(real_symbols::driver_object()) : bool(elf_object::with_soname("libcudart.so."));
-  if (present) return jump_on;
+  if (is_present(which)) return jump_on;
   void* const behind_us = ask(RTLD_NEXT);
   if (behind_us != nullptr && handle == RTLD_NEXT) return jump_on;
   return {behind_us, 1};
@@ -93,12 +105,16 @@ gpumem_lookup_answer answer(void* handle, char const* name, void const* caller, 
   if (name[0] == 'd') return answer_for_tool(handle, name, caller);
   hook const which = find_name(name);
   if (which == hook::count) return jump_on;
+  // A profiler that looks libcupti's functions up will call them without our knowledge.
+  if (is_profiler(which)) leave_all_calls_to_runtime();
   if (handle == RTLD_DEFAULT || handle == RTLD_NEXT) return answer_probe(handle, which, ask);
-  if (!is_driver(which) || real_symbols::in_driver(caller)) return jump_on;
+  if (is_driver(which) ? real_symbols::in_driver(caller) : is_present(which)) return jump_on;
   void* const found = ask(handle);
   if (found == nullptr) return jump_on;  // again, so that dlerror speaks of the program's own call
   // The handle of the program itself stands for the global scope.
-  if (found == hook_address(which) && !real_symbols::driver_object()) return {ask(RTLD_NEXT), 1};
+  bool const ours = is_driver(which) ? found == hook_address(which) : is_ours(found);
+  if (ours && !is_present(which)) return {ask(RTLD_NEXT), 1};
+  if (!is_driver(which)) return {found, 1};
   return {found == real_symbols::known(which) ? hook_address(which) : found, 1};
 }
 

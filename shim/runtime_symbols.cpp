@@ -19,7 +19,8 @@ constinit std::array<known_objects<void*, 16>, all_hooks - driver_hooks> functio
 
 // The object's own dependencies, as the loader would search them for it. The program itself is left to the
 // load order: its scope begins with this library.
-void* find_for(elf_object const& object, char const* name) noexcept {
+void* find_for(elf_object const& object, hook which) noexcept {
+  char const* const name = symbols[index_of(which)].data();
   void* found = nullptr;
   if (object && object.path()[0] != 0) {
     if (void* handle = dlopen(object.path(), RTLD_LAZY | RTLD_NOLOAD)) {
@@ -28,7 +29,7 @@ void* find_for(elf_object const& object, char const* name) noexcept {
     }
   }
   if (found == nullptr) found = next_definition(name);
-  if (found == nullptr) found = elf_object::with_soname("libcudart.so.").function(name);
+  if (found == nullptr) found = elf_object::with_soname(library_of(which)).function(name);
   dlerror();  // the program never asked for these attempts
   return found;
 }
@@ -41,11 +42,19 @@ void pin(void* function) noexcept {
 
 }  // namespace
 
+char const* library_of(hook which) noexcept {
+  return symbols[index_of(which)].starts_with("cupti") ? "libcupti.so." : "libcudart.so.";
+}
+
+void* definition_for(hook which, void const* caller) noexcept {
+  return find_for(elf_object::containing(caller), which);
+}
+
 void* runtime_function(hook which, void const* caller) noexcept {
   std::size_t const index = index_of(which) - driver_hooks;
   if (auto const known = functions_of_callers[index].find(caller)) return *known;
   auto const object = elf_object::containing(caller);
-  void* const found = find_for(object, symbols[index_of(which)].data());
+  void* const found = find_for(object, which);
   if (found == nullptr || !object) return found;
   pin(found);
   functions_of_callers[index].remember(object, found);

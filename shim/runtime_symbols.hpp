@@ -9,5 +9,9 @@ namespace gpumem::shim {
 
 // Null when no libcudart defines it.
 void* runtime_function(hook which, void const* caller) noexcept;
+// The same, also for libcupti, without remembering it: slow each time.
+void* definition_for(hook which, void const* caller) noexcept;
+// Where a runtime hook's real function is, as the beginning of a SONAME.
+char const* library_of(hook which) noexcept;
 
 }  // namespace gpumem::shim

@@ -125,6 +125,7 @@ GROUPS = {
     "python": [
         *[python("torch_train.py", env=env, label=label) for label, env in TORCH.items()],
         *[python("torch_processes.py", way) for way in ("fork", "fork-after", "spawn", "forkserver")],
+        python("torch_profiled.py"),
         python("cupy_loop.py"),
         python("jax_step.py"),
     ],

@@ -34,7 +34,7 @@ cudaError_t enter();
 cudaError_t set_device(int device);
 int current_device();
 cudaError_t reset_device();
-// Keeps the last error.
+// Keeps the last error, and counts a call.
 cudaError_t note(cudaError_t code);
 inline cudaError_t note(CUresult code) {
   return note(static_cast<cudaError_t>(code));
