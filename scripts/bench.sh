@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Measures everything that this machine allows and prints one table of ratios. bench.sh [--build FOLDER] [--rmm FOLDER]
-# [--group NAME,...] [--seconds N] [--simulated] [--out FOLDER]; or bench.sh --record FOLDER: traces of the real programs.
+# [--group NAME,...] [--program TEXT,...] [--seconds N] [--simulated] [--out FOLDER]; or bench.sh --record FOLDER: traces of the real programs.
 # --rmm: a folder with RMM's wheels (pip download --no-deps librmm-cu13 rapids-logger), as files or unpacked; needed only to
 # build. Where the programs were carried here nothing is compiled. Results go to $OUT when it is set, otherwise to
 # docs/bench-results, and docs/performance.md follows. Exits 77 where there is no GPU.

@@ -1,6 +1,6 @@
 """Runs the workloads over all allocators that this machine allows and prints one table of ratios; scripts/bench.sh.
 
-bench.py [--build FOLDER] [--out FOLDER] [--group NAME,...] [--seconds N] [--simulated]. One process a variant, everything
+bench.py [--build FOLDER] [--out FOLDER] [--group NAME,...] [--program TEXT,...] [--seconds N] [--simulated]. One process a variant, everything
 in one run, so that ratios compare like with like. Each group and each process has its own time limit; what was printed
 until then counts. Writes FOLDER/<device>.json and .md. Exits 77 without a GPU, 1 when a program failed.
 """
@@ -139,6 +139,7 @@ def main():
     parser.add_argument("--build", default=str(ROOT / "build"))
     parser.add_argument("--out", default=str(performance.RESULTS), help="folder for the JSON and Markdown files")
     parser.add_argument("--group", default="", help="names, separated by commas; all: " + " ".join(NAMES))
+    parser.add_argument("--program", default="", help="parts of the names of the group real_programs' programs; all of them")
     parser.add_argument("--seconds", type=int, default=1800, help="no process is started after this")
     parser.add_argument("--extra", default="", help="arguments for every workload, such as largest=1000")
     parser.add_argument("--simulated", action="store_true", help="on the simulated CUDA: checks the house, measures nothing")
@@ -169,7 +170,7 @@ def main():
         save()                                # what is measured survives a stop
     if programs_too:
         print("## real_programs", flush=True)
-        real_programs.run_group(build, results, lambda: deadline - time.monotonic())
+        real_programs.run_group(build, options.program.split(","), results, lambda: deadline - time.monotonic())
     elif options.simulated:
         results.note("real_programs", "all", "they need a GPU")
     document, path = save()
