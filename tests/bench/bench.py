@@ -170,7 +170,7 @@ def main():
         save()                                # what is measured survives a stop
     if programs_too:
         print("## real_programs", flush=True)
-        real_programs.run_group(build, options.program.split(","), results, lambda: deadline - time.monotonic())
+        real_programs.run_group(build, options.program.split(","), results, lambda: deadline - time.monotonic(), save)
     elif options.simulated:
         results.note("real_programs", "all", "they need a GPU")
     document, path = save()

@@ -128,8 +128,8 @@ def run_program(build, name, path, repeats, variants, results, time_left):
         print(f"  {name}, {label}: " + ", ".join(medians), flush=True)
 
 
-def run_group(build, wanted, results, time_left):
-    """Those programs whose name has one of the texts `wanted` in it."""
+def run_group(build, wanted, results, time_left, save):
+    """Those programs whose name has one of the texts `wanted` in it; what is measured of one survives a stop during the next."""
     for program in PROGRAMS:
         if not any(text in program[0] for text in wanted):
             continue
@@ -137,3 +137,4 @@ def run_group(build, wanted, results, time_left):
             results.note("real_programs", program[0], "not started: the time was up")
         else:
             run_program(build, *program, results, time_left)
+            save()
