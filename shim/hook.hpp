@@ -40,4 +40,9 @@ constexpr std::size_t index_of(hook which) noexcept {
   return static_cast<std::size_t>(which);
 }
 
+// Of libcupti's functions, which come last in symbols.def.
+constexpr bool is_profiler(hook which) noexcept {
+  return index_of(which) >= index_of(hook::cuptiActivityEnable);
+}
+
 }  // namespace gpumem::shim

@@ -50,10 +50,6 @@ bool is_driver(hook which) noexcept {
   return index_of(which) < driver_hooks;
 }
 
-bool is_profiler(hook which) noexcept {
-  return index_of(which) >= index_of(hook::cuptiActivityEnable);
-}
-
 using lookup_function = void* (*)(void*, char const*);
 using versioned_lookup_function = void* (*)(void*, char const*, char const*);
 

@@ -43,7 +43,7 @@ void pin(void* function) noexcept {
 }  // namespace
 
 char const* library_of(hook which) noexcept {
-  return symbols[index_of(which)].starts_with("cupti") ? "libcupti.so." : "libcudart.so.";
+  return is_profiler(which) ? "libcupti.so." : "libcudart.so.";
 }
 
 void* definition_for(hook which, void const* caller) noexcept {
