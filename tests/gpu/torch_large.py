@@ -7,14 +7,8 @@ import os
 import sys
 
 os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
-try:
-    import torch
-except ImportError as missing:
-    print(missing)
-    sys.exit(77)
-if not torch.cuda.is_available():
-    print("no CUDA device")
-    sys.exit(77)
+from torch_here import torch
+
 # Not torch.cuda.mem_get_info: under the limit it tells the limit.
 if torch.cuda.get_device_properties(0).total_memory < 40 << 30:
     print("the device has less than 40 GiB")

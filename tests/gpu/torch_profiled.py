@@ -7,15 +7,8 @@ import os
 import sys
 
 os.environ["PYTORCH_NO_CUDA_MEMORY_CACHING"] = "1"
-try:
-    import torch
-    from torch.profiler import ProfilerActivity, profile
-except ImportError as missing:
-    print(missing)
-    sys.exit(77)
-if not torch.cuda.is_available():
-    print("no CUDA device")
-    sys.exit(77)
+from torch_here import torch
+from torch.profiler import ProfilerActivity, profile
 
 layer = torch.nn.Linear(512, 512).cuda()
 inputs = torch.randn(64, 512, device="cuda")

@@ -4,19 +4,11 @@ Run plain and preloaded by run.py, which chooses PyTorch's allocator by PYTORCH_
 PYTORCH_ALLOC_CONF. Prints each loss with all its bits, and the time of a step (turns.py). 77 where there is no torch or GPU.
 """
 import os
-import sys
 
 import turns
 
 os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
-try:
-    import torch
-except ImportError as missing:
-    print(missing)
-    sys.exit(77)
-if not torch.cuda.is_available():
-    print("no CUDA device")
-    sys.exit(77)
+from torch_here import torch
 
 torch.manual_seed(1)
 torch.use_deterministic_algorithms(True)

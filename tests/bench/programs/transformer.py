@@ -9,15 +9,7 @@ import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "gpu"))
 import turns
-
-try:
-    import torch
-except ImportError as missing:
-    print(missing)
-    sys.exit(77)
-if not torch.cuda.is_available():
-    print("no CUDA device")
-    sys.exit(77)
+from torch_here import torch
 
 WIDTH, HEADS, LAYERS, WORDS = 1024, 16, 12, 8192
 torch.manual_seed(1)
