@@ -1,15 +1,17 @@
-// On a shared host somebody else's work on the other half of our core halves its speed, for seconds at a time
-// and for whoever is measured just then (one H200 host: 74 ns or 150 ns a pair, 320 or 640 ns for RMM, for
-// all figures alike). A loop of plain arithmetic tells when that is so: what was timed then is not counted,
-// and the thread moves to the quickest processor that it may use. The same for every variant. Main thread
+// On a shared host somebody else's work on the other half of our core slows it, for seconds at a time and for
+// whoever is measured just then (one H200 host: 74 ns or 150 ns a pair, 320 or 640 ns for RMM, for all
+// figures alike). A call into the driver that no library here hooks tells when that is so: what was timed
+// then is not counted, and the thread moves to the quickest processor that it may use. A loop of arithmetic
+// tells too little: where it took 198 ns, of 186 at best, an event's record and query took 650 instead of
+// 312 (the driver's code and data need the core's caches, it seems). The same for every variant. Main thread
 // only.
 #pragma once
 
+#include <cuda_runtime_api.h>
 #include <sched.h>
 
 #include <algorithm>
 #include <chrono>
-#include <cstdint>
 
 namespace bench {
 
@@ -25,7 +27,7 @@ class quiet_processor {
     double least = 0;
     for (int number = 0; number < CPU_SETSIZE; ++number) {
       if (!CPU_ISSET(number, &all_) || !go_to(number)) continue;
-      const double spent = spin();
+      const double spent = look();
       if (quickest < 0 || spent < least) {
         quickest = number;
         least = spent;
@@ -38,7 +40,7 @@ class quiet_processor {
   }
 
   // Somebody else is at work on this core now.
-  static bool disturbed() { return spin() > 1.25 * best_; }
+  static bool disturbed() { return look() > 1.25 * best_; }
 
  private:
   static bool go_to(int number) {
@@ -48,18 +50,14 @@ class quiet_processor {
     return sched_setaffinity(0, sizeof only, &only) == 0;
   }
 
-  // Nanoseconds of a loop that keeps all arithmetic units of a core busy: the least of three.
-  static double spin() {
+  // Nanoseconds of eight questions to the driver: the least of three rounds.
+  static double look() {
     double least = 0;
-    for (int attempt = 0; attempt < 3; ++attempt) {
+    for (int round = 0; round < 3; ++round) {
       const auto begin = std::chrono::steady_clock::now();
-      std::uint64_t a = 1, b = 2, c = 3, d = 4, e = 5, f = 6;
-      for (int i = 0; i < 400; ++i) {
-        a += 3, b ^= 5, c += 7, d ^= 9, e += 11, f ^= 13;
-        asm volatile("" : "+r"(a), "+r"(b), "+r"(c), "+r"(d), "+r"(e), "+r"(f));
-      }
+      for (int i = 0; i < 8; ++i) static_cast<void>(cudaStreamQuery(cudaStreamLegacy));
       const std::chrono::duration<double, std::nano> spent = std::chrono::steady_clock::now() - begin;
-      least = attempt == 0 ? spent.count() : std::min(least, spent.count());
+      least = round == 0 ? spent.count() : std::min(least, spent.count());
     }
     best_ = best_ == 0 ? least : std::min(best_, least);
     return least;
