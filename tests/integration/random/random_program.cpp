@@ -48,13 +48,26 @@ void round(unsigned seed, int steps, int threads) {
   for (std::size_t i = all.places.size(); i-- > 0;) all.places[i].close(seed + static_cast<unsigned>(i));
 }
 
+// What this process found; true: nothing. `quiet`: only what is wrong.
+bool found_nothing(bool quiet) {
+  unsigned long long const hazards = simulatedHazardCount();
+  bool const good = faults == 0 && hazards == 0;
+  if (!quiet || !good) {
+    std::printf("allocations %d operations %d faults %d hazards %llu\n", allocations.load(),
+                operations.load(), faults.load(), hazards);
+  }
+  for (unsigned long long i = 0; i < hazards && i < 5; ++i) std::printf("%s\n", simulatedHazardText(i));
+  std::fflush(stdout);
+  return good;
+}
+
 // Before this process starts CUDA: both it and its child have a driver of their own.
 bool fork_before_start(unsigned seed, int threads) {
   pid_t const child = fork();
   if (child == 0) {
     CHECK(cuInit(0));
     round(seed, 300, threads);
-    _exit(faults == 0 && simulatedHazardCount() == 0 ? 0 : 1);
+    _exit(found_nothing(true) ? 0 : 1);
   }
   int status = 0;
   return child > 0 && waitpid(child, &status, 0) == child && status == 0;
@@ -75,13 +88,5 @@ int main(int argc, char** argv) {
     round(seed + static_cast<unsigned>(i) * 7919, steps, threads);
     done += steps;
   }
-  unsigned long long const hazards = simulatedHazardCount();
-  bool const good = faults == 0 && hazards == 0;
-  if (!quiet || !good) {
-    std::printf("allocations %d operations %d faults %d hazards %llu\n", allocations.load(),
-                operations.load(), faults.load(), hazards);
-  }
-  for (unsigned long long i = 0; i < hazards && i < 5; ++i) std::printf("%s\n", simulatedHazardText(i));
-  std::fflush(stdout);
-  return good ? 0 : 1;
+  return found_nothing(quiet) ? 0 : 1;
 }
