@@ -44,7 +44,7 @@ fi
 if command -v aarch64-linux-gnu-g++ >/dev/null 2>&1; then
   step aarch64 scripts/cross.sh || true
 else
-  skipped+=("aarch64: no cross compiler (Debian: g++-aarch64-linux-gnu)")
+  skipped+=("aarch64: no cross compiler (Debian: g++-aarch64-linux-gnu, and qemu-user to run it)")
 fi
 if [ "$fast" = 1 ]; then
   skipped+=("sanitizer builds: --fast")

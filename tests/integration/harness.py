@@ -55,6 +55,8 @@ class Build:
         self.simulated = self.folder / "simulated" if simulated else None
         runtime = self.folder / "sanitizer_runtime.txt"  # of a sanitizer build: its library must be loaded first
         self.first = [runtime.read_text().strip()] if runtime.exists() else []
+        emulator = self.folder / "emulator.txt"          # of a build for another processor: its command
+        self.emulator = emulator.read_text().split() if emulator.exists() else []
 
     def program(self, name):
         path = self.folder / ("programs" if self.simulated else "gpu") / name
@@ -104,11 +106,15 @@ class Build:
             if tool is not None:
                 command = [str(self.tool), "run", *tool, "--", *command]
             extra.update(env or {})
+            environment = self.environment(extra)
+            if self.emulator:                            # what the loader reads is the program's, not the emulator's
+                loaders = {key: environment.pop(key) for key in list(environment) if key.startswith("LD_")}
+                command = [*self.emulator, *(part for key, value in loaders.items() for part in ("-E", f"{key}={value}")), *command]
             # Descriptors to files, not pipes: a pipe stays open in children that outlive the program.
             with open(folder / "stdout", "w+b") as out, open(folder / "stderr", "w+b") as err:
                 begin = time.monotonic()
                 process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=out, stderr=err, cwd=cwd,
-                                           env=self.environment(extra))
+                                           env=environment)
                 try:
                     code = process.wait(timeout)
                 except subprocess.TimeoutExpired:
