@@ -116,16 +116,17 @@ def run_group(build, group, results, extra, deadline):
 
 
 def write_files(out, about, results, merge):
-    """With `merge` the file's other groups stay: a group is always of one run, and each record says of which."""
+    """With `merge` the file keeps what this run did not measure: a group is always of one run, and each record says of which."""
     for record in results.records:
         record["run"] = tables.heading(about)
     document = {**about, "results": list(results.records), "notes": list(results.notes)}
     path = out / re.sub(r"[^a-z0-9]+", "-", about["device"].lower()).strip("-")
     if merge and path.with_suffix(".json").exists():
         before = json.loads(path.with_suffix(".json").read_text())
-        ran = {item["group"] for item in [*results.records, *results.notes]}
-        for part in ("results", "notes"):
-            document[part] = [item for item in before[part] if item["group"] not in ran] + document[part]
+        measured = {record["group"] for record in results.records}
+        told = measured | {note["group"] for note in results.notes}
+        for part, replaced in (("results", measured), ("notes", told)):
+            document[part] = [item for item in before[part] if item["group"] not in replaced] + document[part]
     out.mkdir(parents=True, exist_ok=True)
     path.with_suffix(".json").write_text(json.dumps(document, indent=1) + "\n")
     path.with_suffix(".md").write_text(tables.markdown(document))
@@ -148,6 +149,10 @@ def main():
     unknown = set(names) - set(NAMES)
     if unknown:
         parser.error(f"no group {', '.join(sorted(unknown))}; there are: {' '.join(NAMES)}")
+    wanted = options.program.split(",")
+    strange = [text for text in wanted if not any(text in name for name in real_programs.NAMES)]
+    if strange:
+        parser.error(f"no program with {', '.join(strange)} in its name; there are: {', '.join(real_programs.NAMES)}")
     reason = "" if options.simulated else versions.no_device()
     if reason:
         print(f"skipped: no CUDA device here ({reason}); --simulated tries everything out")
@@ -170,7 +175,7 @@ def main():
         save()                                # what is measured survives a stop
     if programs_too:
         print("## real_programs", flush=True)
-        real_programs.run_group(build, options.program.split(","), results, lambda: deadline - time.monotonic(), save)
+        real_programs.run_group(build, wanted, results, lambda: deadline - time.monotonic(), save)
     elif options.simulated:
         results.note("real_programs", "all", "they need a GPU")
     document, path = save()

@@ -43,9 +43,16 @@ PROGRAMS = (
       ("platform", "peer", False, PLATFORM), ("gpumem under platform", "ours", True, PLATFORM))),
 )
 
+NAMES = [name for name, *_ in PROGRAMS]
+
 # steps a turn, turns, sets of processes, processors (JAX launches from threads of its own, beside its caller)
 TURNS = {"PyTorch training": (5, 100, 3, 1), "transformer inference": (2, 25, 3, 1), "CuPy loop": (100, 75, 3, 1),
          "JAX training": (40, 25, 3, 4)}
+
+
+def group_of(name):
+    """What is measured of a program, and what is noted of it, is a group of its own."""
+    return f"real_programs: {name}"
 
 
 def figures(outcome, peak):
@@ -77,11 +84,11 @@ def run_once(build, name, path, variant, results, timeout):
         outcome = build.run(command, preload=preload, env=env, timeout=timeout)
     for line in outcome.stderr.splitlines():
         if line.startswith("gpumem: "):
-            results.note("real_programs", f"{name}: {label}", line)
+            results.note(group_of(name), label, line)
     if outcome.code == 0:
         return [{"case": name, "metric": metric, "unit": unit, "value": value} for metric, unit, value in figures(outcome, watch.peak)]
     reason = (outcome.stdout + outcome.stderr).strip().splitlines()[-1:] or [""]
-    results.note("real_programs", f"{name}: {label}", f"exit code {outcome.code}: {reason[0][:160]}")
+    results.note(group_of(name), label, f"exit code {outcome.code}: {reason[0][:160]}")
     results.failed |= outcome.code != harness.SKIP
     return harness.SKIP if outcome.code == harness.SKIP else None
 
@@ -91,7 +98,7 @@ def take_turns(build, name, path, variants, results, time_left):
     commands = {variant[0]: command_of(build, path, variant) for variant in variants}
     found, notes = in_turns.compare(build, commands, *TURNS[name], time_left)
     for note in notes:
-        results.note("real_programs", name, note)
+        results.note(group_of(name), "all", note)
         results.failed |= "exit code" in note
     return {label: [{"case": name, "metric": metric, "unit": unit, "value": value} for metric, unit, value in values]
             for label, values in found.items()}
@@ -101,7 +108,7 @@ def run_program(build, name, path, repeats, variants, results, time_left):
     lines, failed = collections.defaultdict(list), set()
     for repeat in range(repeats):
         if time_left() <= 0:
-            results.note("real_programs", name, f"repeat {repeat + 1} not started: the time was up")
+            results.note(group_of(name), "all", f"repeat {repeat + 1} not started: the time was up")
             break
         for variant in variants:
             if variant[0] in failed:
@@ -120,7 +127,7 @@ def run_program(build, name, path, repeats, variants, results, time_left):
     (first, *_), *others = variants
     for label, role in ((first, "native"), (in_turns.again(first), "again"), *((label, role) for label, role, *_ in others)):
         before = len(results.records)
-        results.add(SimpleNamespace(name=f"real_programs: {name}", higher_is_better=False),
+        results.add(SimpleNamespace(name=group_of(name), higher_is_better=False),
                     SimpleNamespace(name=label, role=role, pair="program"), lines[label])
         if not lines[label]:
             continue
@@ -134,7 +141,7 @@ def run_group(build, wanted, results, time_left, save):
         if not any(text in program[0] for text in wanted):
             continue
         if time_left() <= 0:
-            results.note("real_programs", program[0], "not started: the time was up")
+            results.note(group_of(program[0]), "all", "not started: the time was up")
         else:
             run_program(build, *program, results, time_left)
             save()

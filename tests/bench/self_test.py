@@ -76,6 +76,39 @@ def test_result_lines():
     assert bench.result_lines('noise\n{"value": 1}\n{"val') == [{"value": 1}]
 
 
+def document_after(folder, *runs):
+    """What a results file holds after these runs, each a list of (group, figures, notes)."""
+    import bench
+    about = {"schema": 1, "date": "today", "device": "d", "driver": "", "memory": 0, "cpu": "c", "versions": {}}
+    for run in runs:
+        results = bench.Results()
+        for group, figures, notes in run:
+            for value in figures:
+                results.records.append({**record("v", "native", value), "group": group, "unit": "ns"})
+            for note in notes:
+                results.note(group, "all", note)
+        document, _ = bench.write_files(pathlib.Path(folder), about, results, merge=True)
+    return [(item["group"], item["value"]) for item in document["results"]], [(item["group"], item["reason"]) for item in document["notes"]]
+
+
+def test_a_file_keeps_what_this_run_did_not_measure():
+    first = [("pairs", [1], ["slow"]), ("real_programs: a", [2], ["set of a"]), ("real_programs: b", [3], ["set of b"])]
+    with tempfile.TemporaryDirectory() as folder:
+        found = document_after(folder, first, [("real_programs: b", [4], ["new set of b"])])
+        assert found == ([("pairs", 1), ("real_programs: a", 2), ("real_programs: b", 4)],
+                         [("pairs", "slow"), ("real_programs: a", "set of a"), ("real_programs: b", "new set of b")]), found
+        figures, notes = document_after(folder, [("real_programs: b", [], ["not started"])])
+        assert ("real_programs: b", 4) in figures and ("real_programs: b", "not started") in notes, (figures, notes)
+
+
+def test_notes_name_the_program():
+    import bench
+    import real_programs
+    results = bench.Results()
+    real_programs.run_group(None, [""], results, lambda: 0, lambda: None)
+    assert [note["group"] for note in results.notes] == [f"real_programs: {name}" for name in real_programs.NAMES]
+
+
 # Takes its time from the environment; "dies" in the second turn.
 PROGRAM = """
 import os, sys, time
