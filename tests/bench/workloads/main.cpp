@@ -1,6 +1,6 @@
-// One workload over one allocator: bench WORKLOAD ALLOCATOR [seconds=N] [largest=N] [threads=N]. Results are
-// JSON lines on stdout. scripts/bench.sh runs it for each variant, plain and under gpumem; by hand it serves
-// a profiler.
+// One workload over one allocator: bench WORKLOAD ALLOCATOR [seconds=N] [bytes=N] [largest=N] [threads=N].
+// Results are JSON lines on stdout. scripts/bench.sh runs it for each variant, plain and under gpumem; by
+// hand it serves a profiler.
 #include <cstring>
 
 #include "tests/bench/workloads/workloads.hpp"
@@ -29,7 +29,8 @@ constexpr entry list[] = {
 };
 
 [[noreturn]] void usage() {
-  std::fprintf(stderr, "usage: bench WORKLOAD ALLOCATOR [seconds=N] [largest=N] [threads=N]; workloads:");
+  std::fprintf(stderr,
+               "usage: bench WORKLOAD ALLOCATOR [seconds=N] [bytes=N] [largest=N] [threads=N]; workloads:");
   for (const entry& each : list) std::fprintf(stderr, " %s", each.name);
   std::fprintf(stderr, "\n");
   std::exit(2);
@@ -46,6 +47,8 @@ int main(int argc, char** argv) {
     const std::string key(argv[i], static_cast<std::size_t>(value++ - argv[i]));
     if (key == "seconds") {
       wanted.seconds = std::atof(value);
+    } else if (key == "bytes") {
+      wanted.bytes = std::strtoull(value, nullptr, 10);
     } else if (key == "largest") {
       wanted.largest = std::strtoull(value, nullptr, 10);
     } else if (key == "threads") {

@@ -8,6 +8,7 @@ namespace bench {
 
 struct options {
   double seconds = 0.04;          // for each timed figure
+  std::size_t bytes = 0;          // the only size of pairs; 0: all of them
   std::size_t largest = 1000000;  // holes or allocations swept up to this
   int threads = 16;               // swept up to this
 };
