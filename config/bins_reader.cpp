@@ -3,6 +3,9 @@
 // do.
 #include "config/bins_reader.hpp"
 
+#include <span>
+
+#include "config/bounds.hpp"
 #include "config/resource_reader.hpp"
 #include "config/schema.hpp"
 #include "config/value_reader.hpp"
@@ -67,8 +70,9 @@ std::optional<option> read_bins(node const& value, std::string const& where, dra
     return std::nullopt;
   }
   std::vector<bin> bins;
-  bool good = true;
-  for (auto const& child : value.children) {
+  std::size_t const count = bounded(value.children.size(), most_bins, "bins", value.at, out);
+  bool good = count == value.children.size();
+  for (node const& child : std::span(value.children).first(count)) {
     auto const read = read_bin(child, out);
     if (!read) {
       good = false;

@@ -5,9 +5,12 @@
 
 #include "config/parts.hpp"
 #include "config/rule_checks.hpp"
+#include "config/schema.hpp"
+#include "config/segment_needs.hpp"
 #include "core/base/bytes.hpp"
 #include "core/resource/binning.hpp"
 #include "core/resource/by_flags.hpp"
+#include "core/resource/crossing.hpp"
 #include "core/resource/direct.hpp"
 #include "core/resource/fixed_size.hpp"
 #include "core/stats/state_page.hpp"
@@ -32,10 +35,9 @@ struct need {
   bool blocks = true;
   bool segments = false;
 
-  need below(resource_plan const& r) const {
-    if (r.type == "binning") return {blocks, true};  // segments for its bins
-    if (r.type == "pool" || r.type == "arena" || r.type == "fixed_size") return {false, true};
-    return *this;
+  need below(resource_plan const& r, int device) const {
+    if (cuts_segments(r.type)) return {false, true};
+    return {blocks, segments || asks_for_segments(*in_use, r, device)};
   }
 };
 
@@ -85,7 +87,7 @@ class construction {
     ground here;
     for (std::size_t i = names.size(); i-- > 0;) {
       need of_this = wanted;
-      for (std::size_t above = 0; above < i; ++above) of_this = of_this.below(find(names[above]));
+      for (std::size_t above = 0; above < i; ++above) of_this = of_this.below(find(names[above]), home_.device);
       stack(find(names[i]), nodes[i], depth + static_cast<unsigned>(i), of_this, here);
     }
     if (wanted.blocks) serve_blocks(here, depth + static_cast<unsigned>(names.size()));
@@ -104,6 +106,8 @@ class construction {
       if (r.type == "pinned_host") here.flags = pinned_flags_of(options);
     } else if (r.type == "fallback") {
       stack_fallback(options, at, depth, wanted, here);
+    } else if (!cuts_segments(r.type)) {
+      adapt(r, options, at, depth, wanted, here);
     } else if (here.segments == nullptr) {
       throw not_built(r);
     } else if (r.type == "arena") {
@@ -114,8 +118,6 @@ class construction {
       prepared_.push_back(part);
       here.below = &apart(*part, here, depth);
       here.segments = part;
-    } else {
-      adapt(r, options, at, depth, wanted, here);
     }
   }
 
@@ -128,20 +130,19 @@ class construction {
       if (here.below == nullptr) throw not_built(r);
     }
     if (!wanted.segments) return;
+    if (here.segments == nullptr) throw not_built(r);
     bool const unpooled = here.segments == here.unpooled;
     here.segments = make_source_adaptor(options, at, *here.segments);
     if (here.segments == nullptr) throw not_built(r);
     if (unpooled) here.unpooled = here.segments;
   }
 
-  // A pool of a route whose requests have flags serves those whose flags fit (by_flags).
+  // A pool of a route whose requests have flags serves those whose flags fit (by_flags). The others get a
+  // resource of their own above the same source: a free is heard on one way alone.
   resource::resource& apart(resource::resource& pool, ground const& here, unsigned depth) {
     if (home_.kind == driver::memory_kind::device) return pool;
-    resource::direct*& others = others_[here.unpooled];
-    if (others == nullptr) {
-      std::size_t const node = register_node("other flags", "direct", depth + 1, "");
-      others = &built_->add(std::make_unique<resource::direct>(home_, node, *here.unpooled));
-    }
+    std::size_t const node = register_node("other flags", "direct", depth + 1, "");
+    auto* const others = &built_->add(std::make_unique<resource::direct>(home_, node, *here.unpooled));
     unsigned const of_all =
         home_.kind == driver::memory_kind::host ? here.flags : static_cast<unsigned>(CU_MEM_ATTACH_GLOBAL);
     return built_->add(std::make_unique<resource::by_flags>(home_, 0, of_all, pool, *others));
@@ -177,26 +178,50 @@ class construction {
   }
 
   std::unique_ptr<resource::binning> make_bins(option_reader const& options, std::size_t node, unsigned depth,
-                                               ground const& here) {
+                                               ground here) {
     std::vector<bin> wanted;
     if (auto const* list = options.value<std::vector<bin>>("bins")) wanted = *list;
     std::vector<resource::binning::bin> bins;
     std::map<std::string, resource::resource*> shared;  // one resource may serve several bins
+    resource::crossing* const ways = make_crossing(wanted, here);
     for (auto const& b : wanted) {
       if (b.to.empty()) {
         bins.push_back({b.max, &blocks_of_bin(b.max, depth + 1, here)});
         continue;
       }
       resource::resource*& to = shared[b.to];
-      if (to == nullptr) {
-        ground branch = here;
-        resource_plan const& target = find(b.to);
-        stack(target, register_node(target, depth + 1), depth + 1, {}, branch);
-        to = branch.below;
-      }
+      if (to == nullptr) to = &part_of_bin(find(b.to), depth + 1, here, ways);
       bins.push_back({b.max, to});
     }
     return std::make_unique<resource::binning>(home_, node, std::move(bins), *here.below);
+  }
+
+  // A driver and a fallback have memory of their own, the others that of the binning.
+  resource::resource& part_of_bin(resource_plan const& r, unsigned depth, ground branch,
+                                  resource::crossing* ways) {
+    std::size_t const node = register_node(r, depth);
+    if (shares_blocks(r)) {
+      branch.below = &built_->add(ways->make_door());
+    } else if (find_type(r.type)->part == role::driver) {
+      branch.below = nullptr;
+    }
+    stack(r, node, depth, {}, branch);
+    serve_blocks(branch, depth + 1);
+    return *branch.below;
+  }
+
+  // These hand on blocks of the resource below the binning, as the binning itself does.
+  static bool shares_blocks(resource_plan const& r) {
+    return find_type(r.type)->part == role::adaptor && !cuts_segments(r.type);
+  }
+  resource::crossing* make_crossing(std::vector<bin> const& bins, ground& here) {
+    bool const needed = std::any_of(bins.begin(), bins.end(), [&](bin const& b) {
+      return !b.to.empty() && shares_blocks(find(b.to));
+    });
+    if (!needed) return nullptr;
+    auto* const made = &built_->add(std::make_unique<resource::crossing>(home_, *here.below));
+    here.below = &built_->add(made->make_door());
+    return made;
   }
 
   resource::resource& blocks_of_bin(std::uint64_t max, unsigned depth, ground const& here) {
@@ -214,8 +239,7 @@ class construction {
   resource::habitat const& home_;
   std::unique_ptr<resource::chain> built_;
   std::vector<resource::suballocator*> prepared_;
-  std::map<resource::source*, resource::direct*> others_;  // for flags that no pool has, by their source
-  std::map<std::size_t, std::size_t> superblocks_;         // by the node of their arena
+  std::map<std::size_t, std::size_t> superblocks_;  // by the node of their arena
   std::uint64_t free_ = 0;
   std::uint64_t total_ = 0;
 };

@@ -3,15 +3,11 @@
 
 #include <set>
 
+#include "config/segment_needs.hpp"
 #include "config/suggest.hpp"
 
 namespace gpumem::config {
 namespace {
-
-// These ask for segments and cut them: what stands below never sees a request of the program.
-bool cuts(std::string_view type) noexcept {
-  return type == "pool" || type == "arena" || type == "fixed_size";
-}
 
 // These must see the program's own requests.
 bool wants_requests(std::string_view type) noexcept {
@@ -65,7 +61,8 @@ class walk {
                          "what one of them caches the other cannot use; one pool is enough");
       }
       if (type->name == "pool") over.pool = id;
-      if (over.cutter.empty() && asks_for_segments(view, id)) over.cutter = id;
+      if (over.cutter.empty() && asks_for_segments(view.all.result, *view.resource(id), view.device))
+        over.cutter = id;
     }
   }
 
@@ -109,17 +106,6 @@ class walk {
                    view.names.back() == id
                        ? "it is the last already: remove it here"
                        : "move it behind " + quoted(view.names.back()) + ", or remove what follows it");
-  }
-
-  static bool asks_for_segments(chain_view const& view, std::string const& id) {
-    resource_plan const& resource = *view.resource(id);
-    if (cuts(resource.type)) return true;
-    auto const* const bins = resource.type == "binning" ? bins_of(resource) : nullptr;
-    for (std::size_t i = 0; bins != nullptr && i < bins->size(); ++i) {
-      type_info const* const target = view.type((*bins)[i].to);
-      if ((*bins)[i].to.empty() || (target != nullptr && cuts(target->name))) return true;
-    }
-    return false;
   }
 
   static void needs_managed(chain_view const& view, std::string const& id, std::size_t below, place at) {

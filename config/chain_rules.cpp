@@ -6,6 +6,7 @@
 
 #include "config/chain_cycles.hpp"
 #include "config/chain_order.hpp"
+#include "config/chain_sizes.hpp"
 #include "config/chain_view.hpp"
 #include "config/resource_reader.hpp"
 #include "core/base/bytes.hpp"
@@ -106,6 +107,8 @@ void check_unused(draft const& all, findings& out) {
 void check_chain(chain_view const& view) {
   check_order(view);
   check_cycles(view);
+  check_sizes(view);
+  check_parts(view);
 }
 
 }  // namespace

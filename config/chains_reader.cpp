@@ -1,6 +1,9 @@
 // Reads chains; see chains_reader.hpp. One thread, once a load.
 #include "config/chains_reader.hpp"
 
+#include <span>
+
+#include "config/bounds.hpp"
 #include "config/value_reader.hpp"
 
 namespace gpumem::config {
@@ -12,7 +15,10 @@ constexpr char const* example = "write [ [\"pool\", \"cuda\"], [\"managed\"] ]";
 
 std::vector<std::string> read_names(node const& value, std::string const& where, draft& all, findings& out) {
   std::vector<std::string> names;
-  for (auto const& child : value.children) {
+  if (bounded(value.children.size(), most_names, "resources in one chain", value.at, out) <
+      value.children.size())
+    return names;
+  for (node const& child : value.children) {
     if (child.type != node::kind::string) {
       out.error("E203", child.at,
                 "a chain holds names of resources, not " + std::string(kind_name(child.type)),
@@ -33,8 +39,9 @@ std::optional<option> read_chains(node const& value, std::string const& where, s
     return std::nullopt;
   }
   std::vector<std::vector<std::string>> chains;
-  bool good = true;
-  for (auto const& child : value.children) {
+  std::size_t const count = bounded(value.children.size(), most_branches, "chains", value.at, out);
+  bool good = count == value.children.size();
+  for (node const& child : std::span(value.children).first(count)) {
     std::string const index = where + "." + std::to_string(chains.size());
     if (child.type != node::kind::array) {
       out.error("E203", child.at, shown + " holds chains, not " + std::string(kind_name(child.type)),

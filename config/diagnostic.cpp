@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <tuple>
 
-#include "config/utf8.hpp"
+#include "core/base/printable.hpp"
 
 namespace gpumem::config {
 namespace {
@@ -24,22 +24,13 @@ std::string_view line_of(std::string_view text, std::uint32_t line) noexcept {
   return text;
 }
 
-// One text for each code point, with tabs as spaces, and '?' for control characters (those above 0x7F too:
-// terminals obey them) and for bytes that are no UTF-8; so carets stand right.
+// One text for each character, with tabs as spaces, so that carets stand right.
 std::vector<std::string_view> visible_code_points(std::string_view line) {
   std::vector<std::string_view> result;
   while (!line.empty()) {
-    std::size_t const size = utf8_sequence(line);
-    auto const first = static_cast<unsigned char>(line.front());
-    bool const control =
-        first < 0x20 || first == 0x7F || (first == 0xC2 && static_cast<unsigned char>(line[1]) < 0xA0);
-    if (first == '\t')
-      result.push_back(" ");
-    else if (size == 0 || control)
-      result.push_back("?");
-    else
-      result.push_back(line.substr(0, size));
-    line.remove_prefix(size == 0 ? 1 : size);
+    bool const tab = line.front() == '\t';
+    std::string_view const next = base::next_printable(line);
+    result.push_back(tab ? " " : next);
   }
   return result;
 }
@@ -58,7 +49,7 @@ std::string source_and_carets(diagnostic const& item) {
   number.insert(0, number.size() < 5 ? 5 - number.size() : 0, ' ');
   std::string result = number + " | " + source + "\n" + std::string(number.size(), ' ') + " | " +
                        std::string(column - begin, ' ') + std::string(carets, '^');
-  if (!item.note.empty()) result += " " + item.note;
+  if (!item.note.empty()) result += " " + base::printable(item.note);
   return result + "\n";
 }
 
@@ -91,6 +82,7 @@ bool findings::has_errors() const noexcept {
 }
 
 void findings::add(severity level, char const* code, place at, std::string text, std::string note) {
+  if (list_.size() >= most && (level == severity::warning || has_errors())) return;
   // Per-device views repeat the rules; what they find twice is said once.
   for (auto const& item : list_) {
     if (item.code == code && item.at.line == at.line && item.at.column == at.column && item.text == text)
@@ -109,13 +101,12 @@ void sort(std::vector<diagnostic>& list) {
 }
 
 std::string render(diagnostic const& item) {
-  std::string result;
-  for (auto point : visible_code_points(item.file)) result += point;
+  std::string result = base::printable(item.file);
   if (item.at.line != 0) result += ":" + std::to_string(item.at.line) + ":" + std::to_string(item.at.column);
   result += item.level == severity::error ? ": error[" : ": warning[";
-  result += item.code + "]: " + item.text;
+  result += item.code + "]: " + base::printable(item.text);
   if (item.at.line != 0) return result + "\n" + source_and_carets(item);
-  if (!item.note.empty()) result += "; " + item.note;
+  if (!item.note.empty()) result += "; " + base::printable(item.note);
   return result + "\n";
 }
 
@@ -130,12 +121,10 @@ std::string render(std::vector<diagnostic> const& list, std::string_view file, c
     errors += error ? 1U : 0U;
     in_file = in_file || ((error || errors == 0) && item.file == file);
   }
-  std::string in_file_name;
-  for (auto point : visible_code_points(file)) in_file_name += point;
   result += "gpumem: ";
   result += errors != 0 ? count_of(errors, "error") : count_of(list.size(), "warning");
   result += " in ";
-  result += in_file ? in_file_name : "the environment";
+  result += in_file ? base::printable(file) : "the environment";
   if (errors != 0 && outcome == consequence::not_started) result += "; the program was not started";
   if (errors != 0 && outcome == consequence::passthrough) result += "; the program runs without gpumem";
   return result + "\n";

@@ -42,6 +42,8 @@ class findings {
   bool has_errors() const noexcept;
   std::vector<diagnostic>& list() noexcept { return list_; }
 
+  static constexpr std::size_t most = 100;  // what comes after is echo; errors are still errors
+
  private:
   void add(severity level, char const* code, place at, std::string text, std::string note);
 

@@ -53,7 +53,7 @@ void take_pattern(environment& to, variable_info const& variable, std::string co
 
 void take(environment& to, variable_info const& variable, std::string const& value) {
   auto const is = [&](std::string_view name) { return variable.name.substr(prefix.size()) == name; };
-  if (is("CONFIG")) to.config = value;
+  if (is("CONFIG") && !value.empty()) to.config = value;  // an empty one is none, as for a shell
   if (is("STATE_DIR")) to.state_dir = value;
   if (is("RUN_ID")) to.run_id = value;
   if (is("REPORT")) take_pattern(to, variable, value, to.report);

@@ -97,7 +97,7 @@ resource::budget& budget_of(option_reader const& options, int device, driver::me
                                       .host = kind == driver::memory_kind::host});
   if (found == nullptr) {
     throw driver::allocation_failed(CUDA_ERROR_OUT_OF_MEMORY, "limiting", "no host memory for its tables",
-                                    driver::refused_by::host_memory);
+                                    driver::refused_by::tables);
   }
   return *found;
 }

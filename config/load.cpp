@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <exception>
+#include <new>
 
 #include "config/effective.hpp"
 #include "config/source_file.hpp"
@@ -65,13 +66,15 @@ void finish(load_result& result) {
   if (!result.failed()) result.plan.text = effective_text(result.plan);
 }
 
-// The one wall: only running out of host memory can get here.
+// The one wall. Running out of host memory is no fault of the configuration's.
 template <typename Steps>
 load_result guarded(std::string const& name, Steps steps) noexcept {
   load_result result;
   try {
     steps(result);
     finish(result);
+  } catch (std::bad_alloc const&) {
+    result.no_host_memory = true;
   } catch (std::exception const& problem) {
     result.diagnostics.push_back(
         {severity::error, "E005", name, {}, std::string("cannot be read: ") + problem.what(), {}, {}});
@@ -82,11 +85,12 @@ load_result guarded(std::string const& name, Steps steps) noexcept {
 }  // namespace
 
 bool load_result::failed() const noexcept {
-  return std::any_of(diagnostics.begin(), diagnostics.end(),
+  return no_host_memory || std::any_of(diagnostics.begin(), diagnostics.end(),
                      [](auto const& item) { return item.level == severity::error; });
 }
 
 std::string load_result::text(consequence outcome) const {
+  if (no_host_memory) return "gpumem: error: the configuration could not be read: no host memory\n";
   return render(diagnostics, plan.path, outcome);
 }
 
@@ -109,8 +113,18 @@ load_result load_file(std::string const& path) noexcept {
   });
 }
 
+load_result load_input(std::string const& path) noexcept {
+  std::string const name = path == "-" ? "standard input" : path;
+  return guarded(name, [&](load_result& result) {
+    std::string text;
+    if (read_file_or_pipe(path, text, result.diagnostics)) read_text(name, text, result);
+    result.plan.path = name;
+  });
+}
+
 load_result load(environment const& variables) noexcept {
-  std::string const path = variables.config.value_or("");
+  std::string const none;
+  std::string const& path = variables.config ? *variables.config : none;
   return guarded(path, [&](load_result& result) {
     if (!variables.config) {
       read_text(built_in_name, built_in, result);
@@ -118,6 +132,9 @@ load_result load(environment const& variables) noexcept {
     } else {
       result = load_file(path);
       result.plan.warnings.clear();
+      for (auto& item : result.diagnostics) {
+        if (item.code == "E001" && path.starts_with('/')) item.note = "GPUMEM_CONFIG names it: check the path";
+      }
     }
     apply(variables, result.plan);
     for (auto const& item : variables.diagnostics) result.diagnostics.push_back(item);

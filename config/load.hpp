@@ -16,6 +16,7 @@ namespace gpumem::config {
 struct load_result {
   config::plan plan;                    // to be used only if there are no errors
   std::vector<diagnostic> diagnostics;  // sorted
+  bool no_host_memory = false;          // the rest says nothing then
 
   bool failed() const noexcept;
   // All of it for people, with the closing line; empty if there is nothing to say.
@@ -27,6 +28,9 @@ load_result load(environment const& variables) noexcept;
 
 // A file alone, without variables.
 load_result load_file(std::string const& path) noexcept;
+
+// The same where a person waits: also "-", standard input, and pipes.
+load_result load_input(std::string const& path) noexcept;
 
 // A text under a name; for tests and tools.
 load_result load_text(std::string const& name, std::string_view text) noexcept;

@@ -100,12 +100,6 @@ std::string conditions_of(rule_plan const& rule) {
 void check_rules(draft const& all, findings& out) {
   auto const& rules = all.result.rules;
   for (std::size_t i = 0; i < rules.size(); ++i) check_rule(rules[i], i, all, out);
-  if (rules.size() > most_rules) {
-    out.error("E217", all.where("rule." + std::to_string(most_rules)),
-              std::to_string(rules.size()) + " rules are too many",
-              "at most " + std::to_string(most_rules) +
-                  "; a pattern may stand for several libraries: \"lib*blas*\"");
-  }
   auto const chains = chains_of_rules(all.result);
   if (chains.size() > most_rule_chains) {
     auto const number = static_cast<std::size_t>(chains[most_rule_chains] - rules.data());

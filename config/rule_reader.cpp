@@ -2,8 +2,12 @@
 // refused anyway, and the rules behind it keep their numbers in messages.
 #include "config/rule_reader.hpp"
 
+#include <algorithm>
+#include <span>
+
 #include "config/resource_reader.hpp"
 #include "config/route_reader.hpp"
+#include "config/rule_checks.hpp"
 #include "config/schema.hpp"
 #include "config/value_reader.hpp"
 
@@ -59,7 +63,14 @@ void read_rules(node const& rules, draft& to, findings& out) {
               "rule must be an array of tables, not " + std::string(kind_name(rules.type)), example);
     return;
   }
-  for (auto const& table : rules.children) {
+  if (rules.children.size() > most_rules) {
+    out.error("E217", rules.children[most_rules].at,
+              std::to_string(rules.children.size()) + " rules are too many",
+              "at most " + std::to_string(most_rules) +
+                  "; a pattern may stand for several libraries: \"lib*blas*\"");
+  }
+  std::size_t const count = std::min(rules.children.size(), most_rules);
+  for (node const& table : std::span(rules.children).first(count)) {
     if (table.type == node::kind::table) {
       read_rule(table, to.result.rules.size(), to, out);
     } else {

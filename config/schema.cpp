@@ -7,20 +7,6 @@
 namespace gpumem::config {
 namespace {
 
-constexpr auto size = value_kind::size;
-constexpr auto device_size = value_kind::device_size;
-constexpr auto integer = value_kind::integer;
-constexpr auto choice = value_kind::choice;
-constexpr auto pattern = value_kind::pattern;
-constexpr auto glob = value_kind::glob;
-constexpr auto boolean = value_kind::boolean;
-constexpr auto chain = value_kind::chain;
-constexpr auto chains = value_kind::chains;
-constexpr auto bins = value_kind::bins;
-constexpr auto driver = role::driver;
-constexpr auto adaptor = role::adaptor;
-constexpr auto junction = role::junction;
-
 constexpr std::size_t count_of_tables = 0
 #define GPUMEM_TABLE(...) +1
 #include "config/schema.def"
@@ -60,8 +46,8 @@ struct schema {
 
   schema() noexcept {
 #define GPUMEM_TABLE(...) add_table(__VA_ARGS__);
-#define GPUMEM_TYPE(...) add_type(__VA_ARGS__);
-#define GPUMEM_KEY(...) add_key(__VA_ARGS__);
+#define GPUMEM_TYPE(name, part, ...) add_type(name, role::part, __VA_ARGS__);
+#define GPUMEM_KEY(table, name, kind, ...) add_key(table, name, value_kind::kind, __VA_ARGS__);
 #define GPUMEM_VARIABLE(...) add_variable(__VA_ARGS__);
 #include "config/schema.def"
 #undef GPUMEM_TABLE

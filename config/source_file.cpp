@@ -4,14 +4,15 @@
 #include "config/source_file.hpp"
 
 #include <fcntl.h>
+#include <poll.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <cstdio>
 
-#include "config/utf8.hpp"
 #include "core/base/bytes.hpp"
+#include "core/base/utf8.hpp"
 
 namespace gpumem::config {
 namespace {
@@ -40,7 +41,7 @@ bool fail(std::string const& path, char const* code, std::string text, std::stri
 bool fail_with_errno(std::string const& path, int error, std::vector<diagnostic>& list) {
   if (error == ENOENT || error == ENOTDIR) {
     return fail(path, "E001", "there is no such file",
-                path.starts_with('/') ? "check GPUMEM_CONFIG"
+                path.starts_with('/') ? "check the path that was given"
                                       : "a relative path starts at the working folder of the program",
                 list);
   }
@@ -110,7 +111,58 @@ class outline {
 
 }  // namespace
 
-bool read_file(std::string const& path, std::string& text, std::vector<diagnostic>& list) {
+namespace {
+
+constexpr int patience_ms = 10'000;  // for the first byte of a pipe, and for each part after it
+
+// Up to one byte more than the limit; false: errno says why, or it is 0 and nothing came.
+bool read_all(int descriptor, bool pipe, std::string& text) {
+  text.assign(largest_file + 1, '\0');
+  std::size_t size = 0;
+  while (size < text.size()) {
+    pollfd wait{descriptor, POLLIN, 0};
+    errno = 0;
+    if (pipe && ::poll(&wait, 1, patience_ms) <= 0) {
+      if (errno == EINTR) continue;
+      return false;
+    }
+    ssize_t const got = ::read(descriptor, text.data() + size, text.size() - size);
+    if (got < 0 && (errno == EINTR || (pipe && errno == EAGAIN))) continue;
+    if (got < 0) return false;
+    if (got == 0) break;
+    size += static_cast<std::size_t>(got);
+  }
+  text.resize(size);
+  return true;
+}
+
+bool read_open(int descriptor, std::string const& path, bool pipes, std::string& text,
+               std::vector<diagnostic>& list) {
+  struct stat about {};
+  if (::fstat(descriptor, &about) != 0) return fail_with_errno(path, errno, list);
+  if (S_ISDIR(about.st_mode)) return fail(path, "E002", "this is a folder", "name the file in it", list);
+  bool const pipe = S_ISFIFO(about.st_mode) || S_ISSOCK(about.st_mode);
+  if (!S_ISREG(about.st_mode) && !(pipes && (pipe || ::isatty(descriptor) == 1)))
+    return fail(path, "E002", "this is not a regular file", "copy it to a file", list);
+  std::string read;
+  if (!read_all(descriptor, pipe, read)) {
+    if (errno != 0) return fail_with_errno(path, errno, list);
+    return fail(path, "E002", "nothing came out of this pipe for " + std::to_string(patience_ms / 1000) + " s",
+                "does anyone write to it?", list);
+  }
+  if (read.size() > largest_file) {
+    auto const whole = static_cast<std::uint64_t>(about.st_size);
+    return fail(path, "E004",
+                pipe ? "more comes out of this pipe than the limit of " + limit_text()
+                     : "the file holds " + std::string(base::print_bytes(whole).view()) +
+                           ", more than the limit of " + limit_text(),
+                "is it a configuration?", list);
+  }
+  text = std::move(read);
+  return true;
+}
+
+bool open_and_read(std::string const& path, bool pipes, std::string& text, std::vector<diagnostic>& list) {
   if (path.empty()) {
     return fail("gpumem", "E003", "the path of the configuration is empty",
                 "unset GPUMEM_CONFIG for the built-in default, or name a file", list);
@@ -118,31 +170,18 @@ bool read_file(std::string const& path, std::string& text, std::vector<diagnosti
   // NONBLOCK: opening a FIFO must not wait for a writer.
   descriptor const file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
   if (file.number() < 0) return fail_with_errno(path, errno, list);
-  struct stat about {};
-  if (::fstat(file.number(), &about) != 0) return fail_with_errno(path, errno, list);
-  if (S_ISDIR(about.st_mode)) return fail(path, "E002", "this is a folder", "name the file in it", list);
-  if (!S_ISREG(about.st_mode))
-    return fail(path, "E002", "this is not a regular file", "copy it to a file", list);
+  return read_open(file.number(), path, pipes, text, list);
+}
 
-  std::string read(largest_file + 1, '\0');
-  std::size_t size = 0;
-  while (size < read.size()) {
-    ssize_t const got = ::read(file.number(), read.data() + size, read.size() - size);
-    if (got < 0 && errno == EINTR) continue;
-    if (got < 0) return fail_with_errno(path, errno, list);
-    if (got == 0) break;
-    size += static_cast<std::size_t>(got);
-  }
-  if (size > largest_file) {
-    auto const whole = static_cast<std::uint64_t>(about.st_size);
-    return fail(path, "E004",
-                "the file holds " + std::string(base::print_bytes(whole).view()) +
-                    ", more than the limit of " + limit_text(),
-                "is it a configuration?", list);
-  }
-  read.resize(size);
-  text = std::move(read);
-  return true;
+}  // namespace
+
+bool read_file(std::string const& path, std::string& text, std::vector<diagnostic>& list) {
+  return open_and_read(path, false, text, list);
+}
+
+bool read_file_or_pipe(std::string const& path, std::string& text, std::vector<diagnostic>& list) {
+  return path == "-" ? read_open(STDIN_FILENO, "standard input", true, text, list)
+                     : open_and_read(path, true, text, list);
 }
 
 std::string_view strip_mark(std::string_view text) noexcept {
@@ -161,7 +200,7 @@ bool check_text(std::string_view text, findings& out) {
   place at{1, 1, 1};
   outline shape;
   while (!text.empty()) {
-    std::size_t const size = utf8_sequence(text);
+    std::size_t const size = base::utf8_sequence(text);
     if (size == 0) {
       char hex[8];
       std::snprintf(hex, sizeof hex, "0x%02X",

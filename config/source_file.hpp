@@ -1,6 +1,6 @@
 // The text of a configuration file, checked before any parser sees it: size, NUL bytes, UTF-8, depth of
-// dotted keys. Called once a load. Opens nothing but regular files (a FIFO would hang the program) and keeps
-// no descriptor.
+// dotted keys. Called once a load. Keeps no descriptor. In a program only regular files are opened: what nobody
+// writes to would hang it, and a pipe has its text for one process alone.
 #pragma once
 
 #include <cstddef>
@@ -16,6 +16,8 @@ inline constexpr int deepest_nesting = 32;  // of arrays, inline tables and dott
 
 // The reason and the remedy are added to `list` on failure; then the text is empty and the result false.
 bool read_file(std::string const& path, std::string& text, std::vector<diagnostic>& list);
+// The same for a person at a terminal: also "-", standard input, and pipes (<(...)), which are waited for.
+bool read_file_or_pipe(std::string const& path, std::string& text, std::vector<diagnostic>& list);
 
 // Without a byte order mark.
 std::string_view strip_mark(std::string_view text) noexcept;

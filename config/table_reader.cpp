@@ -5,7 +5,9 @@
 
 #include <algorithm>
 #include <optional>
+#include <span>
 
+#include "config/bounds.hpp"
 #include "config/resource_reader.hpp"
 #include "config/route_reader.hpp"
 #include "config/rule_reader.hpp"
@@ -90,6 +92,13 @@ void read_routes(node const& table, draft& to, findings& out) {
   }
 }
 
+// A file that says nothing of chains, only where the report goes, means the chain that is there without a file.
+void keep_default_route(draft& to, findings& out) {
+  to.result.device.passthrough = false;
+  to.result.device.chain = {"pool", "cuda"};
+  for (auto const& name : to.result.device.chain) resolve_name(name, {1, 1, 1}, "route.device", to, out);
+}
+
 // [behavior] and [report]: keys with one value each.
 void read_settings(node const& table, draft& to, findings& out) {
   if (!expect_table(table, table.key, "write [" + table.key + "] and its keys below", out)) return;
@@ -157,14 +166,20 @@ void read_tables(node const& root, draft& to, findings& out) {
   node const* const resources = root.find("resource");
   if (resources != nullptr &&
       expect_table(*resources, "resource", "write [resource.NAME] and its options below", out)) {
-    for (auto const& table : resources->children) read_resource(table, to, out);
+    std::size_t const count =
+        bounded(resources->children.size(), most_resources, "resources", resources->children.front().key_at, out);
+    for (node const& table : std::span(resources->children).first(count)) read_resource(table, to, out);
   }
   if (node const* const routes = root.find("route")) read_routes(*routes, to, out);
-  if (node const* const rules = root.find("rule")) read_rules(*rules, to, out);
+  node const* const rules = root.find("rule");
+  if (rules != nullptr) read_rules(*rules, to, out);
+  if (root.find("route") == nullptr && rules == nullptr) keep_default_route(to, out);
   node const* const devices = root.find("device");
   if (devices != nullptr &&
       expect_table(*devices, "device", "write [device.0]; a chain belongs in [route]", out)) {
-    for (auto const& table : devices->children) read_device(table, to, out);
+    std::size_t const count =
+        bounded(devices->children.size(), most_devices, "devices", devices->children.front().key_at, out);
+    for (node const& table : std::span(devices->children).first(count)) read_device(table, to, out);
   }
   for (auto const& child : root.children) {
     if (child.key == "behavior" || child.key == "report")

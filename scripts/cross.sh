@@ -13,9 +13,9 @@ if ! command -v "$compiler" >/dev/null 2>&1; then
 fi
 folder="build-aarch64"
 mkdir -p "$folder/include"
-for library in toml++ fmt nlohmann; do ln -sfn "/usr/include/$library" "$folder/include/$library"; done
+for library in toml++ fmt nlohmann CLI; do ln -sfn "/usr/include/$library" "$folder/include/$library"; done
 options=(-DGPUMEM_TESTS=OFF)
-targets=(gpumem_preload)
+targets=(gpumem_preload gpumem_cli)
 if command -v qemu-aarch64 >/dev/null 2>&1; then
   options=(-DGPUMEM_TESTS=ON "-DGPUMEM_EMULATOR=qemu-aarch64 -L /usr/aarch64-linux-gnu")
   targets+=(tests/all)
@@ -34,8 +34,9 @@ if readelf -d "$library" | grep NEEDED | grep -qvE 'lib(c|m|dl|pthread)\.so|ld-l
   readelf -d "$library" | grep NEEDED
   exit 1
 fi
+python3 scripts/package/symbol_versions.py --most 2.28 "$library" "$folder/gpumem"
 echo "cross: $library is built for aarch64 and needs only the C library"
-if [ "${#targets[@]}" = 1 ]; then
+if ! command -v qemu-aarch64 >/dev/null 2>&1; then
   echo "cross: not run: no qemu-aarch64 (Debian: qemu-user)"
   exit 0
 fi

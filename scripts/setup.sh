@@ -44,7 +44,11 @@ if [ "${#missing[@]}" -gt 0 ]; then
   echo "setup: $install"
   export DEBIAN_FRONTEND=noninteractive
   apt-get update -qq
-  $install
+  if ! $install; then
+    echo "setup: error: this system has not all of them: build on Debian 12, Ubuntu 24.04 or later" >&2
+    echo "setup: what scripts/package.sh makes there runs on older ones (glibc 2.28 and later, docs/packages.md)" >&2
+    exit 1
+  fi
 fi
 
 # The same places, in the same order, as CMakeLists.txt and one more: beside nvcc.

@@ -7,7 +7,7 @@ cd "$(dirname "$0")/.."
 
 fast=0
 if [ "${1:-}" = "--fast" ]; then fast=1; shift; fi
-jobs="${GPUMEM_JOBS:-$(nproc)}"
+jobs="${GPUMEM_JOBS:-$(($(nproc) + 1))}"  # of tests: they wait half of their time, as for a signal or for another process
 failed=()
 skipped=()
 started=$SECONDS

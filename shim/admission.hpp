@@ -2,35 +2,43 @@
 // what it took. Lives on the stack of a hook, on any thread; what was not kept goes back at its end.
 #pragma once
 
-#include "core/route/limits.hpp"
+#include "core/driver/request.hpp"
 #include "shim/hook.hpp"
 #include "shim/observed_memory.hpp"
 
 namespace gpumem::shim {
 
+// Whose memory a call takes: the device, and the context that takes it along at its end (null: none does).
+struct owner_of_memory {
+  int device = -1;  // none: the driver is to answer, and nothing is noted
+  CUcontext context = nullptr;
+};
+// Of the current context.
+owner_of_memory current_owner() noexcept;
+// Of a stream's device: memory of the driver's pools, which outlives every context.
+owner_of_memory owner_by_stream(CUstream stream) noexcept;
+
 class admission {
  public:
-  // On the device of the current context; without one the driver is to answer, and nothing is noted.
-  admission(hook which, std::uint64_t bytes) noexcept;
-  admission(hook which, std::uint64_t bytes, int device) noexcept;
+  admission(hook which, std::uint64_t bytes, owner_of_memory const& owner) noexcept;
   ~admission();
   admission(admission const&) = delete;
   admission& operator=(admission const&) = delete;
 
-  explicit operator bool() const noexcept { return granted_; }
+  explicit operator bool() const noexcept { return code_ == CUDA_SUCCESS; }
+  // What the program is to hear where there is no leave.
+  CUresult code() const noexcept { return code_; }
 
   // The call succeeded and took `bytes`, to be given back under `key`.
-  void keep(observed_kind kind, std::uint64_t key, std::uint64_t bytes) noexcept;
+  void keep(observed_kind kind, std::uint64_t key, std::uint64_t bytes, bool movable = false) noexcept;
   // The same where somebody else remembers it.
-  void keep(std::uint64_t bytes) noexcept;
+  void keep(std::uint64_t bytes, bool movable = false) noexcept;
 
  private:
-  CUcontext context_ = nullptr;
-  int device_ = no_device;
-  std::uint64_t bytes_;
-  bool granted_ = true;
-
-  static constexpr int no_device = -1;
+  stats::memory_move const move_;
+  owner_of_memory owner_;
+  std::uint64_t const bytes_;
+  CUresult code_ = CUDA_SUCCESS;
 };
 
 }  // namespace gpumem::shim

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <utility>
 
+#include "core/base/uncancelled.hpp"
 #include "core/driver/request.hpp"
 #include "core/driver/table.hpp"
 #include "core/route/router.hpp"
@@ -109,19 +110,27 @@ inline bool is_graph_node(CUstream stream) noexcept {
 // Pass-through of an allocation: asked of the limits, repeated once for room, then noted as observed memory
 // under the address it returned.
 template <typename Real>
+CUresult pass_allocation(driver::request const& request, CUdeviceptr* result, owner_of_memory const& owner,
+                         Real&& real) noexcept {
+  admission leave(static_cast<hook>(request.hook), request.bytes, owner);
+  if (!leave) {
+    *result = 0;  // as the driver does when it refuses
+    return leave.code();
+  }
+  CUresult const code = with_room(real);
+  bool const movable = request.kind == driver::memory_kind::managed;
+  if (code == CUDA_SUCCESS) leave.keep(observed_kind::address, *result, request.bytes, movable);
+  return code;
+}
+template <typename Real>
 CUresult pass_allocation(driver::request const& request, CUdeviceptr* result, Real&& real) noexcept {
+  base::uncancelled const held;  // pinned and stream-ordered allocations are the driver's cancellation points
   if (result == nullptr || request.kind == driver::memory_kind::host ||
       (request.stream_ordered && is_graph_node(request.stream))) {
     return with_room(real);
   }
-  admission leave(static_cast<hook>(request.hook), request.bytes);
-  if (!leave) {
-    *result = 0;  // as the driver does when it refuses
-    return CUDA_ERROR_OUT_OF_MEMORY;
-  }
-  CUresult const code = with_room(real);
-  if (code == CUDA_SUCCESS) leave.keep(observed_kind::address, *result, request.bytes);
-  return code;
+  auto const owner = request.stream_ordered ? owner_by_stream(request.stream) : current_owner();
+  return pass_allocation(request, result, owner, real);
 }
 
 // The runtime calls first and sets itself up on a thread when the driver finds no context (measured, 13.0): a
@@ -160,6 +169,13 @@ template <typename Real>
   return counted(which, bytes, pass_allocation(driver::request(request), result, real));
 }
 
+// The resources that report faults hear of a free that was refused.
+inline CUresult told(CUresult code, driver::release const& release) noexcept {
+  if (code == CUDA_ERROR_INVALID_VALUE) [[unlikely]]
+    route::refused(driver::release(release));
+  return code;
+}
+
 template <typename Real>
 [[gnu::always_inline]] inline CUresult release(hook which, driver::release release, Real&& real) noexcept {
   if (!hook_may_work()) [[unlikely]]
@@ -182,22 +198,46 @@ template <typename Real>
       route::refused(driver::release(release));
     return counted(which, 0, outcome.code, true);
   }
+  if (release.kind == driver::memory_kind::host) return counted(which, 0, told(real(), release));
+  departure leaving(observed_kind::address, release.address);
+  CUresult const code = told(real(), release);
+  return counted(which, code == CUDA_SUCCESS ? leaving.done() : 0, code);
+}
+
+// A call that gives back what is kept under `key`.
+template <typename Real>
+CUresult giving_back(hook which, observed_kind kind, std::uint64_t key, Real&& real) noexcept {
+  base::uncancelled const held;
+  hook_scope const scope;
+  if (!scope) return real();
+  departure leaving(kind, key);
   CUresult const code = real();
-  if (code == CUDA_ERROR_INVALID_VALUE) [[unlikely]]
-    route::refused(driver::release(release));
-  std::uint64_t const bytes =
-      code == CUDA_SUCCESS ? observed_memory::instance().remove(observed_kind::address, release.address) : 0;
-  return counted(which, bytes, code);
+  if (code == CUDA_SUCCESS) leaving.done();
+  return counted(which, 0, code);
 }
 
 // A call that is only counted; `after` runs when it succeeded.
 template <typename Real, typename After>
 CUresult observe(hook which, std::uint64_t bytes, Real&& real, After&& after) noexcept {
+  base::uncancelled const held;
   hook_scope const scope;
   if (!scope) return real();
   CUresult const code = real();
   if (code == CUDA_SUCCESS) after();
   return counted(which, bytes, code);
+}
+
+// A call that takes memory of the current device, and needs leave for `most` bytes. `keep` tells the
+// admission what it took. A refusal leaves the output alone.
+template <typename Real, typename Keep>
+CUresult taking(hook which, std::uint64_t most, Real&& real, Keep&& keep) noexcept {
+  base::uncancelled const held;
+  hook_scope const scope;
+  if (!scope) return real();
+  admission leave(which, most, current_owner());
+  CUresult const code = leave ? with_room(real) : leave.code();
+  if (code == CUDA_SUCCESS) keep(leave);
+  return counted(which, most, code);
 }
 
 }  // namespace gpumem::shim

@@ -1,10 +1,14 @@
 // Walks the loaded objects and their GNU or SysV hash tables; see elf_object.hpp. Used before anything of
-// this library is set up and under the loader's lock, so: no heap, no lock of ours, no dl* call, no state.
+// this library is set up and under the loader's lock, so: no heap, no lock of ours, no dl* call. Nor any
+// function that others interpose (strcmp, memcmp, dl_iterate_phdr, ...): a sanitizer looks for the real ones
+// through our dlsym, and its own crash until it has them. Hence the loops here; compiled without built-ins.
 #include "shim/elf_object.hpp"
 
 #include <algorithm>
-#include <cstring>
+#include <atomic>
 #include <tuple>
+
+#include "shim/at_start.hpp"
 
 namespace gpumem::shim {
 namespace {
@@ -24,10 +28,47 @@ std::uint32_t gnu_hash(char const* name) noexcept {
   return hash;
 }
 
+// How much of `text` is the same in `other`; its NUL is not counted.
+std::size_t common_length(char const* text, char const* other) noexcept {
+  std::size_t length = 0;
+  while (text[length] != 0 && text[length] == other[length]) ++length;
+  return length;
+}
+bool equal(char const* one, char const* other) noexcept {
+  std::size_t const length = common_length(one, other);
+  return one[length] == other[length];
+}
+
 bool soname_matches(char const* have, char const* wanted) noexcept {
-  std::size_t const length = std::strlen(wanted);
-  if (wanted[length - 1] == '.') return std::strncmp(have, wanted, length) == 0;
-  return std::strcmp(have, wanted) == 0;
+  std::size_t const length = common_length(wanted, have);
+  if (wanted[length] != 0) return false;
+  return have[length] == 0 || (length != 0 && wanted[length - 1] == '.');
+}
+
+// Reads whole segments, also what a sanitizer put between the constants of an object.
+[[gnu::no_sanitize_address]] bool has(char const* begin, std::size_t bytes, char const* text) noexcept {
+  for (char const* const end = begin + bytes; begin < end; ++begin) {
+    char const* at = begin;
+    char const* wanted = text;
+    while (at < end && *wanted != 0 && *at == *wanted) ++at, ++wanted;
+    if (*wanted == 0) return true;
+  }
+  return false;
+}
+
+using visitor = int (*)(dl_phdr_info*, std::size_t, void*);
+GPUMEM_AT_START constinit std::atomic<int (*)(visitor, void*)> libcs_walk = nullptr;
+
+// By libc's own dl_iterate_phdr, whoever interposes it.
+void walk(visitor visit, search& wanted) noexcept {
+  auto real = libcs_walk.load(std::memory_order_acquire);
+  if (real == nullptr) {
+    void* const found = elf_object::listed("libc.so.6").function("dl_iterate_phdr");
+    real = reinterpret_cast<int (*)(visitor, void*)>(found);
+    if (real == nullptr) return;
+    libcs_walk.store(real, std::memory_order_release);
+  }
+  real(visit, &wanted);
 }
 
 }  // namespace
@@ -42,6 +83,26 @@ elf_object::elf_object(dl_phdr_info const& info) noexcept
     low_ = std::min(low_, base_ + part.p_vaddr);
     high_ = std::max(high_, base_ + part.p_vaddr + part.p_memsz);
   }
+}
+
+elf_object elf_object::listed(char const* soname) noexcept {
+  for (link_map const* at = _r_debug.r_map; at != nullptr; at = at->l_next) {
+    elf_object object;
+    object.base_ = at->l_addr;
+    object.dynamic_ = at->l_ld;
+    if (object && soname_matches(object.soname(), soname)) return object;
+  }
+  return {};
+}
+
+void* elf_object::first_function(char const* name) noexcept {
+  for (link_map const* at = _r_debug.r_map; at != nullptr; at = at->l_next) {
+    elf_object object;
+    object.base_ = at->l_addr;
+    object.dynamic_ = at->l_ld;
+    if (void* const found = object.function(name)) return found;
+  }
+  return nullptr;
 }
 
 // The loader rewrites the addresses in the dynamic section, except in the vDSO and on a few architectures.
@@ -97,7 +158,7 @@ int elf_object::visit_each(dl_phdr_info* info, std::size_t, void* argument) noex
 void elf_object::each(void (*visit)(elf_object const& object, void* argument) noexcept,
                       void* argument) noexcept {
   search wanted{.visit = visit, .argument = argument};
-  dl_iterate_phdr(&visit_each, &wanted);
+  walk(&visit_each, wanted);
 }
 
 // The program itself is the first object, and the only one whose DT_DEBUG is filled in.
@@ -134,7 +195,7 @@ void elf_object::each_import(void (*visit)(char const* name, void const* bound, 
       auto const index = ELF64_R_SYM(entry->r_info);
       if (index == 0 || symbols[index].st_shndx != SHN_UNDEF) continue;
       void const* bound = nullptr;
-      std::memcpy(&bound, reinterpret_cast<void const*>(base_ + entry->r_offset), sizeof bound);
+      __builtin_memcpy(&bound, reinterpret_cast<void const*>(base_ + entry->r_offset), sizeof bound);
       visit(strings + symbols[index].st_name, bound, argument);
     }
   }
@@ -144,10 +205,7 @@ bool elf_object::holds(char const* text) const noexcept {
   for (std::size_t i = 0; i < part_count_; ++i) {
     auto const& part = parts_[i];
     if (part.p_type != PT_LOAD || (part.p_flags & PF_R) == 0 || (part.p_flags & PF_W) != 0) continue;
-    if (memmem(reinterpret_cast<void const*>(base_ + part.p_vaddr), part.p_filesz, text, std::strlen(text)) !=
-        nullptr) {
-      return true;
-    }
+    if (has(reinterpret_cast<char const*>(base_ + part.p_vaddr), part.p_filesz, text)) return true;
   }
   return false;
 }
@@ -155,28 +213,28 @@ bool elf_object::holds(char const* text) const noexcept {
 elf_object elf_object::with_soname(char const* soname) noexcept {
   elf_object object;
   search wanted{.soname = soname, .found = &object};
-  dl_iterate_phdr(&visit_soname, &wanted);
+  walk(&visit_soname, wanted);
   return object;
 }
 
 elf_object elf_object::containing(void const* address) noexcept {
   elf_object object;
   search wanted{.address = address, .found = &object};
-  dl_iterate_phdr(&visit_address, &wanted);
+  walk(&visit_address, wanted);
   return object;
 }
 
 bool elf_object::precedes(void const* first, void const* second) noexcept {
   elf_object object;
   search wanted{.address = first, .other = second, .found = &object};
-  dl_iterate_phdr(&visit_either, &wanted);
+  walk(&visit_either, wanted);
   return object.contains(first) && !object.contains(second);
 }
 
 void* elf_object::defined(ElfW(Sym) const& symbol, char const* name) const noexcept {
   auto const* strings = table<char>(DT_STRTAB);
   bool const usable = symbol.st_shndx != SHN_UNDEF && ELF64_ST_TYPE(symbol.st_info) == STT_FUNC;
-  if (!usable || std::strcmp(strings + symbol.st_name, name) != 0) return nullptr;
+  if (!usable || !equal(strings + symbol.st_name, name)) return nullptr;
   return reinterpret_cast<void*>(base_ + symbol.st_value);
 }
 

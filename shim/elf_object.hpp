@@ -1,8 +1,8 @@
 // One loaded object (library or program), read from its own ELF tables: finds a symbol without dlsym, so
 // without its error state, its caller rules and its hooks. Called by the dlsym bootstrap and by real_symbols,
-// from any thread, also in constructors of half-loaded libraries; takes the loader's own iteration lock only.
-// Never calls dl* inside a walk. Cold: that is where the linker puts what runs at the start of every process,
-// so that it shares pages.
+// from any thread, also in constructors of half-loaded libraries and before a sanitizer is ready; takes the
+// loader's own iteration lock only. Never calls dl* inside a walk. Cold: that is where the linker puts what
+// runs at the start of every process, so that it shares pages.
 #pragma once
 
 #include <link.h>
@@ -16,6 +16,12 @@ class elf_object {
   // The first loaded object whose SONAME is `soname`, or begins with it when it ends with a dot
   // ("libcudart.so.").
   [[gnu::cold]] static elf_object with_soname(char const* soname) noexcept;
+  // The same from the loader's list of the first namespace, without its lock: for what is there from the
+  // start. Knows functions only, not addresses.
+  [[gnu::cold]] static elf_object listed(char const* soname) noexcept;
+  // The function that the first object of that list to define it has: natively a call would go there. Null if
+  // none does.
+  [[gnu::cold]] static void* first_function(char const* name) noexcept;
   // The object that `address` lies in.
   [[gnu::cold]] static elf_object containing(void const* address) noexcept;
   // True if the object of `first` was loaded before the object of `second`: it comes first in the global

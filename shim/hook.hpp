@@ -16,6 +16,15 @@
 extern "C" CUresult CUDAAPI cuCtxSynchronize_v2(CUcontext context);
 extern "C" CUresult CUDAAPI cuMemSetMemPool(CUmemLocation* location, CUmemAllocationType type,
                                             CUmemoryPool pool);
+#define GPUMEM_PREFETCH_BATCH(name)                                                        \
+  extern "C" CUresult CUDAAPI name(CUdeviceptr* addresses, size_t* sizes, size_t count,    \
+                                   CUmemLocation* locations, size_t* first, size_t places, \
+                                   unsigned long long flags, CUstream stream);
+GPUMEM_PREFETCH_BATCH(cuMemPrefetchBatchAsync)
+GPUMEM_PREFETCH_BATCH(cuMemPrefetchBatchAsync_ptsz)
+GPUMEM_PREFETCH_BATCH(cuMemDiscardAndPrefetchBatchAsync)
+GPUMEM_PREFETCH_BATCH(cuMemDiscardAndPrefetchBatchAsync_ptsz)
+#undef GPUMEM_PREFETCH_BATCH
 #endif
 
 namespace gpumem::shim {

@@ -5,7 +5,9 @@
 #include <array>
 #include <atomic>
 
+#include "core/route/met_contexts.hpp"
 #include "shim/dispatch.hpp"
+#include "shim/primary_calls.hpp"
 #include "shim/virtual_memory.hpp"
 
 using namespace gpumem;
@@ -22,12 +24,6 @@ bool has_slot(CUdevice device) noexcept {
 
 std::atomic<CUcontext>& primary_context(CUdevice device) noexcept {
   return primary_contexts[static_cast<std::size_t>(device)];
-}
-
-void forget(CUcontext context) noexcept {
-  if (context == nullptr) return;
-  route::context_gone(context);
-  observed_memory::instance().forget(context);
 }
 
 CUcontext known_primary(CUdevice device) noexcept {
@@ -47,35 +43,48 @@ bool is_alive(CUcontext context) noexcept {
   return ask != nullptr && ask(context, &version) == CUDA_SUCCESS;
 }
 
-// A call after which `context` may be gone; `ended` says whether it is.
-template <typename Real, typename Ended>
-CUresult end(hook which, CUcontext context, Real&& real, Ended&& ended) noexcept {
+// A call after which `context` may be gone; `surely` says whether it is, if that can be said.
+template <typename Real, typename Surely>
+CUresult end(hook which, CUcontext context, Real&& real, Surely&& surely) noexcept {
+  base::uncancelled const held;
   hook_scope const scope;
   if (!scope) return real();
-  route::context_end_begins(context);
+  route::context_ending call(context);
   CUresult const code = real();
-  if (code == CUDA_SUCCESS && ended()) {
-    forget(context);
-  } else {
-    route::context_end_failed(context);
-  }
+  if (code == CUDA_SUCCESS && call.settle(surely())) observed_memory::instance().forget(context);
   return counted(which, 0, code);
 }
 
-// Somebody else may still hold the primary context; then everything in it lives on.
+// Somebody else may still hold the primary context; then everything in it lives on. That it is active does not
+// say so: it may have ended, and have been retained again.
 template <typename Real>
 CUresult release_primary(hook which, CUdevice device, Real&& real) noexcept {
+  base::uncancelled const held;
+  primary_calls const alone(device);
   return end(which, known_primary(device), real, [device] { return !primary_is_active(device); });
 }
 
 template <typename Real>
 CUresult reset_primary(hook which, CUdevice device, Real&& real) noexcept {
+  base::uncancelled const held;
+  primary_calls const alone(device);
   return end(which, known_primary(device), real, [] { return true; });
 }
 
 template <typename Real>
 CUresult destroy_context(hook which, CUcontext context, Real&& real) noexcept {
   return end(which, context, real, [] { return true; });
+}
+
+int device_of(CUcontext context) noexcept {
+  stream_order::current_context here(context);
+  CUdevice device = -1;
+  return context != nullptr && driver::real.cuCtxGetDevice(&device) == CUDA_SUCCESS ? device : -1;
+}
+
+CUresult note_made(CUcontext const* context, CUresult code) noexcept {
+  if (code == CUDA_SUCCESS) route::context_met(*context);
+  return code;
 }
 
 // Its primary context, without a reference of ours left behind: the green context holds one.
@@ -87,6 +96,7 @@ void note_green(CUgreenCtx green, CUdevice device) noexcept {
   if (GPUMEM_REAL(cuDevicePrimaryCtxRetain)(&primary, device) != CUDA_SUCCESS) return;
   GPUMEM_REAL(cuDevicePrimaryCtxRelease_v2)(device);
   primary_context(device).store(primary, std::memory_order_release);
+  route::context_met(primary);
   route::green_context_made(context, primary);
 }
 
@@ -96,10 +106,28 @@ extern "C" {
 
 // Noted even before the start: whoever retains it may do so before any other hooked call.
 CUresult cuDevicePrimaryCtxRetain(CUcontext* context, CUdevice device) {
+  base::uncancelled const held;
+  primary_calls const alone(device);
   CUresult const code = GPUMEM_REAL(cuDevicePrimaryCtxRetain)(context, device);
-  if (code == CUDA_SUCCESS && has_slot(device))
+  if (code == CUDA_SUCCESS && has_slot(device)) {
     primary_context(device).store(*context, std::memory_order_release);
+    route::context_met(*context);
+  }
   return code;
+}
+
+// Not counted, and noted from before the start on, too.
+CUresult cuCtxCreate_v2(CUcontext* context, unsigned int flags, CUdevice device) {
+  return note_made(context, GPUMEM_REAL(cuCtxCreate_v2)(context, flags, device));
+}
+
+CUresult cuCtxCreate_v3(CUcontext* context, CUexecAffinityParam* parameters, int count, unsigned int flags,
+                        CUdevice device) {
+  return note_made(context, GPUMEM_REAL(cuCtxCreate_v3)(context, parameters, count, flags, device));
+}
+
+CUresult cuCtxCreate_v4(CUcontext* context, CUctxCreateParams* parameters, unsigned int flags, CUdevice device) {
+  return note_made(context, GPUMEM_REAL(cuCtxCreate_v4)(context, parameters, flags, device));
 }
 
 CUresult cuDevicePrimaryCtxRelease(CUdevice device) {
@@ -163,21 +191,19 @@ CUresult cuGreenCtxCreate(CUgreenCtx* green, CUdevResourceDesc resources, CUdevi
       [&] { note_green(*green, device); });
 }
 
-// It may have held the last reference to its primary context. That is known only afterwards.
+// It may have held the last reference to its primary context.
 CUresult cuGreenCtxDestroy(CUgreenCtx green) {
   CUcontext context = nullptr;
+  CUdevice device = -1;
   if (hook_scope const scope; scope && driver::real.cuCtxFromGreenCtx != nullptr) {
     driver::real.cuCtxFromGreenCtx(&context, green);
+    device = device_of(context);
   }
-  return observe(
-      hook::cuGreenCtxDestroy, 0, [&] { return GPUMEM_REAL(cuGreenCtxDestroy)(green); },
-      [&] {
-        if (context != nullptr) route::context_gone(context);
-        for (CUdevice device = 0; has_slot(device); ++device) {
-          CUcontext const primary = known_primary(device);
-          if (primary != nullptr && !primary_is_active(device)) forget(primary);
-        }
-      });
+  return release_primary(hook::cuGreenCtxDestroy, device, [&] {
+    CUresult const code = GPUMEM_REAL(cuGreenCtxDestroy)(green);
+    if (code == CUDA_SUCCESS && context != nullptr) route::context_gone(context);
+    return code;
+  });
 }
 
 CUresult cuDeviceSetMemPool(CUdevice device, CUmemoryPool pool) {

@@ -1,10 +1,11 @@
-// The hooks of memory that is counted but never served by a chain: pitched, arrays, pools, virtual memory,
-// registered host memory, IPC imports. Called by the program on any thread. The driver does the work; here
+// The hooks of memory that is counted but never served by a chain: arrays, pools, virtual memory, registered
+// host memory, IPC imports. Called by the program on any thread. The driver does the work; here
 // only its result is noted, and an allocation that ran out of memory is tried once more after cached memory
 // went back.
 #include <algorithm>
 
 #include "shim/dispatch.hpp"
+#include "shim/memory_pools.hpp"
 #include "shim/virtual_memory.hpp"
 
 using namespace gpumem;
@@ -51,38 +52,50 @@ std::uint64_t key(Handle handle) noexcept {
   return reinterpret_cast<std::uint64_t>(handle);
 }
 
-void gone(observed_kind kind, std::uint64_t key) noexcept {
-  observed_memory::instance().remove(kind, key);
-}
+struct pool_request {
+  std::size_t bytes;
+  CUmemoryPool pool;
+  CUstream stream;
+};
 
+// Its memory is on the pool's device, whichever stream asks.
 template <typename Real>
-CUresult pool_allocation(hook which, CUdeviceptr* result, std::size_t bytes, CUstream stream, bool per_thread,
-                         Real&& real) noexcept {
-  driver::request const request{.bytes = bytes,
+CUresult pool_allocation(hook which, CUdeviceptr* result, pool_request const& asked, Real&& real) noexcept {
+  driver::request const request{.bytes = asked.bytes,
                                 .stream_ordered = true,
                                 .hook = static_cast<std::uint16_t>(which),
-                                .stream = named_stream(stream, per_thread)};
+                                .stream = asked.stream};
+  base::uncancelled const held;
   hook_scope const scope;
   if (!scope) return real();
-  return counted(which, bytes, pass_allocation(request, result, real));
-}
-
-// A call that takes memory of the current device, and needs leave for `most` bytes. `keep` tells the
-// admission what it took. A refusal leaves the output alone.
-template <typename Real, typename Keep>
-CUresult taking(hook which, std::uint64_t most, Real&& real, Keep&& keep) noexcept {
-  hook_scope const scope;
-  if (!scope) return real();
-  admission leave(which, most);
-  CUresult const code = leave ? with_room(real) : CUDA_ERROR_OUT_OF_MEMORY;
-  if (code == CUDA_SUCCESS) keep(leave);
-  return counted(which, most, code);
+  int const device = memory_pools::instance().device_of(asked.pool);
+  bool const elsewhere = device == memory_pools::host || is_graph_node(asked.stream) || result == nullptr;
+  if (elsewhere) return counted(which, asked.bytes, with_room(real));
+  auto const owner = device >= 0 ? owner_of_memory{device, nullptr} : owner_by_stream(asked.stream);
+  return counted(which, asked.bytes, pass_allocation(request, result, owner, real));
 }
 
 template <typename Real>
 CUresult array_creation(hook which, CUarray* result, std::uint64_t bytes, Real&& real) noexcept {
   return taking(which, bytes, real,
                 [&](admission& leave) { leave.keep(observed_kind::array, key(*result), bytes); });
+}
+
+// What `begin` takes off before the real call is put back where that fails.
+template <typename Begin, typename Real>
+CUresult leaving_memory(hook which, std::uint64_t bytes, Begin&& begin, Real&& real) noexcept {
+  base::uncancelled const held;
+  hook_scope const scope;
+  if (!scope) return real();
+  stats::memory_move const move;
+  virtual_memory::step const taken = begin();
+  CUresult const code = real();
+  if (code == CUDA_SUCCESS) {
+    virtual_memory::has_left(taken);
+  } else {
+    virtual_memory::instance().undo(taken);
+  }
+  return counted(which, bytes, code);
 }
 
 bool is_on_device(CUmemAllocationProp const* property) noexcept {
@@ -93,24 +106,15 @@ bool is_on_device(CUmemAllocationProp const* property) noexcept {
 
 extern "C" {
 
-CUresult cuMemAllocPitch_v2(CUdeviceptr* result, size_t* pitch, size_t width, size_t height,
-                            unsigned int element) {
-  auto const real = [&] { return GPUMEM_REAL(cuMemAllocPitch_v2)(result, pitch, width, height, element); };
-  constexpr size_t row = 512;  // what the driver rounds rows up to, at most
-  size_t const most = (width + row - 1) / row * row * height;
-  return taking(hook::cuMemAllocPitch_v2, most, real,
-                [&](admission& leave) { leave.keep(observed_kind::address, *result, *pitch * height); });
-}
-
 CUresult cuMemAllocFromPoolAsync(CUdeviceptr* result, size_t bytes, CUmemoryPool pool, CUstream stream) {
-  return pool_allocation(hook::cuMemAllocFromPoolAsync, result, bytes, stream, false,
+  return pool_allocation(hook::cuMemAllocFromPoolAsync, result, {bytes, pool, named_stream(stream, false)},
                          [&] { return GPUMEM_REAL(cuMemAllocFromPoolAsync)(result, bytes, pool, stream); });
 }
 
 CUresult cuMemAllocFromPoolAsync_ptsz(CUdeviceptr* result, size_t bytes, CUmemoryPool pool, CUstream stream) {
-  return pool_allocation(hook::cuMemAllocFromPoolAsync_ptsz, result, bytes, stream, true, [&] {
-    return GPUMEM_REAL(cuMemAllocFromPoolAsync_ptsz)(result, bytes, pool, stream);
-  });
+  return pool_allocation(
+      hook::cuMemAllocFromPoolAsync_ptsz, result, {bytes, pool, named_stream(stream, true)},
+      [&] { return GPUMEM_REAL(cuMemAllocFromPoolAsync_ptsz)(result, bytes, pool, stream); });
 }
 
 CUresult cuArrayCreate_v2(CUarray* result, CUDA_ARRAY_DESCRIPTOR const* array) {
@@ -133,9 +137,8 @@ CUresult cuArray3DCreate_v2(CUarray* result, CUDA_ARRAY3D_DESCRIPTOR const* arra
 }
 
 CUresult cuArrayDestroy(CUarray array) {
-  return observe(
-      hook::cuArrayDestroy, 0, [&] { return GPUMEM_REAL(cuArrayDestroy)(array); },
-      [&] { gone(observed_kind::array, key(array)); });
+  return giving_back(hook::cuArrayDestroy, observed_kind::array, key(array),
+                     [&] { return GPUMEM_REAL(cuArrayDestroy)(array); });
 }
 
 CUresult cuMipmappedArrayCreate(CUmipmappedArray* result, CUDA_ARRAY3D_DESCRIPTOR const* array,
@@ -147,19 +150,19 @@ CUresult cuMipmappedArrayCreate(CUmipmappedArray* result, CUDA_ARRAY3D_DESCRIPTO
 }
 
 CUresult cuMipmappedArrayDestroy(CUmipmappedArray array) {
-  return observe(
-      hook::cuMipmappedArrayDestroy, 0, [&] { return GPUMEM_REAL(cuMipmappedArrayDestroy)(array); },
-      [&] { gone(observed_kind::mipmapped_array, key(array)); });
+  return giving_back(hook::cuMipmappedArrayDestroy, observed_kind::mipmapped_array, key(array),
+                     [&] { return GPUMEM_REAL(cuMipmappedArrayDestroy)(array); });
 }
 
 CUresult cuMemCreate(CUmemGenericAllocationHandle* handle, size_t bytes, CUmemAllocationProp const* property,
                      unsigned long long flags) {
   auto const real = [&] { return GPUMEM_REAL(cuMemCreate)(handle, bytes, property, flags); };
+  base::uncancelled const held;
   hook_scope const scope;
   if (!scope) return real();
   if (!is_on_device(property)) return counted(hook::cuMemCreate, bytes, real());
-  admission leave(hook::cuMemCreate, bytes, property->location.id);
-  CUresult const code = leave ? with_room(real) : CUDA_ERROR_OUT_OF_MEMORY;
+  admission leave(hook::cuMemCreate, bytes, {property->location.id, nullptr});
+  CUresult const code = leave ? with_room(real) : leave.code();
   if (code == CUDA_SUCCESS && virtual_memory::instance().created(*handle, bytes, property->location.id)) {
     leave.keep(bytes);
   }
@@ -167,9 +170,9 @@ CUresult cuMemCreate(CUmemGenericAllocationHandle* handle, size_t bytes, CUmemAl
 }
 
 CUresult cuMemRelease(CUmemGenericAllocationHandle handle) {
-  return observe(
-      hook::cuMemRelease, 0, [&] { return GPUMEM_REAL(cuMemRelease)(handle); },
-      [&] { virtual_memory::instance().released(handle); });
+  return leaving_memory(
+      hook::cuMemRelease, 0, [&] { return virtual_memory::instance().releases(handle); },
+      [&] { return GPUMEM_REAL(cuMemRelease)(handle); });
 }
 
 CUresult cuMemRetainAllocationHandle(CUmemGenericAllocationHandle* handle, void* address) {
@@ -187,19 +190,24 @@ CUresult cuMemMap(CUdeviceptr address, size_t bytes, size_t offset, CUmemGeneric
 }
 
 CUresult cuMemUnmap(CUdeviceptr address, size_t bytes) {
-  return observe(
-      hook::cuMemUnmap, bytes, [&] { return GPUMEM_REAL(cuMemUnmap)(address, bytes); },
-      [&] { virtual_memory::instance().unmapped(address, bytes); });
+  return leaving_memory(
+      hook::cuMemUnmap, bytes, [&] { return virtual_memory::instance().unmaps(address, bytes); },
+      [&] { return GPUMEM_REAL(cuMemUnmap)(address, bytes); });
 }
 
 CUresult cuMemPoolCreate(CUmemoryPool* pool, CUmemPoolProps const* properties) {
   return observe(
-      hook::cuMemPoolCreate, 0, [&] { return GPUMEM_REAL(cuMemPoolCreate)(pool, properties); }, nothing);
+      hook::cuMemPoolCreate, 0, [&] { return GPUMEM_REAL(cuMemPoolCreate)(pool, properties); },
+      [&] { memory_pools::instance().made(*pool, *properties); });
 }
 
 CUresult cuMemPoolDestroy(CUmemoryPool pool) {
-  return observe(
-      hook::cuMemPoolDestroy, 0, [&] { return GPUMEM_REAL(cuMemPoolDestroy)(pool); }, nothing);
+  base::uncancelled const held;
+  hook_scope const scope;
+  if (!scope) return GPUMEM_REAL(cuMemPoolDestroy)(pool);
+  // Before the call: after it the handle may be another pool's. One that could not be destroyed is asked about anew.
+  memory_pools::instance().destroyed(pool);
+  return counted(hook::cuMemPoolDestroy, 0, GPUMEM_REAL(cuMemPoolDestroy)(pool));
 }
 
 CUresult cuMemHostRegister_v2(void* address, size_t bytes, unsigned int flags) {

@@ -89,35 +89,47 @@ bool checked_layout() noexcept {
   return verdict == 1;
 }
 
-CUresult refuse(std::string_view reason) noexcept {
-  base::log_line(base::log_level::warn, reason);
-  return CUDA_ERROR_NOT_SUPPORTED;
+// `handle` names the block afterwards; otherwise why it cannot, and with the driver's own code no reason.
+struct placed {
+  CUresult code = CUDA_SUCCESS;
+  std::string_view reason{};
+};
+
+placed place(CUipcMemHandle& handle, route::range const& block) noexcept {
+  CUdeviceptr base = 0;
+  std::size_t size = 0;
+  CUresult const code = GPUMEM_REAL(cuMemGetAddressRange_v2)(&base, &size, block.base);
+  if (code != CUDA_SUCCESS) return {code};
+  if (block.base == base && block.bytes == size) return {};  // a driver allocation of its own
+  if (!checked_layout()) {
+    return {
+        CUDA_ERROR_NOT_SUPPORTED,
+        "cuIpcGetMemHandle failed: the IPC handles of this driver have an unknown layout and cannot name a "
+        "block of a pool; export memory with [route] device = \"passthrough\""};
+  }
+  std::uint64_t const offset = read<std::uint32_t>(handle, offset_at) + (block.base - base);
+  if (offset > std::numeric_limits<std::uint32_t>::max()) {
+    return {CUDA_ERROR_NOT_SUPPORTED,
+            "cuIpcGetMemHandle failed: the block lies more than 4 GiB into its segment, the limit of an IPC "
+            "handle; keep segments smaller, or export memory with [route] device = \"passthrough\""};
+  }
+  write<std::uint64_t>(handle, size_at, block.bytes);
+  write(handle, offset_at, static_cast<std::uint32_t>(offset));
+  return {};
 }
 
 }  // namespace
 
-CUresult export_block(CUipcMemHandle& handle, CUdeviceptr address, route::range const& block) noexcept {
-  CUdeviceptr base = 0;
-  std::size_t size = 0;
-  CUresult const code = GPUMEM_REAL(cuMemGetAddressRange_v2)(&base, &size, address);
-  if (code != CUDA_SUCCESS) return code;
-  if (block.base == base && block.bytes == size) return CUDA_SUCCESS;  // a driver allocation of its own
-  if (!checked_layout()) {
-    return refuse(
-        "cuIpcGetMemHandle failed: the IPC handles of this driver have an unknown layout and cannot name a "
-        "block of a "
-        "pool; export memory with [route] device = \"passthrough\"");
-  }
-  std::uint64_t const offset = read<std::uint32_t>(handle, offset_at) + (block.base - base);
-  if (offset > std::numeric_limits<std::uint32_t>::max()) {
-    return refuse(
-        "cuIpcGetMemHandle failed: the block lies more than 4 GiB into its segment, the limit of an IPC "
-        "handle; keep "
-        "segments smaller, or export memory with [route] device = \"passthrough\"");
-  }
-  write<std::uint64_t>(handle, size_at, block.bytes);
-  write(handle, offset_at, static_cast<std::uint32_t>(offset));
-  return CUDA_SUCCESS;
+CUresult export_block(CUipcMemHandle& handle, route::range const& block) noexcept {
+  placed const result = place(handle, block);
+  if (!result.reason.empty()) base::log_line(base::log_level::warn, result.reason);
+  return result.code;
+}
+
+bool can_export(route::range const& block) noexcept {
+  CUipcMemHandle handle;
+  return GPUMEM_REAL(cuIpcGetMemHandle)(&handle, block.base) == CUDA_SUCCESS &&
+         place(handle, block).code == CUDA_SUCCESS;
 }
 
 }  // namespace gpumem::shim

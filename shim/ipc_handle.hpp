@@ -10,8 +10,11 @@
 
 namespace gpumem::shim {
 
-// `handle` is what the driver gave for `address`, which lies in `block`. CUDA_ERROR_NOT_SUPPORTED, with one
+// `handle` is what the driver gave for the block, or for an address in it. CUDA_ERROR_NOT_SUPPORTED, with one
 // log line, where the handle cannot say it: wrong data would be worse.
-CUresult export_block(CUipcMemHandle& handle, CUdeviceptr address, route::range const& block) noexcept;
+CUresult export_block(CUipcMemHandle& handle, route::range const& block) noexcept;
+
+// Whether it would: of memory that the driver can share. May ask the driver for small blocks, once.
+bool can_export(route::range const& block) noexcept;
 
 }  // namespace gpumem::shim

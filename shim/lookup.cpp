@@ -17,8 +17,11 @@
 #include "shim/runtime_calls.hpp"
 #include "shim/runtime_symbols.hpp"
 
-// The assembly stubs jump through these; null until found.
 extern "C" {
+// Where this library begins and ends, by the linker.
+[[gnu::visibility("hidden")]] extern char const __ehdr_start;
+[[gnu::visibility("hidden")]] extern char const _end;
+// The assembly stubs jump through these; null until found.
 GPUMEM_AT_START constinit std::atomic<void*> gpumem_next_dlsym = nullptr;
 GPUMEM_AT_START constinit std::atomic<void*> gpumem_next_dlvsym = nullptr;
 }
@@ -40,10 +43,17 @@ consteval std::array<hook, Size> sorted_by(Name name) {
 constexpr auto by_symbol = sorted_by<all_hooks>(symbol_of);
 constexpr auto by_family = sorted_by<driver_hooks>(family_of);
 
+// Not strcmp, which the caller may be looking for: see elf_object.cpp.
+int compare(char const* one, char const* other) noexcept {
+  for (; *one != 0 && *one == *other; ++one, ++other) {
+  }
+  return static_cast<unsigned char>(*one) - static_cast<unsigned char>(*other);
+}
+
 hook find_name(char const* name) noexcept {
-  std::string_view const wanted(name);
-  auto const found = std::ranges::lower_bound(by_symbol, wanted, {}, symbol_of);
-  return found != by_symbol.end() && symbol_of(*found) == wanted ? *found : hook::count;
+  auto const before = [](hook which, char const* wanted) { return compare(symbol_of(which).data(), wanted) < 0; };
+  auto const found = std::lower_bound(by_symbol.begin(), by_symbol.end(), name, before);
+  return found != by_symbol.end() && compare(symbol_of(*found).data(), name) == 0 ? *found : hook::count;
 }
 
 bool is_driver(hook which) noexcept {
@@ -72,11 +82,12 @@ constexpr gpumem_lookup_answer jump_on{nullptr, 0};
 
 // A tool that is loaded before us and looks for the next dlsym by version would be given libc's, as ours has
 // none. A tool behind us must not be given ours: we are going to call it.
-gpumem_lookup_answer answer_for_tool(void* handle, std::string_view name, void const* caller) noexcept {
-  if (handle != RTLD_NEXT || (name != "dlsym" && name != "dlvsym")) return jump_on;
+gpumem_lookup_answer answer_for_tool(void* handle, char const* name, void const* caller) noexcept {
+  bool const plain = compare(name, "dlsym") == 0;
+  if (handle != RTLD_NEXT || (!plain && compare(name, "dlvsym") != 0)) return jump_on;
   auto* const ours = reinterpret_cast<void*>(&gpumem_find_next_lookup);
   if (!elf_object::precedes(caller, ours)) return jump_on;
-  return {name == "dlsym" ? reinterpret_cast<void*>(&dlsym) : reinterpret_cast<void*>(&dlvsym), 1};
+  return {plain ? reinterpret_cast<void*>(&dlsym) : reinterpret_cast<void*>(&dlvsym), 1};
 }
 
 bool is_present(hook which) noexcept {
@@ -84,7 +95,7 @@ bool is_present(hook which) noexcept {
 }
 
 bool is_ours(void const* function) noexcept {
-  return elf_object::containing(function).contains(reinterpret_cast<void*>(&gpumem_find_next_lookup));
+  return function >= &__ehdr_start && function < &_end;
 }
 
 // The global scope holds our exports. A program that probes for CUDA must not find it where there is none.
@@ -153,22 +164,21 @@ gpumem_lookup_answer gpumem_answer_dlvsym(void* handle, char const* name, char c
 void gpumem_find_next_lookup() noexcept {
   using namespace gpumem::shim;
   if (gpumem_next_dlvsym.load(std::memory_order_acquire) != nullptr) return;
-  auto object = elf_object::with_soname("libc.so.6");
+  auto object = elf_object::listed("libc.so.6");
   void* plain = object.function("dlsym");
   if (plain == nullptr) {  // glibc before 2.34
-    object = elf_object::with_soname("libdl.so.2");
+    object = elf_object::listed("libdl.so.2");
     plain = object.function("dlsym");
   }
   void* versioned = object.function("dlvsym");
   if (plain == nullptr || versioned == nullptr) {
     plain = versioned = reinterpret_cast<void*>(&no_lookup);
   } else {
-    auto const self = elf_object::containing(reinterpret_cast<void*>(&gpumem_find_next_lookup));
     auto const ask = reinterpret_cast<lookup_function>(plain);
     void* const next_plain = ask(RTLD_NEXT, "dlsym");
     void* const next_versioned = ask(RTLD_NEXT, "dlvsym");
-    if (next_plain != nullptr && !self.contains(next_plain)) plain = next_plain;
-    if (next_versioned != nullptr && !self.contains(next_versioned)) versioned = next_versioned;
+    if (next_plain != nullptr && !is_ours(next_plain)) plain = next_plain;
+    if (next_versioned != nullptr && !is_ours(next_versioned)) versioned = next_versioned;
   }
   gpumem_next_dlsym.store(plain, std::memory_order_release);
   gpumem_next_dlvsym.store(versioned, std::memory_order_release);

@@ -1,7 +1,7 @@
-// Bytes held by calls that are seen but not routed (arrays, pitched and pool memory, cuMemCreate, what a
-// chain passed on): kept by address or handle, so that the call that gives them back subtracts what was
-// added. Called by hooks on any thread after the real call; sharded, one short lock each. Never called on the
-// path of a routed block.
+// Bytes held by calls that are seen but not routed (arrays, pitched and pool memory, what a chain passed on): kept
+// by address or handle, so that the call that gives them back subtracts what was added. Called by hooks on any
+// thread, never on the path of a routed block; sharded, one short lock each. What is about to be given back is
+// taken out before the real call: after it the same key may be another thread's.
 #pragma once
 
 #include <cuda.h>
@@ -10,6 +10,10 @@
 #include <cstdint>
 #include <map>
 #include <mutex>
+#include <optional>
+
+#include "core/route/limits.hpp"
+#include "core/stats/in_use.hpp"
 
 namespace gpumem::shim {
 
@@ -22,14 +26,13 @@ class observed_memory {
   static observed_memory& instance() noexcept;
 
   struct item {
-    std::uint64_t bytes;
-    CUcontext context;
-    int device;
+    route::observed_bytes held;
+    CUcontext context;  // that takes it along at its end; null: it outlives every context
   };
   // False when there is no host memory to remember it: then it must not be counted either.
   bool add(observed_kind kind, std::uint64_t key, item const& held) noexcept;
-  // Bytes that were held by `key`; 0 when it was never seen.
-  std::uint64_t remove(observed_kind kind, std::uint64_t key) noexcept;
+  // Out of the table and off the ledger; nothing when it was never seen.
+  std::optional<item> take(observed_kind kind, std::uint64_t key) noexcept;
   // A destroyed or reset context takes its memory along.
   void forget(CUcontext context) noexcept;
   // A forked child holds nothing; the parent may have held a lock.
@@ -43,6 +46,24 @@ class observed_memory {
   shard& of(std::uint64_t key) noexcept { return shards_[(key >> 9 ^ key >> 21) % shards_.size()]; }
 
   std::array<shard, 16> shards_;
+};
+
+// A call that gives back `key`, from before the real call until its code is known: without done() all is as it was.
+class departure {
+ public:
+  departure(observed_kind kind, std::uint64_t key) noexcept
+      : kind_(kind), key_(key), leaving_(observed_memory::instance().take(kind, key)) {}
+  ~departure();
+  departure(departure const&) = delete;
+
+  // The real call succeeded; bytes that it gave back, 0 when they were never seen.
+  std::uint64_t done() noexcept;
+
+ private:
+  stats::memory_move const move_;
+  observed_kind const kind_;
+  std::uint64_t const key_;
+  std::optional<observed_memory::item> leaving_;
 };
 
 }  // namespace gpumem::shim

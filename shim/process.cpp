@@ -14,17 +14,24 @@
 
 #include "core/base/log.hpp"
 #include "core/base/out_of_the_way.hpp"
+#include "core/base/roomy_stack.hpp"
+#include "core/base/standard_error.hpp"
+#include "core/base/uncancelled.hpp"
 #include "core/driver/table.hpp"
 #include "core/report/write_reports.hpp"
 #include "core/route/router.hpp"
 #include "core/stats/event_log.hpp"
+#include "core/stats/run_mark.hpp"
 #include "core/stats/state_page.hpp"
 #include "shim/at_start.hpp"
 #include "shim/bypass.hpp"
 #include "shim/elf_object.hpp"
 #include "shim/hook_names.hpp"
+#include "shim/left_to_run.hpp"
 #include "shim/lookup.hpp"
+#include "shim/memory_pools.hpp"
 #include "shim/observed_memory.hpp"
+#include "shim/primary_calls.hpp"
 #include "shim/real_symbols.hpp"
 #include "shim/report_memory.hpp"
 #include "shim/settings.hpp"
@@ -40,6 +47,7 @@ namespace {
 static_assert(all_hooks <= stats::max_hooks);
 
 GPUMEM_AT_START constinit std::atomic<int> exit_code = 0;
+GPUMEM_AT_START constinit base::file_identity stderr_at_start{}, stdout_at_start{};
 constinit std::atomic_flag reported;
 
 // The page, if it is this process's: the child of a vfork has the parent's memory, and must leave it alone.
@@ -54,6 +62,8 @@ void in_forked_child() noexcept {
   if (state.load(std::memory_order_relaxed) == life::off) return;
   stats::drop_in_child();
   if (state.load(std::memory_order_relaxed) == life::running) route::forked_child();
+  primary_calls::reset_in_child();
+  memory_pools::instance().reset_in_child();
   observed_memory::instance().reset_in_child();
   virtual_memory::instance().reset_in_child();
   this_thread = {};
@@ -76,6 +86,18 @@ void watch_process() noexcept {
   ::at_quick_exit(&at_quick_exit);
 }
 
+[[gnu::constructor(103)]] void note_streams_at_load() {
+  stdout_at_start = base::file_identity::of(STDOUT_FILENO);
+  stderr_at_start = base::file_identity::of(STDERR_FILENO);
+}
+
+// Where messages go: a copy of stderr, itself if there is no room for a copy, or nowhere.
+int descriptor_for_messages() noexcept {
+  if (!base::is_for_messages(stderr_at_start)) return -1;
+  int const copy = base::copy_out_of_the_way(STDERR_FILENO);
+  return copy >= 0 ? copy : STDERR_FILENO;
+}
+
 char const* cudart_in_use() noexcept {
   unsigned const started = runtimes_started.load(std::memory_order_relaxed);
   if (!elf_object::with_soname("libcudart.so.")) return started > 0 ? "static" : "none";
@@ -84,8 +106,8 @@ char const* cudart_in_use() noexcept {
 
 bool begin() noexcept {
   watch_process();
-  int const descriptor = base::copy_out_of_the_way(STDERR_FILENO);
-  if (!settings::load(descriptor)) return false;
+  if (settings::is_secure() || !settings::load(descriptor_for_messages())) return false;
+  stats::remove_mark(settings::run_id());
   if (char const* missing = real_symbols::missing_requirement()) {
     char text[160];
     std::snprintf(text, sizeof text,
@@ -126,14 +148,26 @@ bool wait_for_start() noexcept {
   return state.load(std::memory_order_acquire) == life::running;
 }
 
+// libc's own, whatever a sanitizer in the program has put in front of them.
+void find_libcs_stack_functions() noexcept {
+  auto const libc = elf_object::listed("libc.so.6");
+  base::stack_functions const found{reinterpret_cast<decltype(&::getcontext)>(libc.function("getcontext")),
+                                    reinterpret_cast<decltype(&::makecontext)>(libc.function("makecontext")),
+                                    reinterpret_cast<decltype(&::swapcontext)>(libc.function("swapcontext"))};
+  if (found.get != nullptr && found.make != nullptr && found.swap != nullptr) base::change_stack = found;
+}
+
 }  // namespace
 
 bool start() noexcept {
   if (this_thread.inside || !driver_is_up()) return false;
   life expected = life::idle;
+  base::uncancelled const held;
   if (!state.compare_exchange_strong(expected, life::starting)) return wait_for_start();
   this_thread.inside = true;
-  bool const started = begin();
+  bool started = false;
+  find_libcs_stack_functions();
+  base::with_room([&]() noexcept { started = begin(); });
   this_thread.inside = false;
   state.store(started ? life::running : life::off, std::memory_order_release);
   return started;
@@ -146,13 +180,25 @@ void note_exit_code(int code) noexcept {
 // A signal handler may end the process in the middle of a hook, with locks of ours held: then only the end is
 // written, and the page stays for `gpumem report`.
 void write_report(stats::page* page, stats::end_kind kind, int code) noexcept {
-  stats::close_page({.kind = kind, .code = code, .clean = 1, .duration_ns = stats::elapsed_ns()});
+  base::uncancelled const held;
+  int const out = base::is_for_messages(stdout_at_start, STDOUT_FILENO) ? STDOUT_FILENO : -1;
+  bool left = false;
+  if (!this_thread.inside) base::with_room([&left, out]() noexcept { left = is_left_to_run(out); });
+  stats::close_page({.kind = kind,
+                     .code = code,
+                     .clean = left ? stats::report_is_left : stats::report_is_written,
+                     .duration_ns = stats::elapsed_ns()});
   if (this_thread.inside) return;
-  stats::event_log::finish_all();
-  report_memory const own_heap;
-  stats::describe_passed_by(find_bypasses().text);
-  route::measure();
-  if (report::write_reports(page, settings::report_options())) stats::remove_page_file();
+  base::with_room([page, left, out]() noexcept {
+    stats::event_log::finish_all();
+    report_memory const own_heap;
+    stats::describe_passed_by(find_bypasses().text);
+    route::measure();
+    if (left) return;
+    report::write_options options = settings::report_options();
+    options.stdout_fd = out;
+    if (report::write_reports(page, options)) stats::remove_page_file();
+  });
 }
 
 void finish(int code) noexcept {
@@ -180,7 +226,7 @@ namespace {
 // There was CUDA in this process, and not one call of it came here.
 void name_bypasses() noexcept {
   bypass_list const found = find_bypasses();
-  if (found.text[0] == 0 || settings::is_silent()) return;
+  if (found.text[0] == 0 || settings::is_silent() || !base::is_for_messages(stderr_at_start)) return;
   char text[400];
   std::snprintf(text, sizeof text, "CUDA was called past gpumem, and not counted, by %s", found.text);
   base::log_line(base::log_level::warn, text);
@@ -188,6 +234,12 @@ void name_bypasses() noexcept {
 
 // After the program's own exit handlers and static destructors: what they free is still counted.
 [[gnu::destructor(101)]] void at_unload() {
+  // What the program still has in its buffer is before our report; exit would write it in a moment. Not where another
+  // thread is at it.
+  if (own_page() != nullptr && settings::writes_to_stdout() && ::ftrylockfile(stdout) == 0) {
+    ::fflush_unlocked(stdout);
+    ::funlockfile(stdout);
+  }
   finish(exit_code.load(std::memory_order_relaxed));
   if (state.load(std::memory_order_relaxed) == life::idle) name_bypasses();
 }

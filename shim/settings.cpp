@@ -3,14 +3,17 @@
 // called from a hook's path.
 #include "shim/settings.hpp"
 
+#include <sys/auxv.h>
 #include <unistd.h>
 
+#include <climits>
 #include <cstdlib>
 #include <string>
 
 #include "config/builder.hpp"
 #include "config/limits.hpp"
 #include "config/load.hpp"
+#include "core/base/file_pattern.hpp"
 #include "core/base/line_writer.hpp"
 #include "core/base/log.hpp"
 #include "core/stats/state_page.hpp"
@@ -28,31 +31,30 @@ struct values {
 
 values* current = nullptr;
 
-void print(int descriptor, std::string const& text) noexcept {
-  for (std::size_t done = 0; done < text.size();) {
-    ssize_t const written = write(descriptor, text.data() + done, text.size() - done);
-    if (written <= 0) return;
-    done += static_cast<std::size_t>(written);
-  }
+// Where the program is now is where its user named the file.
+std::string made_absolute(std::string const& pattern) {
+  char folder[PATH_MAX];
+  return ::getcwd(folder, sizeof folder) == nullptr ? pattern : base::pattern_in_folder(pattern, folder);
 }
 
 bool load_or_throw(int descriptor) {
   auto const variables = config::read_environment(environ);
   if (variables.disabled) return false;
   auto loaded = config::load(variables);
+  if (loaded.no_host_memory) throw std::bad_alloc();
   bool const ends = loaded.failed() && loaded.plan.error_policy == config::on_error::abort;
   auto const outcome = !loaded.failed() ? config::consequence::none
                        : ends           ? config::consequence::not_started
                                         : config::consequence::passthrough;
-  print(descriptor, loaded.text(outcome));
+  base::write_all(descriptor, loaded.text(outcome));
   if (ends) _exit(configuration_error);
   if (loaded.failed()) return false;
 
   auto* next = new values;
   next->plan = std::move(loaded.plan);
   next->run_id = variables.run_id.value_or("");
-  next->report.text = next->plan.report_text;
-  next->report.json = next->plan.report_json;
+  next->report.text = made_absolute(next->plan.report_text);
+  next->report.json = made_absolute(next->plan.report_json);
   current = next;
   auto level = base::log_level::warn;
   base::parse_log_level(next->plan.log_level, level);
@@ -62,19 +64,24 @@ bool load_or_throw(int descriptor) {
 
 }  // namespace
 
+bool is_secure() noexcept {
+  return ::getauxval(AT_SECURE) != 0;
+}
+
 bool load(int descriptor) noexcept {
-  int const output = descriptor >= 0 ? descriptor : STDERR_FILENO;
   try {
-    return load_or_throw(output);
+    return load_or_throw(descriptor);
   } catch (...) {
-    print(output,
-          "gpumem: warning: the configuration could not be read for lack of memory; all calls go to the "
-          "driver\n");
+    base::write_all(
+        descriptor,
+        "gpumem: warning: the configuration could not be read for lack of memory; all calls go to the "
+        "driver\n");
     return false;
   }
 }
 
 bool is_silent() noexcept {
+  if (is_secure()) return true;
   char const* const report = std::getenv("GPUMEM_REPORT");
   return config::is_disabled(environ) || (report != nullptr && std::string_view(report) == "none");
 }
@@ -98,6 +105,15 @@ report::write_options report_options() noexcept {
   report::write_options options = current->report;
   options.stderr_fd = base::log_descriptor();
   return options;
+}
+report::write_options const& report_patterns() noexcept {
+  return current->report;
+}
+bool writes_to_stdout() noexcept {
+  auto const is = [](std::string const& pattern) {
+    return pattern == "/dev/stdout" || (pattern != "stderr" && base::is_standard_stream(pattern));
+  };
+  return is(current->report.text) || is(current->report.json);
 }
 std::string_view tool_version() noexcept {
   return GPUMEM_VERSION;

@@ -10,13 +10,17 @@
 
 namespace gpumem::shim::settings {
 
-// Reads configuration and environment and starts the log on `descriptor` (a duplicate of stderr). False: do
+// This program has rights that who started it lacks (setuid, file capabilities): the environment is not its
+// own, and must not name files that it reads or writes. Nothing is done in it.
+bool is_secure() noexcept;
+
+// Reads configuration and environment and starts the log on `descriptor` (a duplicate of stderr; negative: it
+// goes nowhere). False: do
 // nothing in this process (GPUMEM_DISABLE, or a bad configuration under "passthrough"). A bad configuration
 // under "abort" prints all its errors and ends the process with exit code 78.
 bool load(int descriptor) noexcept;
 
-// True if the environment asks for no message at the end: GPUMEM_DISABLE, or GPUMEM_REPORT=none. Uses no
-// heap.
+// True if no message at the end is asked for: GPUMEM_DISABLE, GPUMEM_REPORT=none, or is_secure. Uses no heap.
 bool is_silent() noexcept;
 
 // Tells the state page about the configuration.
@@ -25,6 +29,8 @@ void describe() noexcept;
 // Starts the router. `calls`: the hooked functions by number, which rules may name.
 void start_router(std::span<std::string_view const> calls) noexcept;
 report::write_options report_options() noexcept;
+report::write_options const& report_patterns() noexcept;  // the same, but for descriptors; no heap
+bool writes_to_stdout() noexcept;  // a report goes there
 std::string_view tool_version() noexcept;
 std::string_view run_id() noexcept;
 

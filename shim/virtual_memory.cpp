@@ -4,22 +4,12 @@
 
 #include <new>
 
-#include "core/route/limits.hpp"
+#include "core/base/undestroyed.hpp"
 
 namespace gpumem::shim {
-namespace {
-
-alignas(virtual_memory) unsigned char storage[sizeof(virtual_memory)];
-
-virtual_memory* make() noexcept {
-  return new (storage) virtual_memory;
-}
-
-}  // namespace
 
 virtual_memory& virtual_memory::instance() noexcept {
-  static virtual_memory& only = *make();
-  return only;
+  return base::undestroyed<virtual_memory>::get();
 }
 
 bool virtual_memory::created(CUmemGenericAllocationHandle handle, std::uint64_t bytes, int device) noexcept {
@@ -54,13 +44,21 @@ void virtual_memory::retained(CUmemGenericAllocationHandle handle, CUdeviceptr a
   }
 }
 
-void virtual_memory::released(CUmemGenericAllocationHandle handle) noexcept {
+virtual_memory::step virtual_memory::releases(CUmemGenericAllocationHandle handle) noexcept {
   std::lock_guard const held(lock_);
+  step taken{handle, {}};
   auto const found = handles_.find(handle);
-  if (found == handles_.end() || --found->second.references != 0) return;
+  if (found == handles_.end()) return taken;
   memory_id const id = found->second.id;
+  try {
+    taken.references.push_back({id, 0, 0, found->second.references == 1, {}});
+  } catch (std::bad_alloc const&) {
+    return taken;
+  }
+  if (--found->second.references != 0) return taken;
   handles_.erase(found);
-  drop(id);
+  taken.references.back().freed = drop(id);
+  return taken;
 }
 
 void virtual_memory::mapped(CUdeviceptr address, std::uint64_t bytes,
@@ -76,25 +74,64 @@ void virtual_memory::mapped(CUdeviceptr address, std::uint64_t bytes,
   }
 }
 
-void virtual_memory::unmapped(CUdeviceptr address, std::uint64_t bytes) noexcept {
+virtual_memory::step virtual_memory::unmaps(CUdeviceptr address, std::uint64_t bytes) noexcept {
   std::lock_guard const held(lock_);
+  step taken;
   auto const end = mappings_.lower_bound(address + bytes);
   for (auto at = mappings_.lower_bound(address); at != end;) {
-    memory_id const id = at->second.id;
+    try {
+      taken.references.push_back({at->second.id, at->first, at->second.bytes, true, {}});
+    } catch (std::bad_alloc const&) {
+      return taken;
+    }
     at = mappings_.erase(at);
-    drop(id);
+    taken.references.back().freed = drop(taken.references.back().id);
+  }
+  return taken;
+}
+
+// The memory's own record stays in the step once nothing refers to it.
+route::observed_bytes virtual_memory::drop(memory_id id) noexcept {
+  auto const found = memories_.find(id);
+  if (found == memories_.end() || --found->second.references != 0) return {};
+  route::observed_bytes const freed{found->second.device, found->second.bytes};
+  memories_.erase(found);
+  route::leaves(freed);
+  return freed;
+}
+
+void virtual_memory::has_left(step const& taken) noexcept {
+  for (auto const& each : taken.references) {
+    if (each.freed.bytes != 0) route::has_left(each.freed);
   }
 }
 
-void virtual_memory::drop(memory_id id) noexcept {
-  auto const found = memories_.find(id);
-  if (found == memories_.end() || --found->second.references != 0) return;
-  route::let_go(found->second.device, found->second.bytes);
-  memories_.erase(found);
+void virtual_memory::undo(step const& taken) noexcept {
+  std::lock_guard const held(lock_);
+  for (auto const& each : taken.references) {
+    try {
+      hold(each);
+      if (each.mapped != 0) {
+        mappings_.emplace(each.address, mapping{each.mapped, each.id});
+      } else if (auto const made = handles_.try_emplace(taken.handle, named{each.id, 1}); !made.second) {
+        ++made.first->second.references;
+      }
+    } catch (std::bad_alloc const&) {  // it goes uncounted from here on
+    }
+  }
+}
+
+void virtual_memory::hold(step::reference const& taken) {
+  if (taken.freed.bytes != 0) {
+    memories_.emplace(taken.id, memory{taken.freed.bytes, taken.freed.device, 1});
+    route::stays(taken.freed);
+  } else if (auto const found = memories_.find(taken.id); found != memories_.end() && taken.last) {
+    ++found->second.references;
+  }
 }
 
 void virtual_memory::reset_in_child() noexcept {
-  new (storage) virtual_memory;
+  base::undestroyed<virtual_memory>::renew();
 }
 
 }  // namespace gpumem::shim

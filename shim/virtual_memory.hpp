@@ -1,6 +1,6 @@
 // Physical memory of cuMemCreate: how many bytes it holds and until when. The driver keeps it while a handle
-// or a mapping refers to it, so both are followed. Called by the VMM hooks after the real call, on any
-// thread; one lock, as these calls take tens of microseconds in the driver. Memory imported from elsewhere is
+// or a mapping refers to it, so both are followed. Called by the VMM hooks, after a real call that takes and before
+// one that gives back, on any thread; one lock, as these calls take tens of microseconds in the driver. Memory imported from elsewhere is
 // not ours and is not counted.
 #pragma once
 
@@ -9,6 +9,9 @@
 #include <cstdint>
 #include <map>
 #include <mutex>
+#include <vector>
+
+#include "core/route/limits.hpp"
 
 namespace gpumem::shim {
 
@@ -20,15 +23,30 @@ class virtual_memory {
   // False when there is no host memory to remember it: then it must not be counted either.
   bool created(CUmemGenericAllocationHandle handle, std::uint64_t bytes, int device) noexcept;
   void retained(CUmemGenericAllocationHandle handle, CUdeviceptr address) noexcept;
-  void released(CUmemGenericAllocationHandle handle) noexcept;
   void mapped(CUdeviceptr address, std::uint64_t bytes, CUmemGenericAllocationHandle handle) noexcept;
-  void unmapped(CUdeviceptr address, std::uint64_t bytes) noexcept;
-  void reset_in_child() noexcept;
 
- private:
   // A handle's value may come again after its last release while the memory is still mapped: hence a number
   // of our own.
   using memory_id = std::uint64_t;
+  // What a call that gives back took off before the driver did: after it, handle and addresses may be others'.
+  struct step {
+    struct reference {
+      memory_id id;
+      CUdeviceptr address;  // of the map
+      std::uint64_t mapped;         // its bytes; 0: of a handle
+      bool last;                    // it was what refers to the memory, not one of several of a handle
+      route::observed_bytes freed;  // none: something else refers to the memory
+    };
+    CUmemGenericAllocationHandle handle = 0;
+    std::vector<reference> references;
+  };
+  step releases(CUmemGenericAllocationHandle handle) noexcept;
+  step unmaps(CUdeviceptr address, std::uint64_t bytes) noexcept;
+  static void has_left(step const& taken) noexcept;  // the call succeeded
+  void undo(step const& taken) noexcept;             // it failed
+  void reset_in_child() noexcept;
+
+ private:
   struct memory {
     std::uint64_t bytes;
     int device;
@@ -43,7 +61,8 @@ class virtual_memory {
     std::uint32_t references;
   };
 
-  void drop(memory_id id) noexcept;
+  route::observed_bytes drop(memory_id id) noexcept;
+  void hold(step::reference const& taken);
 
   std::mutex lock_;
   memory_id last_ = 0;

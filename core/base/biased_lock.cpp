@@ -6,6 +6,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "core/base/uncancelled.hpp"
+
 namespace gpumem::base {
 
 namespace {
@@ -35,6 +37,7 @@ void barrier_on_all_threads() noexcept {
     return;
   }
   // A sandbox put up since then forbids the call: a store buffer is long empty after a millisecond.
+  uncancelled const held;
   timespec const pause{0, 1'000'000};
   nanosleep(&pause, nullptr);
 }

@@ -9,6 +9,8 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "core/base/file_identity.hpp"
+
 namespace gpumem::base {
 namespace {
 
@@ -28,12 +30,21 @@ std::string base_name(std::string_view path) {
   return one_component(slash == path.npos ? path : path.substr(slash + 1));
 }
 
+bool is_set(char const* name) noexcept {
+  char const* const value = std::getenv(name);
+  return value != nullptr && *value != '\0';
+}
+
 }  // namespace
 
+// torchrun starts workers of its own inside a task of srun or mpirun, whose rank they all inherit. A RANK alone may be
+// anything.
 std::string mpi_rank() {
-  for (char const* name : {"OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK", "SLURM_PROCID", "RANK"}) {
-    char const* value = std::getenv(name);
-    if (value != nullptr && *value != '\0') return one_component(value);
+  bool const torchrun = is_set("TORCHELASTIC_RUN_ID"), like_torch = is_set("WORLD_SIZE");
+  char const* const first = torchrun ? "RANK" : "OMPI_COMM_WORLD_RANK";
+  char const* const late = like_torch ? "RANK" : "SLURM_PROCID";
+  for (char const* name : {first, "OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK", late, "SLURM_PROCID", "RANK"}) {
+    if (is_set(name)) return one_component(std::getenv(name));
   }
   return {};
 }
@@ -80,23 +91,85 @@ expansion expand_pattern(std::string_view pattern, pattern_values const& values)
   return result;
 }
 
-created_file create_without_overwriting(std::string const& path) {
-  created_file result;
+namespace {
+
+// The number behind /dev/stdout and its like, which are links to what is open already; else -1.
+int descriptor_behind(std::string_view path) noexcept {
+  if (path == "/dev/stdout" || path == "stdout" || path == "-") return STDOUT_FILENO;
+  if (path == "/dev/stderr" || path == "stderr") return STDERR_FILENO;
+  for (std::string_view const folder : {"/dev/fd/", "/proc/self/fd/"}) {
+    if (!path.starts_with(folder)) continue;
+    auto const digits = path.substr(folder.size());
+    bool const number =
+        !digits.empty() && digits.size() < 8 && digits.find_first_not_of("0123456789") == digits.npos;
+    if (number) return std::atoi(digits.data());
+  }
+  return -1;
+}
+
+int open_or_errno(char const* path, int flags) noexcept {
+  int descriptor = -1;
+  do {
+    descriptor = ::open(path, flags | O_WRONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK | O_NOCTTY, 0644);
+  } while (descriptor < 0 && errno == EINTR);
+  return descriptor;
+}
+
+// A device or a FIFO of ours, which is there to be written to. Judged when it is open: a name may be another
+// file's a moment later. Else -1 and errno: EEXIST for what only has the name.
+int open_special(char const* path) noexcept {
+  int const descriptor = open_or_errno(path, 0);
+  if (descriptor < 0) {
+    if (errno != EISDIR && errno != ENXIO && errno != EMFILE && errno != ENFILE) errno = EEXIST;
+    return -1;
+  }
+  auto const file = file_identity::of(descriptor);
   struct stat there {};
-  bool const special =
-      ::stat(path.c_str(), &there) == 0 && !S_ISREG(there.st_mode) && !S_ISDIR(there.st_mode);
-  int const flags = special ? O_WRONLY | O_CLOEXEC | O_NONBLOCK : O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC;
+  if (S_ISCHR(file.mode) ||
+      (S_ISFIFO(file.mode) && ::fstat(descriptor, &there) == 0 && there.st_uid == ::geteuid())) {
+    return descriptor;
+  }
+  ::close(descriptor);
+  errno = EEXIST;
+  return -1;
+}
+
+}  // namespace
+
+bool is_standard_stream(std::string_view path) noexcept {
+  return path == "stdout" || path == "-" || path == "stderr";
+}
+
+std::string pattern_in_folder(std::string const& pattern, std::string_view folder) {
+  bool const word = pattern.empty() || pattern == "none" || is_standard_stream(pattern);
+  if (word || folder.empty() || pattern.front() == '/') return pattern;
+  std::string result;
+  for (char letter : folder) result += letter == '%' ? "%%" : std::string(1, letter);
+  return result + "/" + pattern;
+}
+
+created_file create_without_overwriting(std::string const& path, standard_streams streams) {
+  created_file result;
+  if (int const open = descriptor_behind(path); open >= 0) {
+    int const from = open == STDERR_FILENO ? streams.error : open == STDOUT_FILENO ? streams.out : open;
+    result.path = path;
+    result.descriptor = ::fcntl(from, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
+    if (result.descriptor < 0) result.error = "cannot write to " + path + ": " + std::strerror(errno);
+    return result;
+  }
   for (int number = 0; number < most_numbers; ++number) {
     result.path = number == 0 ? path : path + "." + std::to_string(number);
-    do {
-      result.descriptor = ::open(result.path.c_str(), flags, 0644);
-    } while (result.descriptor < 0 && errno == EINTR);
+    result.descriptor = open_or_errno(result.path.c_str(), O_CREAT | O_EXCL);
+    if (result.descriptor < 0 && errno == EEXIST && number == 0)
+      result.descriptor = open_special(path.c_str());
     if (result.descriptor >= 0) return result;
     if (errno != EEXIST) break;
   }
   int const reason = errno;
   result.error = "cannot create " + result.path + ": " + std::strerror(reason);
   if (reason == ENOENT) result.error += "; gpumem makes no folders: create it first, or change the pattern";
+  if (reason == EISDIR) result.error += ": name a file in it";
+  if (reason == ENXIO) result.error += ": nobody reads this FIFO";
   if (reason == EEXIST)
     result.error += ", nor any of its " + std::to_string(most_numbers) + " numbered names";
   return result;

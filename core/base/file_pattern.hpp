@@ -21,7 +21,7 @@ struct expansion {
 };
 expansion expand_pattern(std::string_view pattern, pattern_values const& values);
 
-// The MPI rank as the launcher tells it, empty when there is none.
+// The rank as the innermost launcher tells it (torchrun, MPI, Slurm), empty when there is none.
 std::string mpi_rank();
 
 struct created_file {
@@ -29,7 +29,20 @@ struct created_file {
   std::string path;
   std::string error;  // what, why and the remedy; empty: good
 };
-// Device files and FIFOs (/dev/stdout) are opened as they are.
-created_file create_without_overwriting(std::string const& path);
+// What these are for the caller; negative: not to be written to.
+struct standard_streams {
+  int out = 1;
+  int error = 2;
+};
+// "stdout", "-", "stderr": no file of that name is meant.
+bool is_standard_stream(std::string_view path) noexcept;
+
+// The pattern with `folder` before it, where it is a relative one: the name is of where a program was when its user
+// named the file, and it may go elsewhere, as daemons do.
+std::string pattern_in_folder(std::string const& pattern, std::string_view folder);
+
+// Devices and FIFOs of this user are opened as they are; stdout, - and /dev/stdout, stderr and /dev/stderr are the
+// caller's streams. No link is followed, and nothing that is there is ever truncated.
+created_file create_without_overwriting(std::string const& path, standard_streams streams = {});
 
 }  // namespace gpumem::base

@@ -9,6 +9,8 @@
 #include <cerrno>
 #include <cstring>
 
+#include "core/base/uncancelled.hpp"
+
 namespace gpumem::base {
 namespace {
 
@@ -49,6 +51,7 @@ class signals_of_writing_held {
 
 bool write_all(int descriptor, std::string_view text) noexcept {
   errno_kept const kept;
+  uncancelled const whole;
   signals_of_writing_held const held;
   int waits_left = 10;
   while (!text.empty()) {

@@ -2,35 +2,21 @@
 // loader would relocate in each process that is preloaded, with CUDA or without.
 #include "core/base/log.hpp"
 
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <atomic>
 #include <cerrno>
 #include <string>
 
+#include "core/base/file_identity.hpp"
 #include "core/base/line_writer.hpp"
+#include "core/base/printable.hpp"
 
 namespace gpumem::base {
 namespace {
 
-// The file that the descriptor named when it was taken: a program that closes what it did not open, and opens
-// files of its own, may have one of them there now.
-struct file_identity {
-  dev_t device = 0;
-  ino_t number = 0;
-  bool known = false;
-
-  static file_identity of(int descriptor) noexcept {
-    struct stat about {};
-    if (::fstat(descriptor, &about) != 0) return {};
-    return {about.st_dev, about.st_ino, true};
-  }
-  bool operator==(file_identity const&) const = default;
-};
-
 std::atomic<int> descriptor{STDERR_FILENO};
-constinit file_identity taken;
+constinit file_identity taken;  // the file that the descriptor named then
 std::atomic<int> chosen_level{static_cast<int>(log_level::warn)};
 
 }  // namespace
@@ -69,7 +55,7 @@ void log_line(log_level level, std::string_view text) noexcept {
     std::string line = "gpumem: ";
     if (level == log_level::warn) line += "warning: ";
     if (level == log_level::error) line += "error: ";
-    line += text;
+    line += printable(text);
     line += '\n';
     // No lock, which a fork might leave behind: each line is one write(2).
     write_all(log_descriptor(), line);

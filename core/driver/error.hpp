@@ -11,8 +11,9 @@
 
 namespace gpumem::driver {
 
-// What the report's advice depends on.
-enum class refused_by : std::uint8_t { driver, limit, pool_maximum, largest_block, host_memory };
+// What the report's advice depends on. `tables`: what a chain keeps of its blocks has no room, and the driver
+// is asked instead; it is never reported.
+enum class refused_by : std::uint8_t { driver, limit, pool_maximum, largest_block, host_memory, tables };
 
 class allocation_failed : public std::exception {
  public:

@@ -1,11 +1,17 @@
 // Where managed memory lies: cuMemAdvise and cuMemPrefetchAsync in the form that the driver has. CUDA 12.2
 // changed both from a device to a location; drivers export both forms, older ones only the former. Called by
-// upstream/managed and resource/prefetch on slow paths, with the context current and in relaxed capture mode.
+// upstream/managed and resource/prefetch on slow paths, with the context current and in relaxed capture mode. And the
+// step in which managed memory is dealt out.
 #pragma once
+
+#include <cstdint>
 
 #include "core/driver/table.hpp"
 
 namespace gpumem::driver {
+
+// Advice is kept by the page, and natively no two allocations of managed memory share one (measured).
+inline constexpr std::uint64_t managed_page = 4096;
 
 // `device`: CU_DEVICE_CPU for the host.
 inline CUmemLocation location_of(CUdevice device) noexcept {

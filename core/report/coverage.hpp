@@ -17,7 +17,7 @@ inline constexpr std::uint64_t unseen_growth_that_stands_out = std::uint64_t{1} 
 
 // How much unseen memory came after the first look; unknown when nobody looked.
 inline std::optional<std::uint64_t> unseen_since(stats::device_totals const& device) {
-  if (device.gauges.first_unseen == 0 || !device.now.unseen) return std::nullopt;
+  if (device.gauges.first_looked == 0 || !device.now.unseen) return std::nullopt;
   return *device.now.unseen - std::min(*device.now.unseen, device.gauges.first_unseen);
 }
 

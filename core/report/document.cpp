@@ -63,7 +63,8 @@ document config_of(snapshot const& from) {
   return {{"path", text_or_null(from.config_path)},
           {"sha256", text_or_null(from.config_sha256)},
           {"effective", text_or_null(from.config_text)},
-          {"warning_count", from.config_warnings}};
+          {"warning_count", from.config_warnings},
+          {"unbuilt_chains", from.unbuilt_total}};
 }
 
 document intercept_of(snapshot const& from) {
@@ -76,7 +77,8 @@ document intercept_of(snapshot const& from) {
                      {"runtime", text_or_null(std::string(means.runtime))},
                      {"kind", kinds[static_cast<std::size_t>(means.kind)]},
                      {"calls", hook.counters.calls},
-                     {"bytes", hook.counters.bytes},
+                     // What chains freed is not counted by call: a sum of the rest alone would say what is not so.
+                     {"bytes", means.kind == call_kind::free ? document(nullptr) : document(hook.counters.bytes)},
                      {"served", hook.counters.served},
                      {"failed", hook.counters.failed},
                      {"route", hook.route}});
@@ -86,8 +88,7 @@ document intercept_of(snapshot const& from) {
           {"cudart", from.cudart == "unknown" ? document(nullptr) : text_or_null(from.cudart)},
           {"driver", from.driver_version == 0 ? document(nullptr) : document(from.driver_version)},
           {"hooks", hooks},
-          {"unrouted", unrouted},
-          {"unknown_frees", nullptr}};
+          {"unrouted", unrouted}};
 }
 
 document ledger_of(stats::ledger const& rows) {
@@ -97,6 +98,7 @@ document ledger_of(stats::ledger const& rows) {
           {"cached", rows.cached},
           {"reserved", rows.reserved},
           {"observed", rows.observed},
+          {"elsewhere", rows.elsewhere},
           {"unseen", number_or_null(rows.unseen)},
           {"in_use", number_or_null(rows.in_use)},
           {"free", number_or_null(rows.free)}};
@@ -119,7 +121,7 @@ document device_of(stats::device_totals const& from) {
   result["at_exit"] = ledger_of(from.now);
   result["at_peak"] = peaked ? ledger_of(peak) : document(nullptr);
   result["unseen_at_start"] =
-      from.gauges.first_unseen == 0 ? document(nullptr) : document(from.gauges.first_unseen);
+      from.gauges.first_looked == 0 ? document(nullptr) : document(from.gauges.first_unseen);
   result["unseen_since"] = number_or_null(unseen_since(from));
   result["highest_requested"] = std::max(from.gauges.highest_requested, from.now.requested);
   result["highest_observed"] = std::max(from.gauges.highest_observed, from.now.observed);
@@ -128,7 +130,7 @@ document device_of(stats::device_totals const& from) {
                                            static_cast<double>(peak.requested))
                                 : document(nullptr);
   result["segments"] = from.gauges.segments;
-  result["live_blocks"] = difference(from.counters.allocated_blocks, from.counters.freed_blocks);
+  result["live_blocks"] = from.live_blocks();
   result["counters"] = counters;
   return result;
 }
@@ -198,7 +200,7 @@ document failures_of(snapshot const& from) {
                         {"error", note.code},
                         {"reason", text_or_null(note.reason)},
                         {"refused_by", std::string(refused_by(note))},
-                        {"remedy", text_or_null(remedy_for(note))},
+                        {"remedy", text_or_null(remedy_for(note, from))},
                         {"in_use", note.in_use},
                         {"cached", note.cached},
                         {"largest_free", note.largest_free}});
@@ -230,13 +232,13 @@ document timeline_of(snapshot const& from) {
 
 document make_document(snapshot const& from, document_options const& options) {
   document end = end_of(from, options);
-  bool const killed = end["kind"] == "signal" || end["kind"] == "unknown";
+  std::string const how_it_ended = end["kind"];
   document result;
   result["schema"] = schema;
   result["tool"] = {{"version", text_or_null(from.tool_version)}};
   result["process"] = process_of(from);
   result["end"] = std::move(end);
-  result["findings"] = find_what_stands_out(from, killed);
+  result["findings"] = find_what_stands_out(from, how_it_ended);
   result["config"] = config_of(from);
   result["intercept"] = intercept_of(from);
   result["devices"] = document::array();
@@ -248,9 +250,6 @@ document make_document(snapshot const& from, document_options const& options) {
   result["failures"] = failures_of(from);
   result["timeline"] = timeline_of(from);
   result["self"] = {
-      {"cpu_ns", nullptr},
-      {"host_bytes", nullptr},
-      {"lock_waits", nullptr},
       {"counter_bytes", sizeof(stats::fixed_part) + from.shards_used * sizeof(stats::shard_slot)}};
   result["truncated"] = {{"failures", difference(from.failures_total, from.failures.size())},
                          {"misuses", difference(from.misuses_total, from.misuses.size())},

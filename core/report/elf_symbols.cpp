@@ -3,6 +3,7 @@
 
 #include <elf.h>
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -14,13 +15,15 @@ namespace gpumem::report {
 namespace {
 
 constexpr std::size_t most_headers = 4096;
+constexpr std::uint64_t most_symbols = 4'000'000;  // of one file: a report waits for this
 
 class elf_file {
  public:
   explicit elf_file(std::string const& path)
       : descriptor_(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)) {
-    if (descriptor_ < 0 || !read(0, &head_, sizeof head_) ||
-        std::memcmp(head_.e_ident, ELFMAG, SELFMAG) != 0 || head_.e_ident[EI_CLASS] != ELFCLASS64)
+    struct stat about {};
+    if (descriptor_ < 0 || ::fstat(descriptor_, &about) != 0 || !S_ISREG(about.st_mode) ||
+        !read(0, &head_, sizeof head_) || std::memcmp(head_.e_ident, ELFMAG, SELFMAG) != 0 || head_.e_ident[EI_CLASS] != ELFCLASS64)
       return;
     segments_ = table<Elf64_Phdr>(head_.e_phoff, head_.e_phnum, head_.e_phentsize);
     sections_ = table<Elf64_Shdr>(head_.e_shoff, head_.e_shnum, head_.e_shentsize);
@@ -73,10 +76,11 @@ class elf_file {
   }
 
   void scan(Elf64_Shdr const& symbols, Elf64_Shdr const& strings, std::vector<std::uint64_t> const& addresses,
-            std::map<std::uint64_t, std::string>& names) const {
+            std::map<std::uint64_t, std::string>& names) {
     auto const chunk = std::make_unique<std::array<Elf64_Sym, 1024>>();
     std::uint64_t const count = symbols.sh_size / sizeof(Elf64_Sym);
-    for (std::uint64_t first = 0; first < count; first += chunk->size()) {
+    for (std::uint64_t first = 0; first < count && seen_ < most_symbols; first += chunk->size()) {
+      seen_ += chunk->size();
       std::size_t const part = std::min<std::uint64_t>(chunk->size(), count - first);
       if (!read(symbols.sh_offset + first * sizeof(Elf64_Sym), chunk->data(), part * sizeof(Elf64_Sym)))
         return;
@@ -92,6 +96,7 @@ class elf_file {
   }
 
   int descriptor_;
+  std::uint64_t seen_ = 0;
   Elf64_Ehdr head_{};
   std::vector<Elf64_Phdr> segments_;
   std::vector<Elf64_Shdr> sections_;

@@ -18,13 +18,10 @@ std::string counted(std::uint64_t count, std::string const& noun) {
   return std::string(base::print_count(count).view()) + " " + noun + (count == 1 ? "" : "s");
 }
 
-std::uint64_t difference(std::uint64_t more, std::uint64_t less) {
-  return more > less ? more - less : 0;
-}
-
 }  // namespace
 
-document find_what_stands_out(stats::snapshot const& from, bool killed) {
+document find_what_stands_out(stats::snapshot const& from, std::string const& end) {
+  bool const killed = end == "signal" || end == "unknown";
   document found = document::array();
   auto const add = [&found](char const* level, std::string text, char const* see) {
     found.push_back({{"level", level}, {"text", std::move(text)}, {"see", see}});
@@ -33,7 +30,7 @@ document find_what_stands_out(stats::snapshot const& from, bool killed) {
   std::uint64_t refused = 0, blocks = 0, bytes = 0;
   for (auto const& device : from.devices) {
     refused += device.counters.out_of_memory;
-    blocks += difference(device.counters.allocated_blocks, device.counters.freed_blocks);
+    blocks += device.live_blocks();
     bytes += device.now.requested;
   }
   refused = std::max(refused, from.failures_total);
@@ -45,12 +42,17 @@ document find_what_stands_out(stats::snapshot const& from, bool killed) {
   if (from.misuses_total != 0) {
     add("!!", counted(from.misuses_total, "misuse") + " of memory by the program", "MISUSE");
   }
+  if (from.unbuilt_total != 0) {
+    add("!!",
+        counted(from.unbuilt_total, "chain") + " could not be built, the driver served instead: " + from.unbuilt,
+        "gpumem check");
+  }
   bool const tracked = std::any_of(from.nodes.begin(), from.nodes.end(),
                                    [](auto const& node) { return node.type == "tracking"; });
-  if (blocks != 0) {
+  if (blocks != 0 && end != "running") {
     add("!!",
-        counted(blocks, "block") + ", " + bytes_text(bytes) + (blocks == 1 ? ", was" : ", were") +
-            " still allocated at " + (killed ? "the end" : "exit"),
+        counted(blocks, "block") + ", " + bytes_text(bytes) +
+            (blocks == 1 ? ", was" : ", were") + " still allocated at " + (killed ? "the end" : "exit"),
         tracked ? "LEAKS" : "DEVICE");
   }
   if (killed && from.shards_in_memory != 0) {

@@ -7,6 +7,6 @@
 namespace gpumem::report {
 
 // [{level: "!!" | "!", text, see}], gravest first.
-document find_what_stands_out(stats::snapshot const& from, bool killed);
+document find_what_stands_out(stats::snapshot const& from, std::string const& end);
 
 }  // namespace gpumem::report

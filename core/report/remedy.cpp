@@ -1,49 +1,86 @@
 // See remedy.hpp.
 #include "core/report/remedy.hpp"
 
+#include <algorithm>
 #include <array>
 
+#include "core/base/bytes.hpp"
 #include "core/driver/error.hpp"
 
 namespace gpumem::report {
 namespace {
 
-struct advice {
-  std::string_view name;
-  std::string_view text;
-};
 // In the order of driver::refused_by.
-constexpr std::array<advice, 5> all{{
-    {"driver",
-     "free memory earlier, lower what others hold on the device, or spill by a fallback: chains = "
-     "[[\"pool\", \"cuda\"], [\"managed\"]]"},
-    {"limit",
-     "raise allocation_limit, free memory earlier, or spill by a fallback: chains = [[\"limiting\", "
-     "\"pool\", \"cuda\"], [\"managed\"]]"},
-    {"maximum",
-     "raise maximum_pool_size (of an arena: arena_size), free memory earlier, or spill by a fallback: chains "
-     "= [[\"pool\", "
-     "\"cuda\"], [\"managed\"]]"},
-    {"largest_block", "raise block_size, or let a binning send larger requests elsewhere"},
-    {"host_memory", "give the process more host memory"},
-}};
-static_assert(static_cast<std::size_t>(driver::refused_by::host_memory) + 1 == all.size());
+constexpr std::array<std::string_view, 5> names{"driver", "limit", "maximum", "largest_block", "host_memory"};
+static_assert(static_cast<std::size_t>(driver::refused_by::tables) == names.size());
 
-advice const& advice_for(stats::failure_note const& failure) noexcept {
-  return all[failure.refused_by < all.size() ? failure.refused_by : 0];
+driver::refused_by kind_of(stats::failure_note const& failure) noexcept {
+  return failure.refused_by < names.size() ? static_cast<driver::refused_by>(failure.refused_by)
+                                           : driver::refused_by::driver;
+}
+
+bool is_of(stats::failure_note const& failure, std::string_view kind) {
+  return failure.symbol.find(kind) != std::string::npos;
+}
+
+bool has_resource(stats::snapshot const& in, stats::failure_note const& failure, std::string_view type) {
+  return std::any_of(in.nodes.begin(), in.nodes.end(), [&](stats::node_totals const& node) {
+    return node.device == failure.device && node.type == type;
+  });
+}
+
+std::uint64_t size_of_device(stats::snapshot const& in, int device) {
+  for (auto const& one : in.devices) {
+    if (one.ordinal == device) return one.gauges.total;
+  }
+  return 0;
+}
+
+// What holds the request back, and what it is raised by.
+std::string first_step(stats::failure_note const& failure) {
+  switch (kind_of(failure)) {
+    case driver::refused_by::limit:
+      return "raise allocation_limit, free memory earlier";
+    case driver::refused_by::pool_maximum:
+      return (failure.reason.find("arena_size") == std::string::npos ? "raise maximum_pool_size" : "raise arena_size") +
+             std::string(", free memory earlier");
+    case driver::refused_by::host_memory:
+      return "give the process more host memory";
+    default:
+      return is_of(failure, "Host") ? "free pinned memory earlier, or give the process more host memory"
+                                    : "free memory earlier, lower what others hold on the device";
+  }
 }
 
 }  // namespace
 
 std::string_view refused_by(stats::failure_note const& failure) noexcept {
-  return advice_for(failure).name;
+  return names[static_cast<std::size_t>(kind_of(failure))];
 }
 
-std::string remedy_for(stats::failure_note const& failure) {
+std::string remedy_for(stats::failure_note const& failure, stats::snapshot const& in) {
   if (failure.code != CUDA_ERROR_OUT_OF_MEMORY) return {};
-  std::string text(advice_for(failure).text);
+  bool const host = is_of(failure, "Host"), managed = is_of(failure, "Managed");
+  std::uint64_t const total = host || managed ? 0 : size_of_device(in, failure.device);
+  if (total != 0 && failure.bytes > total) {
+    return "ask for less: the device has " + std::string(base::print_bytes(total).view()) +
+           " in all; is the size what the program meant?";
+  }
+  if (kind_of(failure) == driver::refused_by::largest_block) {
+    bool const fixed = failure.reason.starts_with("fixed_size");
+    return fixed ? "raise block_size, or let a binning send larger requests elsewhere"
+                 : "ask for less: no chain makes a block of that size; is it what the program meant?";
+  }
+  std::string text = first_step(failure);
+  bool const may_spill = !host && !managed && kind_of(failure) != driver::refused_by::host_memory &&
+                         !has_resource(in, failure, "fallback");
+  if (may_spill) {
+    bool const limit = kind_of(failure) == driver::refused_by::limit;
+    text += std::string(", or spill by a fallback: chains = [[") + (limit ? "\"limiting\", " : "") +
+            "\"pool\", \"cuda\"], [\"managed\"]]";
+  }
   bool const in_pieces = failure.cached >= failure.bytes && failure.largest_free < failure.bytes;
-  if (in_pieces)
+  if (in_pieces && !has_resource(in, failure, "binning"))
     text = "the cached memory is in pieces: bins for small sizes keep large ones whole; or " + text;
   return text;
 }

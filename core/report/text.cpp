@@ -33,15 +33,15 @@ std::string command_line(document const& process) {
   return line.empty() ? "?" : line;
 }
 
-void add_head(std::string& text, document const& from) {
+void add_head(std::string& text, document const& from, std::size_t width) {
   document const& process = field(from, "process");
   std::string const name = "=== gpumem " + words(field(from, "tool"), "version") + " ";
   std::string const pid = base::format("   pid {} ===", number_or_zero(process, "pid"));
   std::string command = command_line(process);
-  std::size_t const room = page_width - name.size() - pid.size() - 5;
+  std::size_t const room = width - name.size() - pid.size() - 5;
   if (command.size() > room) command = left(command, room);
   std::size_t const used = name.size() + 1 + command.size() + pid.size();
-  text += name + std::string(used < page_width ? page_width - used : 1, '=') + " " + command + pid + "\n";
+  text += name + std::string(used < width ? width - used : 1, '=') + " " + command + pid + "\n";
 }
 
 std::string status_text(document const& from) {
@@ -66,13 +66,13 @@ std::string status_text(document const& from) {
   return "ended in an unknown way" + after + page;
 }
 
-void add_pair(std::string& text, char const* label, std::string const& value, char const* second = "",
-              std::string const& second_value = {}) {
+void add_pair(std::string& text, std::size_t page, char const* label, std::string const& value, char const* second,
+              std::string const& second_value) {
   std::string line = base::format("{:<11} {}", label, value);
   if (!second_value.empty()) {
     std::size_t const width = line.size() - (line.rfind('\n') == line.npos ? 0 : line.rfind('\n') + 1);
     if (width < 48) line += std::string(48 - width, ' ');
-    if (std::max<std::size_t>(width, 48) + 14 + second_value.size() > page_width) {
+    if (std::max<std::size_t>(width, 48) + 15 + second_value.size() > page) {
       text += line.substr(0, line.find_last_not_of(' ') + 1) + "\n";
       line.clear();
     } else {
@@ -94,7 +94,7 @@ void add_status(std::string& text, document const& from, text_options const& opt
   std::string host = words(field(from, "process"), "host");
   std::string const driver = driver_text(intercept);
   if (!driver.empty()) host += (host.empty() ? "" : ", ") + driver;
-  add_pair(text, "status", status_text(from), "host", host);
+  add_pair(text, options.width, "status", status_text(from), "host", host);
 
   std::string const path = words(config, "path");
   std::string const digest = words(config, "sha256");
@@ -102,13 +102,40 @@ void add_status(std::string& text, document const& from, text_options const& opt
   if (!digest.empty()) source += "  sha256 " + digest.substr(0, 8);
   auto const warnings = number_or_zero(config, "warning_count");
   source += base::format("  {} warning{}", warnings, warnings == 1 ? "" : "s");
-  add_pair(text, "config", source, "json", printable(options.json_path));
+  add_pair(text, options.width, "config", source, "json", printable(options.json_path));
 
   document const& hooks = field(intercept, "hooks");
   std::string seen = base::format("{} functions called", hooks.is_array() ? hooks.size() : 0);
   std::string const cudart = words(intercept, "cudart");
   if (!cudart.empty()) seen += ", cudart " + cudart;
-  add_pair(text, "intercept", seen, "explain", "gpumem report --explain");
+  add_pair(text, options.width, "intercept", seen, "explain", "gpumem report --explain");
+}
+
+std::size_t characters(std::string_view text) {
+  return static_cast<std::size_t>(std::count_if(
+      text.begin(), text.end(), [](char letter) { return (static_cast<unsigned char>(letter) & 0xc0) != 0x80; }));
+}
+
+// Sentences that are too long for a narrow page, broken at blanks; tables and curves fit it already, and what has no
+// blank stays as it is.
+std::string folded(std::string const& text, std::size_t width) {
+  std::string result;
+  for (std::size_t at = 0; at < text.size();) {
+    std::size_t const end = std::min(text.find('\n', at), text.size());
+    std::string line = text.substr(at, end - at);
+    std::string const indent(std::max<std::size_t>(std::min<std::size_t>(line.find_first_not_of(' '), 24), 12), ' ');
+    std::size_t least = 0;
+    while (characters(line) > width) {
+      std::size_t const blank = line.rfind(' ', width);
+      if (blank == line.npos || blank <= std::max(least, line.find_first_not_of(' '))) break;
+      result += line.substr(0, line.find_last_not_of(' ', blank) + 1) + "\n";
+      line = indent + line.substr(blank + 1);
+      least = indent.size();
+    }
+    result += line + "\n";
+    at = end + 1;
+  }
+  return result;
 }
 
 void add_findings(std::string& text, document const& from, text_options const& options) {
@@ -119,7 +146,10 @@ void add_findings(std::string& text, document const& from, text_options const& o
     std::string const level = words(finding, "level");
     std::string line = base::format("{:<2} {}", level, words(finding, "text"));
     std::string const see = words(finding, "see");
-    if (!see.empty()) line = base::format("{:<66} see {}", line, see);
+    std::size_t const column = std::min(options.width, page_width) - 30;
+    if (!see.empty()) line = line.size() > column ? line + "; see " + see : base::format("{:<{}} see {}", line, column, see);
+    line = folded(line, options.width);
+    line.pop_back();
     bool const red = options.colour && level == "!!";
     text += red ? "\033[1;31m" + line + "\033[0m\n" : line + "\n";
   }
@@ -133,8 +163,10 @@ std::string next_command(document const& from, text_options const& options) {
   } else {
     next += "gpumem report --explain";
   }
-  if (!options.json_path.empty()) return next + "     gpumem report " + printable(options.json_path);
-  return next + "     GPUMEM_JSON=%e.%p.json keeps it as data";
+  std::string const more = options.json_path.empty() ? "GPUMEM_JSON=%e.%p.json keeps it as data"
+                                                     : "gpumem report " + printable(options.json_path);
+  bool const fits = next.size() + 5 + more.size() <= options.width;
+  return next + (fits ? std::string(5, ' ') : "\n" + std::string(6, ' ')) + more;
 }
 
 }  // namespace
@@ -150,20 +182,20 @@ bool locale_is_utf8() noexcept {
 
 std::string render_text(document const& from, text_options const& options) {
   std::string text;
-  add_head(text, from);
+  add_head(text, from, options.width);
   add_status(text, from, options);
   add_findings(text, from, options);
-  add_devices(text, from);
+  add_devices(text, from, options);
   add_timeline(text, from, options);
-  add_calls(text, from);
-  add_chains(text, from);
-  add_leaks(text, from);
-  add_misuses(text, from);
-  add_sizes(text, from);
-  add_failures(text, from);
+  add_calls(text, from, options);
+  add_chains(text, from, options);
+  add_leaks(text, from, options);
+  add_misuses(text, from, options);
+  add_sizes(text, from, options);
+  add_failures(text, from, options);
   text += "\n" + next_command(from, options) + "\n";
-  text += "=== end " + std::string(page_width - 8, '=') + "\n";
-  return text;
+  text += "=== end " + std::string(options.width - 8, '=') + "\n";
+  return options.width < page_width ? folded(text, options.width) : text;
 }
 
 }  // namespace gpumem::report

@@ -82,24 +82,29 @@ bool has_stacks(std::vector<site_row> const& rows) {
   });
 }
 
-void add_rows(std::string& text, std::vector<site_row> const& rows, std::size_t most, std::size_t indent) {
+std::string left_or_whole(std::string const& text, std::size_t width) {
+  return text.size() > width ? left(text, width) : text;
+}
+
+void add_rows(std::string& text, std::vector<site_row> const& rows, std::size_t most, std::size_t indent,
+              std::size_t width) {
   for (std::size_t i = 0; i < std::min(rows.size(), most); ++i) {
     auto const places = place_lines(*rows[i].site);
     std::string const head = std::string(indent, ' ') + right(count_text(rows[i].count), 10) +
                              right(bytes_text(rows[i].bytes), 13) + "  ";
-    text += left(head + places.front(), std::max(page_width, head.size()));
+    text += left(head + places.front(), std::max(width, head.size()));
     text.erase(text.find_last_not_of(' ') + 1);
     text += '\n';
     for (std::size_t f = 1; f < places.size(); ++f)
       text +=
-          std::string(head.size(), ' ') + "from " + places[f].substr(0, page_width - head.size() - 5) + "\n";
+          std::string(head.size(), ' ') + "from " + left_or_whole(places[f], width - head.size() - 5) + "\n";
   }
   if (rows.size() > most)
     text += base::format("{}{} more call sites, all in the JSON report\n", std::string(indent, ' '),
                          count_text(rows.size() - most));
 }
 
-std::string sizes_text(document const& sizes, std::string const& indent) {
+std::string sizes_text(document const& sizes, std::string const& indent, std::size_t width) {
   std::string text, line = indent + "  sizes";
   if (!sizes.is_array() || sizes.empty()) return {};
   for (auto const& size : sizes) {
@@ -107,7 +112,7 @@ std::string sizes_text(document const& sizes, std::string const& indent) {
     std::string const part =
         base::format("  <= {} {}", limit ? std::string(base::print_exact_bytes(*limit).view()) : "any",
                      count_text(number_or_zero(size, "count")));
-    if (line.size() + part.size() > page_width) {
+    if (line.size() + part.size() > width) {
       text += line + "\n";
       line = indent + "       ";
     }
@@ -133,7 +138,7 @@ std::string fault_text(document const& misuse) {
 }  // namespace
 
 void add_node_figures(std::string& text, document const& from, document const& node,
-                      std::string const& indent) {
+                      std::string const& indent, text_options const& options) {
   document const& figures = field(node, "statistics");
   if (figures.is_object()) {
     document const &blocks = field(figures, "blocks"), &bytes = field(figures, "bytes");
@@ -142,16 +147,16 @@ void add_node_figures(std::string& text, document const& from, document const& n
                            right(bytes_text(number_or_zero(bytes, when)), 12),
                            counted(number_or_zero(blocks, when), "block"));
     }
-    text += sizes_text(field(figures, "sizes"), indent);
+    text += sizes_text(field(figures, "sizes"), indent, options.width);
   }
   if (words(node, "type") != "statistics") return;
   auto const rows = rows_of(from, number_or_zero(node, "id"), false);
   if (rows.empty()) return;
   text += indent + "  callers, most bytes first\n";
-  add_rows(text, rows, 5, indent.size() + 2);
+  add_rows(text, rows, 5, indent.size() + 2, options.width);
 }
 
-void add_leaks(std::string& text, document const& from) {
+void add_leaks(std::string& text, document const& from, text_options const& options) {
   document const& chains = field(from, "chains");
   if (!chains.is_array()) return;
   for (auto const& chain : chains) {
@@ -166,14 +171,14 @@ void add_leaks(std::string& text, document const& from) {
       text += base::format("\nLEAKS {} {}  {}, {}, not given back, from {}\n", words(chain, "route"),
                            number_or_zero(chain, "device"), counted(count, "block"), bytes_text(bytes),
                            counted(rows.size(), "call site"));
-      add_rows(text, rows, shown_sites, 0);
+      add_rows(text, rows, shown_sites, 0, options.width);
       if (words(field(from, "intercept"), "cudart") == "static" && !has_stacks(rows))
         text += "  static CUDA runtime: with capture_stacks = true these are the program's own callers\n";
     }
   }
 }
 
-void add_misuses(std::string& text, document const& from) {
+void add_misuses(std::string& text, document const& from, text_options const& options) {
   document const& misuses = field(from, "misuses");
   if (!misuses.is_array() || misuses.empty()) return;
   std::uint64_t const all = misuses.size() + number_or_zero(field(from, "truncated"), "misuses");
@@ -198,7 +203,7 @@ void add_misuses(std::string& text, document const& from) {
       document const& site = site_of(from, misuse, p.name);
       if (!site.is_object()) continue;
       std::string const line = base::format("            {} {}", p.said, place_lines(site).front());
-      text += line.substr(0, page_width) + "\n";
+      text += left_or_whole(line, options.width) + "\n";
     }
   }
   if (all > shown_sites && misuses.size() > shown_sites) text += "  the rest is in the JSON report\n";

@@ -4,14 +4,14 @@
 
 #include <string>
 
-#include "core/report/document.hpp"
+#include "core/report/text.hpp"
 
 namespace gpumem::report {
 
 // Lines below a node of type statistics or another that keeps call sites; nothing for the rest.
 void add_node_figures(std::string& text, document const& from, document const& node,
-                      std::string const& indent);
-void add_leaks(std::string& text, document const& from);
-void add_misuses(std::string& text, document const& from);
+                      std::string const& indent, text_options const& options);
+void add_leaks(std::string& text, document const& from, text_options const& options);
+void add_misuses(std::string& text, document const& from, text_options const& options);
 
 }  // namespace gpumem::report

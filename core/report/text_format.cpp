@@ -1,6 +1,8 @@
 // See text_format.hpp.
 #include "core/report/text_format.hpp"
 
+#include <algorithm>
+
 #include "core/base/bytes.hpp"
 #include "core/base/format.hpp"
 
@@ -52,30 +54,19 @@ std::string duration_text(std::uint64_t ns, bool milliseconds) {
 }
 
 std::string left(std::string_view text, std::size_t width) {
-  if (text.size() > width) return std::string(text.substr(0, width - 2)) + "..";
+  if (text.size() > width) {
+    std::size_t cut = width - 2;
+    while (cut > 0 && (static_cast<unsigned char>(text[cut]) & 0xc0) == 0x80) --cut;  // no character in half
+    text = text.substr(0, cut);
+    return std::string(text) + ".." + std::string(width - 2 - cut, ' ');
+  }
   return std::string(text) + std::string(width - text.size(), ' ');
 }
 
 std::string right(std::string_view text, std::size_t width) {
-  return text.size() >= width ? std::string(text) : std::string(width - text.size(), ' ') + std::string(text);
-}
-
-std::string printable(std::string_view text) {
-  std::string safe;
-  while (!text.empty()) {
-    auto const code = static_cast<unsigned char>(text.front());
-    std::size_t const length = code < 0x80                   ? 1
-                               : code >= 0xc2 && code < 0xe0 ? 2
-                               : (code & 0xf0) == 0xe0       ? 3
-                                                             : 4;
-    bool good = code >= ' ' && code != 0x7f && (code < 0x80 || (code >= 0xc2 && code < 0xf5)) &&
-                length <= text.size();
-    for (std::size_t i = 1; good && i < length; ++i)
-      good = (static_cast<unsigned char>(text[i]) & 0xc0) == 0x80;
-    safe += good ? text.substr(0, length) : std::string_view("?");
-    text.remove_prefix(good ? length : 1);
-  }
-  return safe;
+  // What is wider than its column moves the line, and never touches what stands before it.
+  std::size_t const before = text.size() < width ? width - text.size() : 1;
+  return std::string(before, ' ') + std::string(text);
 }
 
 ledger_column::ledger_column(std::uint64_t largest) noexcept
@@ -101,6 +92,12 @@ std::string ledger_column::row(std::uint64_t bytes) {
   std::uint64_t const before = hundredths(so_far_);
   so_far_ += bytes;
   return print(hundredths(so_far_) - before);
+}
+
+std::string ledger_column::less(std::uint64_t bytes) {
+  std::uint64_t const before = hundredths(so_far_);
+  so_far_ -= std::min(bytes, so_far_);
+  return print(before - hundredths(so_far_));
 }
 
 std::string ledger_column::sum() const {

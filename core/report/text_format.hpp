@@ -8,6 +8,7 @@
 #include <string>
 #include <string_view>
 
+#include "core/base/printable.hpp"
 #include "core/report/document.hpp"
 
 namespace gpumem::report {
@@ -24,9 +25,8 @@ std::string count_text(std::uint64_t count);                            // "1,20
 std::string percent_text(std::uint64_t part, std::uint64_t whole);      // "99.98 %"; "-" of nothing
 std::string duration_text(std::uint64_t ns, bool milliseconds = true);  // "12:41.308"
 std::string left(std::string_view text, std::size_t width);             // padded; cut with ".." when longer
-std::string right(std::string_view text, std::size_t width);
-// Without control characters: names come from the program, and must not steer a terminal.
-std::string printable(std::string_view text);
+std::string right(std::string_view text, std::size_t width);            // at least one blank before it
+using base::printable;  // names come from the program, and must not steer a terminal
 
 // The rows of a ledger in one unit, such that the printed figures add up as the bytes do: each row is the
 // difference of two rounded running sums.
@@ -34,7 +34,8 @@ class ledger_column {
  public:
   explicit ledger_column(std::uint64_t largest) noexcept;
   std::string row(std::uint64_t bytes);  // adds to the running sum
-  std::string sum() const;               // of all rows so far
+  std::string less(std::uint64_t bytes);  // subtracts from it
+  std::string sum() const;                // of all rows so far
 
  private:
   std::uint64_t hundredths(std::uint64_t bytes) const noexcept;

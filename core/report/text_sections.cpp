@@ -29,11 +29,18 @@ constexpr ledger_row reserved_rows[] = {{" ", "requested by the program", "reque
                                         {"+", "cached for reuse", "cached"}};
 
 // At a peak of reserved memory before much was asked for (an initial pool) the figure means nothing.
-std::string fragmentation_text(double share) {
-  return share < 10 ? base::format("{:.1f} % fragmentation", 100 * share) : "fragmentation above 1000 %";
+std::string overhead_text(double share) {
+  return share < 10 ? base::format("{:.1f} % overhead", 100 * share) : "overhead above 1000 %";
 }
 
-void add_ledger(std::string& text, document const& device) {
+// The driver is not asked at the end: how old its last answer is, where that is more than a second.
+std::string unseen_remark(document const& device, document const& end) {
+  auto const asked = number(device, "used_at_ns"), ended = number(end, "duration_ns");
+  bool const fresh = asked && ended && *ended - std::min(*ended, *asked) < 1'000'000'000;
+  return !asked || fresh ? "context, others" : "as told at " + duration_text(*asked, false);
+}
+
+void add_ledger(std::string& text, document const& device, document const& end, std::size_t width) {
   document const& now = field(device, "at_exit");
   document const& peak = field(device, "at_peak");
   std::array<document const*, 2> const columns{&now, &peak};
@@ -43,16 +50,20 @@ void add_ledger(std::string& text, document const& device) {
                         number_or_zero(*column, "observed")});
   }
   std::array<ledger_column, 2> sums{ledger_column(largest), ledger_column(largest)};
-  auto const line = [&text](char const* sign, char const* label, std::string const& at_exit,
+  std::size_t const labels = width < page_width ? 33 : 36, tight = width < page_width ? 2 : 0;
+  auto const line = [&](char const* sign, char const* label, std::string const& at_exit,
                             std::string const& at_peak, std::string const& remark) {
-    text += trimmed(
-        base::format("  {} {:<36}{}{}   {}", sign, label, right(at_exit, 15), right(at_peak, 16), remark));
+    std::string const figures = base::format("  {} {:<{}}{}{}", sign, label, labels, right(at_exit, 15 - tight),
+                                             right(at_peak, 16 - tight));
+    bool const fits = figures.size() + 3 + remark.size() <= width;
+    text += trimmed(figures + (fits ? "   " + remark : "\n" + std::string(6, ' ') + remark));
   };
   auto const row = [&](ledger_row const& what, std::string const& remark) {
     std::array<std::string, 2> values;
     for (std::size_t i = 0; i < 2; ++i) {
       auto const value = number(*columns[i], what.key);
-      values[i] = value ? sums[i].row(*value) : "-";
+      bool const less = *what.sign == '-';
+      values[i] = !value ? "-" : less ? sums[i].less(*value) : sums[i].row(*value);
     }
     line(what.sign, what.label, values[0], values[1], remark);
   };
@@ -70,19 +81,21 @@ void add_ledger(std::string& text, document const& device) {
   }
   document const& fragmentation = field(device, "fragmentation");
   sum("reserved from the driver", "reserved",
-      fragmentation.is_number() ? fragmentation_text(fragmentation.get<double>()) : "");
+      fragmentation.is_number() ? overhead_text(fragmentation.get<double>()) : "");
   // The peak's moment is chosen by routed memory: what was only seen may have been highest at another one.
   std::uint64_t const seen = number_or_zero(device, "highest_observed");
   if (seen != 0 || number_or_zero(now, "observed") != 0 || number_or_zero(peak, "observed") != 0) {
     row({"+", "seen, not routed", "observed"}, seen != 0 ? "highest " + bytes_text(seen) : "");
   }
   if (!number(now, "in_use") && !number(peak, "in_use")) return;
-  row({"+", "not seen by gpumem", "unseen"}, "context, others");
+  if (number_or_zero(now, "elsewhere") != 0 || number_or_zero(peak, "elsewhere") != 0)
+    row({"-", "managed, on the host", "elsewhere"}, "");
+  row({"+", "not seen by gpumem", "unseen"}, unseen_remark(device, end));
   auto const free = number(now, "free");
   sum("in use on the device", "in_use", free ? bytes_text(*free) + " free" : "");
 }
 
-void add_attempts(std::string& text, document const& device) {
+void add_attempts(std::string& text, document const& device, std::size_t width) {
   constexpr std::pair<char const*, char const*> rungs[] = {
       {"rung_cached", "cached"},         {"rung_same_stream", "same stream"}, {"rung_carved", "carved"},
       {"rung_reaped", "reaped"},         {"rung_device_wait", "device wait"}, {"rung_waited", "waited"},
@@ -97,7 +110,7 @@ void add_attempts(std::string& text, document const& device) {
     std::uint64_t const count = number_or_zero(counters, key);
     if (count == 0) continue;
     std::string const item = base::format("{} {} ({})", label, count_text(count), percent_text(count, all));
-    if (line.size() + 2 + item.size() > page_width) {
+    if (line.size() + 2 + item.size() > width) {
       text += trimmed(line);
       line = "            ";
     }
@@ -175,8 +188,8 @@ std::string coverage_text(document const& hook) {
 }
 
 // A sentence with its label, in lines of the page's width that break at spaces.
-void add_wrapped(std::string& text, std::string_view label, std::string_view sentence) {
-  std::size_t const width = page_width - 12 - label.size();
+void add_wrapped(std::string& text, std::string_view label, std::string_view sentence, std::size_t page) {
+  std::size_t const width = page - 12 - label.size();
   for (bool first = true; !sentence.empty(); first = false) {
     std::size_t end = std::min(width, sentence.size());
     if (end < sentence.size()) {
@@ -192,7 +205,7 @@ void add_wrapped(std::string& text, std::string_view label, std::string_view sen
 
 }  // namespace
 
-void add_devices(std::string& text, document const& from) {
+void add_devices(std::string& text, document const& from, text_options const& options) {
   document const& devices = field(from, "devices");
   if (!devices.is_array()) return;
   for (auto const& device : devices) {
@@ -203,12 +216,18 @@ void add_devices(std::string& text, document const& from) {
     auto const peak = number(device, "peak_at_ns");
     std::string const kind = words(field(from, "end"), "kind");
     char const* const now = kind == "running" ? "now" : kind == "exit" ? "at exit" : "at the end";
-    text += trimmed(base::format("\n{}{}{}", left(title, 44), right(now, 11),
-                                 right(peak ? "at peak " + duration_text(*peak) : "", 22)));
-    add_ledger(text, device);
-    add_attempts(text, device);
+    text += trimmed(base::format("\n{}{}{}", left(title, options.width < page_width ? 39 : 44), right(now, 11),
+                                 right(peak ? "at peak " + duration_text(*peak) : "", options.width < page_width ? 20 : 22)));
+    add_ledger(text, device, field(from, "end"), options.width);
+    add_attempts(text, device, options.width);
     std::uint64_t const cross = number_or_zero(field(device, "counters"), "cross_stream_frees");
     if (cross != 0) text += "  streams   " + count_text(cross) + " cross-stream frees\n";
+    std::uint64_t const lost = number_or_zero(field(device, "counters"), "lost_blocks");
+    if (lost != 0) {
+      text += base::format("  contexts  {} block{}, {}, ended with their context, not freed before\n", count_text(lost),
+                           lost == 1 ? "" : "s",
+                           bytes_text(number_or_zero(field(device, "counters"), "lost_requested")));
+    }
   }
 }
 
@@ -234,14 +253,15 @@ void add_timeline(std::string& text, document const& from, text_options const& o
   }
 }
 
-void add_calls(std::string& text, document const& from) {
+void add_calls(std::string& text, document const& from, text_options const& options) {
   document const& hooks = field(field(from, "intercept"), "hooks");
   auto const shown = [](document const& hook) { return words(hook, "kind") != "other"; };
   if (!hooks.is_array() || std::none_of(hooks.begin(), hooks.end(), shown)) {
     text += "\nno memory calls were seen\n";
     return;
   }
-  text += base::format("\n{}{}{}{}   route\n", left("CALLS", 40), right("calls", 13), right("bytes", 12),
+  bool const wide = options.width >= page_width;  // else the driver's name alone
+  text += base::format("\n{}{}{}{}   route\n", left("CALLS", wide ? 40 : 23), right("calls", 13), right("bytes", 12),
                        right("failed", 8));
   std::uint64_t calls = 0, routed = 0, only_seen = 0, only_seen_bytes = 0;
   for (auto const& hook : hooks) {
@@ -249,7 +269,7 @@ void add_calls(std::string& text, document const& from) {
     std::uint64_t const bytes = number_or_zero(hook, "bytes"), failed = number_or_zero(hook, "failed");
     if (!shown(hook)) continue;
     text += trimmed(base::format("  {} {}{}{}{}   {}", left(words(hook, "symbol"), 20),
-                                 left(words(hook, "runtime"), 17), right(count_text(here), 13),
+                                 wide ? left(words(hook, "runtime"), 17) : "", right(count_text(here), 13),
                                  right(bytes == 0 ? "-" : bytes_text(bytes), 12),
                                  right(count_text(failed), 8), coverage_text(hook)));
     if (words(hook, "kind") == "free") continue;
@@ -260,8 +280,9 @@ void add_calls(std::string& text, document const& from) {
   if (calls == 0) return;
   std::string line = base::format("  coverage  {} of {} allocations routed ({})", count_text(routed),
                                   count_text(calls), percent_text(routed, calls));
-  if (only_seen != 0)
-    line += base::format(", {} seen only ({})", count_text(only_seen), bytes_text(only_seen_bytes));
+  std::string const rest =
+      only_seen == 0 ? "" : base::format("{} seen only ({})", count_text(only_seen), bytes_text(only_seen_bytes));
+  if (!rest.empty()) line += (line.size() + 2 + rest.size() <= options.width ? ", " : ",\n            ") + rest;
   std::uint64_t unseen = 0;
   for (auto const& device : field(from, "devices"))
     unseen += number_or_zero(field(device, "at_exit"), "unseen");
@@ -271,9 +292,11 @@ void add_calls(std::string& text, document const& from) {
   for (auto const& device : field(from, "devices")) add_unseen(text, device);
 }
 
-void add_chains(std::string& text, document const& from) {
+void add_chains(std::string& text, document const& from, text_options const& options) {
   document const& chains = field(from, "chains");
   if (!chains.is_array()) return;
+  bool const wide = options.width >= page_width;
+  std::size_t const names = wide ? 32 : 20, counts = wide ? 13 : 12, shares = wide ? 10 : 9;
   for (auto const& chain : chains) {
     document const& nodes = field(chain, "nodes");
     if (!nodes.is_array() || nodes.empty()) continue;
@@ -281,24 +304,24 @@ void add_chains(std::string& text, document const& from) {
     std::string title = rules ? "RULES device" : "CHAIN " + words(chain, "route");
     if (words(chain, "route") != "host") title += base::format(" {}", number_or_zero(chain, "device"));
     text +=
-        base::format("\n{}{}{}{}{}{}{}\n", left(title, 32), right("requests", 13), right("hits", 10),
-                     right("upstream", 10), right("failed", 8), right("handed out", 12), right("now", 11));
+        base::format("\n{}{}{}{}{}{}{}\n", left(title, names), right("requests", counts), right("hits", shares),
+                     right("upstream", shares), right("failed", wide ? 8 : 7), right("handed out", 12), right("now", 11));
     for (auto const& node : nodes) {
       std::string const indent(2 + 2 * std::min<std::uint64_t>(number_or_zero(node, "depth"), 8), ' ');
       std::string const name = words(node, "name"), type = rules ? name : words(node, "type");
       std::uint64_t const requests = number_or_zero(node, "requests"), hits = number_or_zero(node, "hits");
       document const& bytes = field(node, "bytes");
-      text += trimmed(left(indent + name + (type == name ? "" : " (" + type + ")"), 32) +
-                      right(count_text(requests), 13) +
-                      right(hits == 0 ? "-" : percent_text(hits, requests), 10) +
-                      right(count_text(number_or_zero(node, "upstream")), 10) +
-                      right(count_text(number_or_zero(node, "failed")), 8) +
+      text += trimmed(left(indent + name + (type == name ? "" : " (" + type + ")"), names) +
+                      right(count_text(requests), counts) +
+                      right(hits == 0 ? "-" : percent_text(hits, requests), shares) +
+                      right(count_text(number_or_zero(node, "upstream")), shares) +
+                      right(count_text(number_or_zero(node, "failed")), wide ? 8 : 7) +
                       right(bytes_text(number_or_zero(bytes, "in")), 12) +
                       right(rules ? "-" : bytes_text(number_or_zero(bytes, "current")), 11));
-      std::string const options = words(node, "options");
-      if (!options.empty()) {
-        std::string const line = indent + "  " + options;
-        text += line.size() > page_width ? left(line, page_width) + "\n" : line + "\n";
+      std::string const set = words(node, "options");
+      if (!set.empty()) {
+        std::string const line = indent + "  " + set;
+        text += line.size() > options.width ? left(line, options.width) + "\n" : line + "\n";
       }
       if (number_or_zero(bytes, "most") != 0) {
         text += indent + "  spilled " + count_text(hits) + (hits == 1 ? " request, " : " requests, ") +
@@ -306,12 +329,12 @@ void add_chains(std::string& text, document const& from) {
                 bytes_text(number_or_zero(bytes, "current")) + ", at most " +
                 bytes_text(number_or_zero(bytes, "most")) + "\n";
       }
-      add_node_figures(text, from, node, indent);
+      add_node_figures(text, from, node, indent, options);
     }
   }
 }
 
-void add_sizes(std::string& text, document const& from) {
+void add_sizes(std::string& text, document const& from, text_options const& options) {
   document const& sizes = field(from, "sizes");
   if (!sizes.is_array() || sizes.empty()) return;
   constexpr std::uint64_t limits[] = {base::kib,      16 * base::kib, 256 * base::kib,  4 * base::mib,
@@ -326,20 +349,21 @@ void add_sizes(std::string& text, document const& from) {
   }
   std::uint64_t const most = *std::max_element(counts.begin(), counts.end());
   if (most == 0) return;
+  double const longest = options.width < page_width ? 38 : 40;
   text += "\nSIZES requested\n";
   for (std::size_t i = 0; i < counts.size(); ++i) {
     if (counts[i] == 0) continue;
     bool const open_ended = i + 1 == counts.size();
     std::string const limit(base::print_exact_bytes(open_ended ? base::gib : limits[i]).view());
     auto const bar =
-        static_cast<std::size_t>(static_cast<double>(counts[i]) / static_cast<double>(most) * 40 + 0.5);
+        static_cast<std::size_t>(static_cast<double>(counts[i]) / static_cast<double>(most) * longest + 0.5);
     text += base::format("  {} {}{}{}  {}\n", open_ended ? "> " : "<=", right(limit, 8),
                          right(count_text(counts[i]), 16), right(percent_text(counts[i], all), 10),
                          std::string(std::max<std::size_t>(bar, 1), '#'));
   }
 }
 
-void add_failures(std::string& text, document const& from) {
+void add_failures(std::string& text, document const& from, text_options const& options) {
   document const& failures = field(from, "failures");
   if (!failures.is_array() || failures.empty()) return;
   constexpr std::size_t shown = 3;
@@ -357,12 +381,12 @@ void add_failures(std::string& text, document const& from) {
     text += base::format("            device {}, {}thread {}\n", number_or_zero(failure, "device"),
                          stream ? base::format("stream {:#x}, ", *stream) : "",
                          number_or_zero(failure, "thread"));
-    add_wrapped(text, "refused by  ", words(failure, "reason"));
+    add_wrapped(text, "refused by  ", words(failure, "reason"), options.width);
     text += base::format("            in use {}, cached {}, largest free block {}\n",
                          bytes_text(number_or_zero(failure, "in_use")),
                          bytes_text(number_or_zero(failure, "cached")),
                          bytes_text(number_or_zero(failure, "largest_free")));
-    add_wrapped(text, "try         ", words(failure, "remedy"));
+    add_wrapped(text, "try         ", words(failure, "remedy"), options.width);
   }
 }
 

@@ -8,11 +8,11 @@
 
 namespace gpumem::report {
 
-void add_devices(std::string& text, document const& from);
+void add_devices(std::string& text, document const& from, text_options const& options);
 void add_timeline(std::string& text, document const& from, text_options const& options);
-void add_calls(std::string& text, document const& from);
-void add_chains(std::string& text, document const& from);
-void add_sizes(std::string& text, document const& from);
-void add_failures(std::string& text, document const& from);
+void add_calls(std::string& text, document const& from, text_options const& options);
+void add_chains(std::string& text, document const& from, text_options const& options);
+void add_sizes(std::string& text, document const& from, text_options const& options);
+void add_failures(std::string& text, document const& from, text_options const& options);
 
 }  // namespace gpumem::report

@@ -11,9 +11,10 @@
 namespace gpumem::report {
 
 struct write_options {
-  std::string text = "stderr";  // stderr | none | a file pattern
-  std::string json;             // a file pattern; empty: none
+  std::string text = "stderr";  // stderr | stdout | - | none | a file pattern
+  std::string json;             // the same; empty: none
   int stderr_fd = 2;            // a duplicate, as programs close their own
+  int stdout_fd = 1;            // negative: it is none, or not for us
   document_options document;
 };
 

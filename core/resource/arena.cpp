@@ -34,7 +34,7 @@ suballocator& arena::make(part& place) {
     made_.push_back(std::make_unique<suballocator>(home_, node_, o, superblocks_, "arena"));
   } catch (std::bad_alloc const&) {
     throw driver::allocation_failed(CUDA_ERROR_OUT_OF_MEMORY, "arena", "no host memory for its tables",
-                                    driver::refused_by::host_memory);
+                                    driver::refused_by::tables);
   }
   made_.back()->stand_under(*this);
   place.store(made_.back().get(), std::memory_order_release);

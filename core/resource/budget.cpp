@@ -8,6 +8,7 @@
 #include <new>
 
 #include "core/base/bytes.hpp"
+#include "core/base/undestroyed.hpp"
 #include "core/stats/state_page.hpp"
 
 namespace gpumem::resource {
@@ -16,10 +17,10 @@ constinit std::atomic<budget*> budget::first_{nullptr};
 
 namespace {
 
-alignas(std::mutex) unsigned char storage[sizeof(std::mutex)];
+struct observing_lock : std::mutex {};
+
 std::mutex& observing() noexcept {
-  static std::mutex& only = *new (storage) std::mutex;
-  return only;
+  return base::undestroyed<observing_lock>::get();
 }
 
 // Taken by calls that are not routed, and admitted to those under way; by device, under the lock.
@@ -53,7 +54,7 @@ budget* budget::find_or_make(terms const& wanted) noexcept try {
 void budget::forget_all() noexcept {
   first_.store(nullptr, std::memory_order_release);
   observing();
-  new (storage) std::mutex;
+  base::undestroyed<observing_lock>::renew();
   taken = {};
 }
 
@@ -106,8 +107,6 @@ void observed_use::withdraw(int device, std::uint64_t bytes) noexcept {
 
 void observed_use::hold(int device, std::uint64_t bytes, std::uint64_t admitted) noexcept {
   std::lock_guard const held(observing());
-  auto& gauges = stats::gauges(device);
-  stats::gauge_raise(gauges.highest_observed, stats::gauge_add(gauges.observed, bytes));
   taken_on(device) += bytes - admitted;
   budget::each(device, [=](budget& b) {
     b.note(bytes - admitted);
@@ -117,12 +116,23 @@ void observed_use::hold(int device, std::uint64_t bytes, std::uint64_t admitted)
 
 void observed_use::let_go(int device, std::uint64_t bytes) noexcept {
   std::lock_guard const held(observing());
-  stats::gauge_subtract(stats::gauges(device).observed, bytes);
   taken_on(device) -= bytes;
   budget::each(device, [bytes](budget& b) {
     b.give(bytes);
     b.note_observed(-bytes);
   });
+}
+
+void observed_use::enter(int device, std::uint64_t bytes, bool movable) noexcept {
+  auto& gauges = stats::gauges(device);
+  stats::gauge_raise(gauges.highest_observed, stats::gauge_add(gauges.observed, bytes));
+  if (movable) stats::gauge_add(gauges.movable, bytes);
+}
+
+void observed_use::leave(int device, std::uint64_t bytes, bool movable) noexcept {
+  auto& gauges = stats::gauges(device);
+  stats::gauge_subtract(gauges.observed, bytes);
+  if (movable) stats::gauge_subtract(gauges.movable, bytes);
 }
 
 }  // namespace gpumem::resource

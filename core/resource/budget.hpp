@@ -93,7 +93,11 @@ class observed_use {
   static void withdraw(int device, std::uint64_t bytes) noexcept;
   // It succeeded and took `bytes`.
   static void hold(int device, std::uint64_t bytes, std::uint64_t admitted) noexcept;
+  // They are free again, for whatever the limits allow.
   static void let_go(int device, std::uint64_t bytes) noexcept;
+  // Into the device's ledger, and out of it. `movable`: managed memory, which need not lie on the device.
+  static void enter(int device, std::uint64_t bytes, bool movable = false) noexcept;
+  static void leave(int device, std::uint64_t bytes, bool movable = false) noexcept;
 };
 
 }  // namespace gpumem::resource

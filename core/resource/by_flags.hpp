@@ -1,9 +1,11 @@
 // Keeps memory apart that was asked for with flags (cuMemHostAlloc: portable, mapped, write-combined;
 // cuMemAllocManaged: attach): a pool's segments are of one kind, and the driver answers for a block what it
 // would answer for its segment. Requests whose flags every segment has anyway go to the pool, others to the
-// driver, one by one. Made by the builder above each pool of a route whose requests have flags. Immutable.
+// driver, one by one. Managed memory goes by whole pages. Made by the builder above each pool of a route
+// whose requests have flags. Immutable.
 #pragma once
 
+#include "core/driver/managed_memory.hpp"
 #include "core/resource/resource.hpp"
 
 namespace gpumem::resource {
@@ -18,7 +20,10 @@ class by_flags final : public resource {
   }
 
   space::handle allocate(demand const& wish) override {
-    return ((wish.flags & ~of_all_) == 0 ? pool_ : others_).allocate(wish);
+    demand paged = wish;
+    constexpr std::uint64_t page = driver::managed_page;
+    if (home_.kind == driver::memory_kind::managed) paged.bytes = (wish.bytes + page - 1) / page * page;
+    return ((wish.flags & ~of_all_) == 0 ? pool_ : others_).allocate(paged);
   }
 
  private:

@@ -34,6 +34,7 @@ class chain {
       sum.pending += l.pending;
       sum.largest = sum.largest > l.largest ? sum.largest : l.largest;
     }
+    for (auto const& part : sources_) sum.pending += part->pending();
     return sum;
   }
   // Bytes that this budget counts and a request could have.
@@ -56,12 +57,16 @@ class chain {
   void peers_changed() noexcept {
     for (auto const& part : sources_) part->peers_changed();
   }
+  void renew(std::uint64_t address, std::uint64_t bytes) noexcept {
+    for (auto const& part : sources_) part->renew(address, bytes);
+  }
   bool refused(refused_free const& what) noexcept {
     return std::any_of(resources_.begin(), resources_.end(),
                        [&](auto const& part) { return part->refused(what); });
   }
   void synchronized() noexcept {
     for (auto const& part : resources_) part->synchronized();
+    for (auto const& part : sources_) part->synchronized();
   }
   void forget() noexcept {
     for (auto part = resources_.rbegin(); part != resources_.rend(); ++part) (*part)->forget();

@@ -36,10 +36,7 @@ constexpr std::uint64_t most_of_a_piece = 256ull << 20;
 space::handle suballocator::climb(climber& c) {
   // Many frees of this very size wait here: one event may settle them all, cheaper than new space.
   if (c.waiting && c.own->worth_an_event(home_.when.open(), c.units) && !is_hasty(c)) {
-    if (auto h = settled_by_an_event(c); h != space::none) {
-      stats::add(count().hits, 1);
-      return h;
-    }
+    if (auto h = settled_by_an_event(c); h != space::none) return h;
   }
   lock held(mutex_);
   auto& device = count_device();
@@ -47,6 +44,9 @@ space::handle suballocator::climb(climber& c) {
   std::uint32_t const units = c.units;
   std::uint64_t const bytes = units * space::unit;
   reap();
+  if (units >= smallest_exported_ && pages_ == nullptr && is_to_be_exported(c)) [[unlikely]] {
+    if (auto h = take_apart(held, c); h != space::none) return h;
+  }
   if (auto h = search(c, false); h != space::none) {
     stats::add(device.rung_carved, 1);
     return h;
@@ -174,6 +174,7 @@ void suballocator::reap() noexcept {
 // Into the index, where blocks merge: those that are done as done, the others by the way they were freed.
 // `only` null: all magazines.
 void suballocator::flush(magazine* only) noexcept {
+  if (only == nullptr) reap();
   visit_magazines([&](magazine& m) { m.emptied = m.empty(blocks()); }, only);
   for (auto const& m : magazines_) {
     if (only == nullptr || m.get() == only)
@@ -323,9 +324,10 @@ driver::allocation_failed suballocator::at_maximum(std::uint64_t asked) const no
 // return.
 space::handle suballocator::grow(lock& held, climber& c, std::uint64_t at_least, bool padded) {
   watched_ns_ = 0;
+  c.grew = true;
   if (pages_ != nullptr) return grow_in_pages(held, c, at_least, most_of_a_piece);
-  // Segments of a driver begin at pages, which is aligned enough for nearly all.
-  std::uint64_t const bytes = padded ? c.room() : c.units * space::unit;
+  // Segments of a driver begin at pages, which is aligned enough for nearly all; one made for one block has to hold it.
+  std::uint64_t const bytes = padded || c.apart ? c.room() : c.units * space::unit;
   // Where memory is short, or to be spared: what is empty is of no use for this request.
   if (std::uint64_t const idle = region_.idle_bytes(); idle > 0 && would_exceed(bytes))
     release_empty(held, idle - std::min(idle, bytes));
@@ -335,6 +337,7 @@ space::handle suballocator::grow(lock& held, climber& c, std::uint64_t at_least,
   }
   std::uint64_t size =
       std::min(growth_for(std::max(bytes, at_least)), options_.maximum - taken) / space::unit * space::unit;
+  if (c.apart) size = bytes;
   stats::add(count().upstream, 1);
   growing_ += size;
   extent memory{};
@@ -353,32 +356,48 @@ space::handle suballocator::grow(lock& held, climber& c, std::uint64_t at_least,
     }
   }
   growing_ -= size;
+  // What came back after the context ended is of the one that its handle names by now.
+  if (home_.when.life() != 0) {
+    held.unlock();
+    upstream_.release(memory, nullptr);
+    held.lock();
+    throw driver::allocation_failed(CUDA_ERROR_CONTEXT_IS_DESTROYED, name_, "its context has ended");
+  }
   if (!region_.add_segment(memory.address, memory.bytes, memory.token)) {
     held.unlock();
     upstream_.release(memory, nullptr);
     held.lock();
-    throw refusal(driver::refused_by::host_memory, "no host memory for its tables");
+    throw refusal(driver::refused_by::tables, "no host memory for its tables");
   }
-  space::handle const h = search(c, true);
+  space::segment* const made = region_.segments().back();
+  made->apart = c.apart;
+  if (c.apart) apart_ += size;
+  space::handle const h =
+      c.apart ? region_.take_from(made->first, 0, c.units, c.hidden, c.wish.alignment) : search(c, true);
   if (h == space::none && !padded && c.wish.alignment > space::unit) return grow(held, c, at_least, true);
-  if (h == space::none) throw refusal(driver::refused_by::host_memory, "no host memory for its tables");
+  if (h == space::none) throw refusal(driver::refused_by::tables, "no host memory for its tables");
   return h;
 }
 
 std::uint64_t suballocator::release_empty(lock& held, std::uint64_t keep_idle) noexcept {
   if (pages_ != nullptr) return release_pages(held, keep_idle);
-  std::uint64_t released = 0;
+  std::uint64_t released = release_left(held);
   while (region_.idle_bytes() > keep_idle || keep_idle == 0) {
     space::segment* const s = region_.empty_segment();
     if (s == nullptr) break;
-    extent const memory{s->base, s->bytes, s->token};
-    region_.remove_segment(s);
-    held.unlock();
-    upstream_.release(memory, nullptr);
-    held.lock();
-    released += memory.bytes;
+    released += release_segment(held, s);
   }
   return released;
+}
+
+std::uint64_t suballocator::release_segment(lock& held, space::segment* s) noexcept {
+  extent const memory{s->base, s->bytes, s->token};
+  if (s->apart) apart_ -= s->bytes;
+  region_.remove_segment(s);
+  held.unlock();
+  upstream_.release(memory, nullptr);
+  held.lock();
+  return memory.bytes;
 }
 
 std::uint64_t suballocator::give_back() noexcept {
@@ -396,17 +415,16 @@ std::uint64_t suballocator::give_back() noexcept {
 // As the source of a resource above: a block that the program never sees, so it is hidden from the block map.
 extent suballocator::reserve(demand const& wish) {
   std::uint32_t const units = rounded_units(wish.bytes);
-  stats::add(count().requests, 1);
   demand const plain{.bytes = wish.bytes, .flags = wish.flags, .alignment = wish.alignment};
   climber c{.wish = plain, .units = units, .hidden = true, .waiting = {}};
-  space::handle const h = climb(c);
-  stats::add(count().bytes_in, units * space::unit);
+  space::handle const h = climb_counted(c);
   return {blocks()[h].begin(), units * space::unit, h};
 }
 
 void suballocator::release(extent const& memory, CUstream) noexcept {
   auto const h = static_cast<space::handle>(memory.token);
   stats::add(count().bytes_out, memory.bytes);
+  if (blocks()[h].is(space::exported)) return withhold(h, {});
   lock held(mutex_);
   region_.put(h, space::done);
 }

@@ -57,6 +57,11 @@ space::handle direct::allocate(demand const& wish) {
   std::unique_lock lock(mutex_);
   space::handle h = space::none;
   // The new segment is the only idle space, so the search finds just that.
+  if (home_.when.life() != 0) {  // it is of the context that its handle names by now
+    lock.unlock();
+    upstream_.release(memory, nullptr);
+    throw driver::allocation_failed(CUDA_ERROR_CONTEXT_IS_DESTROYED, "direct", "its context has ended");
+  }
   std::uint32_t const units = add(memory, wish.alignment);
   if (units != 0) h = region_.take(space::done, units, true);
   if (units != 0 && h == space::none) remove(region_.segments().back());
@@ -64,7 +69,7 @@ space::handle direct::allocate(demand const& wish) {
   if (h == space::none) {
     upstream_.release(memory, wish.stream);
     throw driver::allocation_failed(CUDA_ERROR_OUT_OF_MEMORY, "direct", "no host memory for its tables",
-                                    driver::refused_by::host_memory);
+                                    driver::refused_by::tables);
   }
   stats::add(count().bytes_in, units * space::unit);
   return h;
@@ -76,12 +81,12 @@ void direct::deallocate(space::handle h, order const& when) noexcept {
   extent const memory = remove(&home_.where.segments[blocks()[h].segment]);
   lock.unlock();
   stats::add(count().bytes_out, bytes);
-  upstream_.release(memory, when.slot != stream_order::no_slot ? when.stream : nullptr);
+  upstream_.release(memory, when.stream);
 }
 
 space::handle direct::block_at(space::segment const& in, std::uint64_t address) noexcept {
   std::lock_guard lock(mutex_);
-  return resource::block_at(in, address);
+  return region_.has(in, address) ? walk_to(in, address) : space::none;
 }
 
 levels direct::measure() noexcept {
@@ -93,6 +98,7 @@ void direct::forget() noexcept {
   std::lock_guard lock(mutex_);
   while (!region_.segments().empty()) {
     space::segment* const s = region_.segments().back();
+    lose_blocks(*this, *s);
     upstream_.lost(remove(s));
   }
 }

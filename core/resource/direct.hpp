@@ -20,6 +20,7 @@ class direct final : public resource {
 
   space::handle allocate(demand const& wish) override;
   void deallocate(space::handle h, order const& when) noexcept override;
+  void withhold(space::handle h, order const& when) noexcept override { deallocate(h, when); }
   space::handle block_at(space::segment const& in, std::uint64_t address) noexcept override;
   bool keeps_freed() const noexcept override { return false; }
   levels measure() noexcept override;

@@ -1,6 +1,7 @@
 // See fallback.hpp.
 #include "core/resource/fallback.hpp"
 
+#include <array>
 #include <cstdio>
 #include <new>
 #include <optional>
@@ -34,12 +35,13 @@ std::size_t first_that_serves(std::size_t branches, Ask ask) {
 
 }  // namespace
 
-void spill::took(stats::node_counters& counters, std::uint64_t bytes) noexcept {
+void spill::took(std::size_t node, std::uint64_t bytes) noexcept {
+  static constinit std::array<std::atomic<std::uint64_t>, stats::max_nodes> highest{};  // of all contexts
   std::uint64_t const now = now_.fetch_add(bytes, std::memory_order_relaxed) + bytes;
-  std::uint64_t most = most_.load(std::memory_order_relaxed);
-  while (now > most && !most_.compare_exchange_weak(most, now, std::memory_order_relaxed)) {
+  std::uint64_t most = highest[node].load(std::memory_order_relaxed);
+  while (now > most && !highest[node].compare_exchange_weak(most, now, std::memory_order_relaxed)) {
   }
-  if (now > most) stats::add(counters.most, now - most);  // threads add up to the highest of all
+  if (now > most) stats::add(stats::local().nodes[node].most, now - most);  // threads add up to the highest
 }
 
 space::handle fallback::allocate(demand const& wish) {
@@ -67,7 +69,7 @@ space::handle fallback::allocate(demand const& wish) {
   stats::add(counters.hits, 1);
   stats::add(counters.bytes_in, bytes);
   if (served > 0) {
-    spills_[served].took(counters, bytes);
+    spills_[served].took(branches_[served].node, bytes);
     stats::add(count_device().rung_fallback, 1);
   }
   return h;
@@ -75,7 +77,7 @@ space::handle fallback::allocate(demand const& wish) {
 
 std::size_t fallback::branch_of(space::handle h) noexcept {
   resource const* top = &owner_of(home_.where, h);
-  while (top->above() != this) top = top->above();
+  while (top->above(h) != this) top = top->above(h);
   std::size_t i = 0;
   while (branches_[i].top != top) ++i;
   return i;
@@ -87,10 +89,6 @@ void fallback::freed(space::handle h, order const&) noexcept {
   stats::add(count().bytes_out, bytes);
   stats::add(stats::local().nodes[branches_[from].node].bytes_out, bytes);
   if (from > 0) spills_[from].gave(bytes);
-}
-
-void fallback::forget() noexcept {
-  for (spill& s : spills_) s.forget();
 }
 
 extent fallback_source::reserve(demand const& wish) {
@@ -113,7 +111,7 @@ extent fallback_source::reserve(demand const& wish) {
     } catch (std::bad_alloc const&) {
       branches_[served].segments->release(memory, nullptr);
       throw driver::allocation_failed(CUDA_ERROR_OUT_OF_MEMORY, "fallback", "no host memory for its tables",
-                                      driver::refused_by::host_memory);
+                                      driver::refused_by::tables);
     }
   }
   stats::shard& mine = stats::local();
@@ -123,7 +121,7 @@ extent fallback_source::reserve(demand const& wish) {
   stats::add(counters.hits, 1);
   stats::add(counters.bytes_in, memory.bytes);
   if (served > 0) {
-    spills_[served].took(counters, memory.bytes);
+    spills_[served].took(branches_[served].node, memory.bytes);
     stats::add(mine.devices[home_.device_slot].rung_fallback, 1);
   }
   return memory;

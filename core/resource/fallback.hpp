@@ -16,13 +16,12 @@ namespace gpumem::resource {
 // Bytes that a chain after the first has given: the node's counter keeps how many there were at most.
 class spill {
  public:
-  void took(stats::node_counters& counters, std::uint64_t bytes) noexcept;
+  // `node`: of the branch, which the next context's chain counts for as well.
+  void took(std::size_t node, std::uint64_t bytes) noexcept;
   void gave(std::uint64_t bytes) noexcept { now_.fetch_sub(bytes, std::memory_order_relaxed); }
-  void forget() noexcept { now_.store(0, std::memory_order_relaxed); }
 
  private:
   std::atomic<std::uint64_t> now_{0};
-  std::atomic<std::uint64_t> most_{0};
 };
 
 class fallback final : public resource {
@@ -38,7 +37,7 @@ class fallback final : public resource {
 
   space::handle allocate(demand const& wish) override;
   void freed(space::handle h, order const&) noexcept override;
-  void forget() noexcept override;
+  void lost(space::handle h) noexcept override { freed(h, {}); }
 
  private:
   std::size_t branch_of(space::handle h) noexcept;

@@ -86,7 +86,7 @@ void guard::freed(space::handle h, order const& when) noexcept {
   if (!settle(when)) return;
   check(h, block, when.caller());
   // What another process may have open is left alone.
-  if (!options_.fill_on_free || blocks()[h].exported == 1) return;
+  if (!options_.fill_on_free || blocks()[h].is(space::exported)) return;
   bool const ordered = has_stream(when.slot, when.stream);
   CUstream const on = ordered ? when.stream : own_stream();
   if (!ordered && on == nullptr) return;

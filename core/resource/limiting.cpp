@@ -108,6 +108,7 @@ void limiting_source::release(extent const& memory, CUstream order) noexcept {
 
 void limiting_source::lost(extent const& memory) noexcept {
   below_.lost(memory);
+  stats::add(stats::local().nodes[node_].bytes_out, memory.bytes);
   budget_.give(memory.bytes);
 }
 

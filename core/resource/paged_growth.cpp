@@ -160,7 +160,7 @@ space::handle suballocator::grow_in_pages(lock& held, climber& c, std::uint64_t 
   if (sparing) release_whole(held, room);
   space::region::opening place;
   if (!open_place(held, as_units(room), as_units(wished), keeps_pieces_whole(room), place)) {
-    throw refusal(driver::refused_by::host_memory, "no host memory for its tables");
+    throw refusal(driver::refused_by::tables, "no host memory for its tables");
   }
   std::uint64_t const needed = place.needed * space::unit;
   if (!make_room(held, needed)) {
@@ -179,7 +179,7 @@ space::handle suballocator::grow_in_pages(lock& held, climber& c, std::uint64_t 
   space::handle const made = region_.fill(place);
   if (filled < needed) throw no_pages(room, code);
   space::handle const h = region_.take_from(made, place.front, c.units, c.hidden, c.wish.alignment);
-  if (h == space::none) throw refusal(driver::refused_by::host_memory, "no host memory for its tables");
+  if (h == space::none) throw refusal(driver::refused_by::tables, "no host memory for its tables");
   return h;
 }
 

@@ -20,12 +20,18 @@ class pool final : public suballocator {
   pool(habitat const& home, std::size_t node, pool_options const& o, source& upstream) noexcept
       : suballocator(home, node,
                      {.name = o.name,
-                      .initial = o.initial_pool_size,
+                      .initial = whole_units(o.initial_pool_size),
                       .maximum = o.maximum_pool_size,
                       .growth = o.growth,
                       .release_threshold = o.release_threshold,
                       .plenty = o.plenty},
                      upstream, "pool") {}
+
+ private:
+  // What is less than a block can be no segment.
+  static std::uint64_t whole_units(std::uint64_t bytes) noexcept {
+    return bytes / space::unit * space::unit + (bytes % space::unit != 0 ? space::unit : 0);
+  }
 };
 
 }  // namespace gpumem::resource

@@ -58,6 +58,11 @@ extent prefetch_source::reserve(demand const& wish) {
   return memory;
 }
 
+void prefetch_source::lost(extent const& memory) noexcept {
+  stats::add(stats::local().nodes[node_].bytes_out, memory.bytes);
+  below_.lost(memory);
+}
+
 void prefetch_source::release(extent const& memory, CUstream order) noexcept {
   stats::add(stats::local().nodes[node_].bytes_out, memory.bytes);
   below_.release(memory, order);

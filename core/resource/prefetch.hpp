@@ -55,6 +55,7 @@ class prefetch_source final : public source_adaptor {
 
   extent reserve(demand const& wish) override;
   void release(extent const& memory, CUstream order) noexcept override;
+  void lost(extent const& memory) noexcept override;
   void forget() noexcept override { mover_.forget(); }
 
  private:

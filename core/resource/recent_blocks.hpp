@@ -34,7 +34,8 @@ class recent_blocks {
     if (l.address != address) return {};
     space::block const& b = where.blocks[l.h];
     // The handle may name another block by now.
-    if (b.begin() != address || b.now.load(std::memory_order_acquire) != space::state::live || b.mapped == 0)
+    if (b.begin() != address || b.now.load(std::memory_order_acquire) != space::state::live ||
+        !b.is(space::mapped))
       return {};
     if (l.removals != where.segments.removals()) return {.h = l.h};
     return {l.h, l.owner, l.own};

@@ -3,6 +3,8 @@
 
 #include <time.h>
 
+#include "core/base/mutant.hpp"
+#include "core/base/uncancelled.hpp"
 #include "core/stats/state_page.hpp"
 
 namespace gpumem::resource {
@@ -11,7 +13,7 @@ namespace gpumem::resource {
 void resource::deallocate(space::handle, order const&) noexcept {}
 void resource::freed(space::handle, order const&) noexcept {}
 
-space::handle resource::block_at(space::segment const& in, std::uint64_t address) noexcept {
+space::handle resource::walk_to(space::segment const& in, std::uint64_t address) noexcept {
   space::handle h = in.first;
   while (h != space::none && address >= blocks()[h].end()) h = blocks()[h].after;
   return h;
@@ -19,26 +21,51 @@ space::handle resource::block_at(space::segment const& in, std::uint64_t address
 
 void outlive_ended_contexts(habitat const& home, std::uint64_t base, std::uint64_t bytes) noexcept {
   auto const is_anothers = [&](space::segment_owner& owner) {
-    return static_cast<resource&>(owner).home().context != home.context;
+    return &static_cast<resource&>(owner).home().when != &home.when;
   };
+  base::uncancelled const held;
   constexpr timespec pause{.tv_sec = 0, .tv_nsec = 50'000};
   for (int i = 0; i < 20'000 && home.where.segments.any_owner(base, bytes, is_anothers); ++i) {
     nanosleep(&pause, nullptr);
   }
 }
 
-void note_reserved(habitat const& home, std::uint64_t bytes) noexcept {
-  auto& gauges = stats::gauges(home.device);
-  stats::gauge_add(gauges.reserved, bytes);
-  stats::gauge_add(gauges.segments, 1);
-  reserved_changed = true;
+// A free that another thread makes meanwhile is that thread's to count: one of both takes the block.
+void lose_blocks(resource& owner, space::segment const& in) noexcept {
+  habitat const& home = owner.home();
+  auto& blocks = home.where.blocks;
+  auto& counters = stats::local().devices[home.device_slot];
+  for (space::handle h = in.first; h != space::none; h = blocks[h].after) {
+    space::block& b = blocks[h];
+    auto expected = space::state::live;
+    if (!b.is(space::mapped) || !b.now.compare_exchange_strong(expected, space::state::cached)) continue;
+    for (resource* r = &owner; r != nullptr; r = r->above()) r->lost(h);
+    if (home.kind == driver::memory_kind::host || GPUMEM_MUTANT(lost_still_held)) continue;
+    stats::add(counters.lost_blocks, 1);
+    stats::add(counters.lost_requested, b.bytes() - b.slack);
+    stats::add(counters.lost_handed, b.bytes());
+  }
 }
 
-void note_released(habitat const& home, std::uint64_t bytes) noexcept {
-  auto& gauges = stats::gauges(home.device);
-  stats::gauge_subtract(gauges.reserved, bytes);
-  stats::gauge_subtract(gauges.segments, 1);
+void note_change(int device) noexcept {
   reserved_changed = true;
+  stats::settle_soon(stats::local().devices[stats::device_slot(device)]);
+}
+
+void note_reserved(habitat const& home, std::uint64_t bytes, lies where) noexcept {
+  auto& gauges = stats::gauges(home.device);
+  stats::gauge_add(gauges.reserved, bytes);
+  if (where == lies::anywhere) stats::gauge_add(gauges.movable, bytes);
+  stats::gauge_add(gauges.segments, 1);
+  note_change(home.device);
+}
+
+void note_released(int device, std::uint64_t bytes, lies where) noexcept {
+  auto& gauges = stats::gauges(device);
+  stats::gauge_subtract(gauges.reserved, bytes);
+  if (where == lies::anywhere) stats::gauge_subtract(gauges.movable, bytes);
+  stats::gauge_subtract(gauges.segments, 1);
+  note_change(device);
 }
 
 }  // namespace gpumem::resource

@@ -47,7 +47,7 @@ struct refused_free {
 // Bytes a resource holds that the program does not.
 struct levels {
   std::uint64_t idle = 0;     // could serve a request: done or not
-  std::uint64_t pending = 0;  // of these, freed while work that may use them was not known to be done
+  std::uint64_t pending = 0;  // freed while work that may use them was not known to be done: of these, or of a source
   std::uint64_t largest = 0;  // the largest run of it
 };
 
@@ -66,6 +66,12 @@ class resource : public space::segment_owner {
   // gets it back, from the owner upwards. The block still has its size, slack and stream.
   virtual void freed(space::handle h, order const& when) noexcept;
 
+  // The same of a block that another process may have open: it serves nobody until its segment goes back to
+  // the driver, which keeps it for the other process.
+  virtual void withhold(space::handle, order const&) noexcept {}
+  // An address of one of its own segments is in memory that another process may open.
+  virtual void exported(std::uint64_t) noexcept {}
+
   // What is freed may serve again, and does not go back to the source at once, which would wait for all work.
   virtual bool keeps_freed() const noexcept { return true; }
   // For those that report faults of the program; true: reported. Any chain may be asked about any address.
@@ -73,8 +79,9 @@ class resource : public space::segment_owner {
   // The program has waited for all work of the context.
   virtual void synchronized() noexcept {}
 
-  // The block of one of its segments that holds `address`, live or not.
-  virtual space::handle block_at(space::segment const& in, std::uint64_t address) noexcept;
+  // The block of `in` that holds `address`, live or not; none where that segment, found without a lock, is none
+  // of this resource's by now.
+  virtual space::handle block_at(space::segment const&, std::uint64_t) noexcept { return space::none; }
 
   virtual levels measure() noexcept { return {}; }
   // What it holds is counted by this budget, idle or not.
@@ -82,6 +89,9 @@ class resource : public space::segment_owner {
   // Gives every empty segment to its source; bytes given back.
   virtual std::uint64_t give_back() noexcept { return 0; }
   virtual void stream_gone(stream_order::slot) noexcept {}
+  // The context of a block that this resource, or one below it, handed out took it along: it counts as given back.
+  // Told by the owner, from forget().
+  virtual void lost(space::handle h) noexcept { stats::add(count().bytes_out, blocks()[h].bytes()); }
   // The context is gone and all memory with it: forget every segment, make no driver call.
   virtual void forget() noexcept {}
 
@@ -91,15 +101,21 @@ class resource : public space::segment_owner {
 
   // The resource that hands out this one's blocks, null for the top; set once, before the first request.
   resource* above() const noexcept { return above_; }
+  // The same for one block, where several stand on this one.
+  resource* above(space::handle h) const noexcept { return forks_ ? way_up(h) : above_; }
   void stand_under(resource& parent) noexcept { above_ = &parent; }
 
  protected:
   space::block_table& blocks() noexcept { return home_.where.blocks; }
+  space::handle walk_to(space::segment const& in, std::uint64_t address) noexcept;
   stats::node_counters& count() noexcept { return stats::local().nodes[node_]; }
   stats::device_counters& count_device() noexcept { return stats::local().devices[home_.device_slot]; }
 
+  virtual resource* way_up(space::handle) const noexcept { return above_; }
+
   habitat const home_;  // a copy: one step less on the way to everything
   std::size_t const node_;
+  bool forks_ = false;  // way_up decides
   suballocator* quick_ = nullptr;
 
  private:
@@ -119,7 +135,7 @@ inline resource& owner_of(space::atlas& where, space::handle h) noexcept {
 // A free of the program's: what the block passed through hears of it, up to but not including `until`.
 inline void tell_above(resource const& owner, space::handle h, order const& when,
                        resource const* until = nullptr) noexcept {
-  for (resource* r = owner.above(); r != until && r != nullptr; r = r->above()) r->freed(h, when);
+  for (resource* r = owner.above(h); r != until && r != nullptr; r = r->above(h)) r->freed(h, when);
 }
 // The same, and then its owner has the block back.
 [[gnu::always_inline]] inline void take_back(resource& owner, space::handle h, order const& when,
@@ -128,16 +144,26 @@ inline void tell_above(resource const& owner, space::handle h, order const& when
   owner.deallocate(h, when);
 }
 
-// Set when this thread changed what is reserved from the driver, so that the router samples the ledger after
-// counting.
+// Set when this thread changed what is reserved from the driver, so that the router takes the ledger down after
+// counting its next request.
 inline thread_local bool reserved_changed = false;
+void note_change(int device) noexcept;
 
 // New memory where a segment of another context lies: the driver has ended that context and is about to say
 // so. Returns once its blocks are forgotten, or after a second.
 void outlive_ended_contexts(habitat const& home, std::uint64_t base, std::uint64_t bytes) noexcept;
 
+// What a context takes along: each live block of a segment is out of the ledger, of its owner and of all above.
+void lose_blocks(resource& owner, space::segment const& in) noexcept;
+
+// Where reserved memory lies: managed memory, and the host's, need not be on the device.
+enum class lies : std::uint8_t { on_device, anywhere };
+
 // Counts `bytes` as reserved from, or given back to, the driver.
-void note_reserved(habitat const& home, std::uint64_t bytes) noexcept;
-void note_released(habitat const& home, std::uint64_t bytes) noexcept;
+void note_reserved(habitat const& home, std::uint64_t bytes, lies where = lies::on_device) noexcept;
+void note_released(int device, std::uint64_t bytes, lies where = lies::on_device) noexcept;
+inline void note_released(habitat const& home, std::uint64_t bytes, lies where = lies::on_device) noexcept {
+  note_released(home.device, bytes, where);
+}
 
 }  // namespace gpumem::resource

@@ -60,6 +60,12 @@ class source {
   virtual void forget() noexcept {}
   // The program enabled or disabled access by other devices; habitat::peers says which have it now.
   virtual void peers_changed() noexcept {}
+  // Advice of the program's for this part of its memory was taken back: the source's own holds again.
+  virtual void renew(std::uint64_t /*address*/, std::uint64_t /*bytes*/) noexcept {}
+  // The program has waited for all work of the context.
+  virtual void synchronized() noexcept {}
+  // Bytes that were released, and wait for work that may use them before they go back.
+  virtual std::uint64_t pending() noexcept { return 0; }
   // Gives back what the source itself holds for nobody; bytes given back.
   virtual std::uint64_t trim() noexcept { return 0; }
   // Its segments are counted by this budget.

@@ -61,7 +61,9 @@ void suballocator::prepare() {
   extent const memory = upstream_.reserve({.bytes = options_.initial});
   lock held(mutex_);
   if (!region_.add_segment(memory.address, memory.bytes, memory.token)) {
-    throw refusal(driver::refused_by::host_memory, "no host memory for its tables");
+    held.unlock();
+    upstream_.release(memory, nullptr);
+    throw refusal(driver::refused_by::tables, "no host memory for its tables");
   }
 }
 
@@ -83,6 +85,9 @@ std::uint32_t suballocator::rounded_to_step(std::uint64_t bytes) const {
   std::uint64_t const step = options_.round_to;
   std::uint64_t const rounded = (std::max<std::uint64_t>(bytes, 1) + step - 1) / step * step;
   if (bytes > options_.largest || rounded < bytes || rounded / space::unit > ~std::uint32_t{0}) {
+    stats::node_counters& counters = stats::local().nodes[node_];  // it gets no further
+    stats::add(counters.requests, 1);
+    stats::add(counters.failed, 1);
     char text[80];
     std::snprintf(text, sizeof text, "its largest block is %.16s, asked %.16s",
                   base::print_bytes(std::min(options_.largest, most_bytes)).view().data(),
@@ -109,11 +114,19 @@ space::handle suballocator::allocate_slowly(demand const& wish, std::optional<sp
   std::uint32_t const units = rounded_units(wish.bytes);
   magazine* const own = magazine_of(wish.slot);
   stats::shard& shard = stats::local();
-  stats::node_counters& counters = count_request(shard, units);
   climber c{.wish = wish, .units = units, .own = own, .waiting = waiting};
   space::handle const h = own != nullptr && !waiting ? from_magazine(c) : space::none;
-  if (h == space::none) return climb(c);
-  count_hit(shard, wish.slot, counters);
+  if (h == space::none) return climb_counted(c);
+  count_hit(shard, wish.slot, count_served(shard, units));
+  return h;
+}
+
+// A hit is what needed nothing from upstream, on whatever rung. What is refused was never handed out.
+space::handle suballocator::climb_counted(climber& c) {
+  stats::add(count().requests, 1);
+  space::handle const h = climb(c);
+  stats::add(count().bytes_in, c.units * space::unit);
+  if (!c.grew) stats::add(count().hits, 1);
   return h;
 }
 
@@ -129,11 +142,12 @@ void suballocator::deallocate_slowly(space::handle h, order const& when) noexcep
   space::handle const evicted = m != nullptr ? m->put(blocks(), h) : (b.next = space::none, h);
   if (evicted == space::none) return;
   lock held(mutex_);
-  put_list(evicted, domain_of(when.slot));
   reap();
+  put_list(evicted, domain_of(when.slot));
   if (region_.idle_bytes() > options_.release_threshold) release_empty(held, options_.release_threshold);
 }
 
+// Called shortly after reap(): blocks merge with what is not done only, so that their stamps are near each other.
 void suballocator::put_list(space::handle first, space::domain to) noexcept {
   // A block is put beside its neighbours by address, of which none need be in a cache: asked for early.
   space::handle soon = first;
@@ -203,7 +217,8 @@ void suballocator::return_magazine(magazine* m) const noexcept {
 
 space::handle suballocator::block_at(space::segment const& in, std::uint64_t address) noexcept {
   lock held(mutex_);
-  return region_.map_starts(in) ? region_.block_at(in, address) : resource::block_at(in, address);
+  if (!region_.has(in, address)) return space::none;
+  return region_.map_starts(in) ? region_.block_at(in, address) : walk_to(in, address);
 }
 
 levels suballocator::measure() noexcept {
@@ -223,14 +238,11 @@ levels suballocator::measure() noexcept {
 
 void suballocator::stream_gone(stream_order::slot s) noexcept {
   lock held(mutex_);
+  reap();
   if (magazine* const m = by_stream_[s].load(std::memory_order_acquire); m != nullptr) {
     space::handle freed = space::none;
     visit_magazines([&](magazine& one) { freed = one.empty(blocks()); }, m);
-    while (freed != space::none) {
-      space::handle const next = blocks()[freed].next;
-      region_.put(freed, GPUMEM_MUTANT(done_with_stream) ? space::done : space::pending);
-      freed = next;
-    }
+    put_list(freed, GPUMEM_MUTANT(done_with_stream) ? space::done : space::pending);
   }
   region_.orphan(domain_of(s));
 }
@@ -240,6 +252,7 @@ void suballocator::forget() noexcept {
   visit_magazines([&](magazine& m) { m.empty(blocks()); });
   while (!region_.segments().empty()) {
     space::segment* const s = region_.segments().back();
+    lose_blocks(*this, *s);
     upstream_.lost({s->base, s->bytes, s->token});
     region_.remove_segment(s);
   }

@@ -63,6 +63,8 @@ class suballocator : public resource, public source {
   // The same of deallocate; false: nothing was done.
   bool keep(space::block_table& table, magazine* own, space::handle h, bool settled) noexcept;
 
+  void withhold(space::handle h, order const& when) noexcept override;
+  void exported(std::uint64_t address) noexcept override;
   space::handle block_at(space::segment const& in, std::uint64_t address) noexcept override;
   levels measure() noexcept override;
   bool counts_in(budget const& b) const noexcept override { return upstream_.counts_in(b); }
@@ -70,9 +72,12 @@ class suballocator : public resource, public source {
   void stream_gone(stream_order::slot s) noexcept override;
   void forget() noexcept override;
 
+  using resource::lost;
+
   // As a source of another resource.
   extent reserve(demand const& wish) override;
   void release(extent const& memory, CUstream order) noexcept override;
+  void lost(extent const& memory) noexcept override { stats::add(count().bytes_out, memory.bytes); }
   std::uint64_t trim() noexcept override { return give_back(); }
 
   void return_magazine(magazine* m) const noexcept;
@@ -86,7 +91,7 @@ class suballocator : public resource, public source {
   }
   void give_index_back() noexcept;
   void deallocate_slowly(space::handle h, order const& when) noexcept;
-  stats::node_counters& count_request(stats::shard& shard, std::uint32_t units) const noexcept {
+  stats::node_counters& count_served(stats::shard& shard, std::uint32_t units) const noexcept {
     stats::node_counters& counters = shard.nodes[node_];
     stats::add(counters.requests, 1);
     stats::add(counters.bytes_in, units * space::unit);
@@ -116,7 +121,9 @@ class suballocator : public resource, public source {
     magazine* own = nullptr;
     std::optional<space::stamp> waiting;  // blocks of this very size wait in `own`; the youngest's stamp
     bool hasty = false;                   // too few of this size take turns, in a loop that does nothing else
+    bool grew = false;                    // upstream was asked
     bool spoils = false;                  // the last search found room that only part of a piece would give
+    bool apart = false;                   // its block is to have a segment of its own
   };
   space::handle from_magazine(climber& c) noexcept;
   // Which freed block may serve it: by the stamp of its free.
@@ -129,6 +136,7 @@ class suballocator : public resource, public source {
   // What was freed without a stream may serve it although the work before the free still runs.
   bool runs_in_one_order(stream_order::slot slot) const noexcept;
 
+  space::handle climb_counted(climber& c);
   space::handle climb(climber& c);
   std::uint32_t in_turn(std::uint64_t bytes) const noexcept;
   bool is_hasty(climber& c) const noexcept;
@@ -171,6 +179,11 @@ class suballocator : public resource, public source {
   space::handle watch(lock& held, climber& c) noexcept;
   std::uint64_t patience_ns(stream_order::slot slot) const noexcept;
   std::uint64_t release_empty(lock& held, std::uint64_t keep_idle) noexcept;
+  // Memory that other processes may have open (exports.cpp).
+  bool is_to_be_exported(climber const& c) const noexcept;
+  space::handle take_apart(lock& held, climber& c);
+  std::uint64_t release_left(lock& held) noexcept;
+  std::uint64_t release_segment(lock& held, space::segment* s) noexcept;
   void put_list(space::handle first, space::domain to) noexcept;
   bool has_class(std::uint64_t bytes) const noexcept;
   static std::uint32_t rounded_to_class(std::uint64_t bytes) noexcept;
@@ -195,6 +208,9 @@ class suballocator : public resource, public source {
   std::uint64_t growing_ = 0;     // bytes being reserved right now, by any thread
   std::uint64_t in_turn_ = 0;     // bytes reserved so that more blocks of a size take turns
   std::uint64_t watched_ns_ = 0;  // for freed memory, since the last growth
+  std::uint64_t apart_ = 0;       // bytes of segments made for one block that may be exported
+  std::array<std::uint32_t, 256> exported_sizes_{};  // units, each at its own place
+  std::uint32_t smallest_exported_ = ~std::uint32_t{0};
 };
 
 inline bool suballocator::has_class(std::uint64_t bytes) const noexcept {
@@ -230,7 +246,7 @@ inline bool suballocator::runs_in_one_order(stream_order::slot slot) const noexc
   space::handle const h = own->take_at_once(table, units, serves(slot), waiting, alignment);
   if (h == space::none) [[unlikely]]
     return h;
-  count_hit(*shard, slot, count_request(*shard, units));
+  count_hit(*shard, slot, count_served(*shard, units));
   return h;
 }
 

@@ -1,10 +1,13 @@
 // Questions of the router about memory: whose is an address, what is idle, what is in use. See router.hpp.
 #include <algorithm>
+#include <utility>
 
 #include "core/base/mutant.hpp"
 #include "core/route/state.hpp"
+#include "core/route/thread_streams.hpp"
 #include "core/stats/state_page.hpp"
 #include "core/stream_order/relaxed_mode.hpp"
+#include "core/stream_order/watched_calls.hpp"
 
 namespace gpumem::route {
 
@@ -23,7 +26,10 @@ stream_place ask_driver(state& s, CUstream stream, CUcontext current) noexcept {
   unsigned long long id = 0;
   if (!may_ask || driver::real.cuStreamGetId(stream, &id) != CUDA_SUCCESS)
     return {entry, stream_order::no_slot};
-  return {entry, GPUMEM_MUTANT(wrong_slot) ? stream_order::slot{1} : entry->streams.slot_of(id)};
+  bool const goes_never = stream == CU_STREAM_LEGACY || stream == CU_STREAM_PER_THREAD;
+  stream_order::slot const slot = entry->streams.slot_of(id, goes_never ? nullptr : stream);
+  if (stream == CU_STREAM_PER_THREAD) keep_thread_stream(*entry, id);
+  return {entry, GPUMEM_MUTANT(wrong_slot) ? stream_order::slot{1} : slot};
 }
 
 }  // namespace
@@ -53,13 +59,28 @@ stream_place look_up(state& s, CUstream stream, CUcontext current) noexcept {
   return place;
 }
 
-// While the context of a block is being ended its address may already be that of somebody else's memory.
+// While the context of a block is being ended its address may already be that of somebody else's memory. A
+// driver that cannot tell contexts apart is asked about the address; no context owns memory of pools and of
+// cuMemCreate.
 bool still_of_ending(resource::habitat const& home, CUdeviceptr address) noexcept {
+  context_entry* const entry = present->known.find_by(home.when);
+  if (entry != nullptr && entry->id != 0) {
+    if (entry->lives()) return true;
+    present->known.end(*entry);
+    return false;
+  }
   if (driver::real.cuPointerGetAttribute == nullptr) return true;
   stream_order::current_context here(home.context);
   CUcontext now = nullptr;
   return driver::real.cuPointerGetAttribute(&now, CU_POINTER_ATTRIBUTE_CONTEXT, address) == CUDA_SUCCESS &&
-         now == home.context;
+         (now == home.context || now == nullptr);
+}
+
+bool is_untold(resource::habitat const& home) noexcept {
+  if (!home.when.ending()) return false;
+  context_entry* const entry = present->known.find_by(home.when);
+  return entry != nullptr && entry->id != 0 &&
+         driver::state_of(entry->handle, entry->id) == driver::context_state::not_told;
 }
 
 space::handle live_block_at(state& s, CUdeviceptr address) noexcept {
@@ -68,10 +89,25 @@ space::handle live_block_at(state& s, CUdeviceptr address) noexcept {
   return s.where.blocks[h].now.load(std::memory_order_acquire) == space::state::live ? h : space::none;
 }
 
+// A stream that is none, or in a capture, is the first that the driver looks at; in one it is no memory of
+// the graph's, unless the capture is lost already.
+CUresult refusal_by_driver(driver::release const& release, bool known) noexcept {
+  if (!release.stream_ordered) return stream_order::ask_captures();
+  if (release.stream == CU_STREAM_LEGACY) return stream_order::ask_captures();  // it must not be asked
+  CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
+  CUresult const code = driver::real.cuStreamIsCapturing(release.stream, &status);
+  if (code != CUDA_SUCCESS) return code;
+  if (status == CU_STREAM_CAPTURE_STATUS_NONE) return stream_order::ask_captures();
+  bool const lost = known && status == CU_STREAM_CAPTURE_STATUS_INVALIDATED;
+  return lost ? CUDA_ERROR_STREAM_CAPTURE_INVALIDATED : CUDA_ERROR_INVALID_VALUE;
+}
+
 outcome unknown_free(state& s, CUdeviceptr address) noexcept {
   space::segment* const inside = s.where.segments.containing(address);
   if (inside == nullptr) return pass;
-  bool const ours = inside->owner == nullptr || still_of(resource::owner_of(*inside).home(), address);
+  bool const of_context = inside->owner != nullptr;
+  if (of_context && is_untold(resource::owner_of(*inside).home())) return pass;
+  bool const ours = !of_context || still_of(resource::owner_of(*inside).home(), address);
   return ours ? outcome{CUDA_ERROR_INVALID_VALUE} : pass;
 }
 
@@ -106,13 +142,35 @@ bool find(CUdeviceptr address, range& result) noexcept {
   return address - result.base < result.bytes || address == result.base;
 }
 
+std::uint64_t identity_of(CUdeviceptr address) noexcept {
+  range block;
+  if (!find(address, block)) return 0;
+  space::handle const h = live_block_at(*present, block.base);
+  return h != space::none ? present->numbers.of(present->where.blocks[h], h) : 0;
+}
+
+bool is_idle(CUdeviceptr address) noexcept {
+  if (present == nullptr || live_block_at(*present, address) != space::none) return false;
+  space::segment* const inside = present->where.segments.containing(address);
+  if (inside == nullptr) return false;
+  if (inside->owner == nullptr) return true;  // of a context that ended
+  range block;
+  return !find(address, block) &&
+         still_of(resource::owner_of(*inside).home(), address);
+}
+
 void exported(CUdeviceptr address) noexcept {
   space::handle const h = present != nullptr ? live_block_at(*present, address) : space::none;
   if (h == space::none) return;
   auto& where = present->where;
+  if (GPUMEM_MUTANT(exported_served)) return;
   space::block& b = where.blocks[h];
-  if (!GPUMEM_MUTANT(exported_served)) b.exported = 1;
+  b.mark(space::exported);
   std::atomic_ref<bool>(where.segments[b.segment].pinned).store(true, std::memory_order_relaxed);
+  // Its segment may lie in a block of a resource below.
+  std::array<space::segment_owner*, 8> owners{};
+  std::size_t const count = where.segments.owners_of(address, owners);
+  for (std::size_t i = 1; i < count; ++i) static_cast<resource::resource*>(owners[i])->exported(address);
 }
 
 std::uint64_t idle_bytes(CUcontext context) noexcept {
@@ -154,25 +212,19 @@ void measure() noexcept {
   }
 }
 
-void sample(context_entry& entry) noexcept {
-  resource::reserved_changed = false;
-  auto& gauges = stats::gauges(entry.device);
-  std::size_t free_bytes = 0;
-  std::size_t total = 0;
-  if (stream_order::active_captures.load(std::memory_order_acquire) == 0) {
-    stream_order::current_context here(entry.handle);
-    if (driver::real.cuMemGetInfo_v2(&free_bytes, &total) == CUDA_SUCCESS) {
-      stats::set(gauges.used, total - free_bytes);
-      stats::set(gauges.used_at_ns, stats::elapsed_ns());
-    }
-  }
+void settle(context_entry& entry) noexcept {
+  if (!std::exchange(resource::reserved_changed, false)) return stats::sample_device(entry.device);
+  look_at_use(entry.handle, entry.device);
+  take_down(entry.device);
+}
+
+void take_down(int device) noexcept {
   std::uint64_t pending = 0;
   present->known.each([&](context_entry& e) {
-    if (e.device == entry.device)
-      e.each_device_chain([&](resource::chain& c) { pending += c.measure().pending; });
+    if (e.device == device) e.each_device_chain([&](resource::chain& c) { pending += c.measure().pending; });
   });
-  stats::set(gauges.pending, pending);
-  stats::sample_device(entry.device);
+  stats::set(stats::gauges(device).pending, pending);
+  stats::sample_device(device);
 }
 
 }  // namespace gpumem::route

@@ -7,9 +7,12 @@
 #include <utility>
 
 #include "core/base/log.hpp"
-#include "core/stats/state_page.hpp"
+#include "core/base/mutant.hpp"
+#include "core/base/uncancelled.hpp"
+#include "core/stats/in_use.hpp"
 #include "core/stream_order/one_stream.hpp"
 #include "core/stream_order/relaxed_mode.hpp"
+#include "core/stream_order/watched_calls.hpp"
 
 namespace gpumem::route {
 
@@ -31,29 +34,33 @@ void register_device(int device) noexcept {
   stats::register_device(device, name, text, total);
 }
 
+bool look_at_use(CUcontext context, int device) noexcept {
+  if (stream_order::active_captures.load(std::memory_order_acquire) != 0) return false;
+  stream_order::current_context here(context);
+  bool noted = false;
+  for (int attempt = 0; attempt < 3 && !noted; ++attempt) {
+    stats::in_use_question question(device);
+    std::size_t free_bytes = 0;
+    std::size_t total = 0;
+    if (driver::real.cuMemGetInfo_v2(&free_bytes, &total) != CUDA_SUCCESS) return false;
+    noted = question.answered(total - free_bytes);
+  }
+  return noted;
+}
+
 namespace {
 
 // What is in use before this process took anything through a hook: its context, and other processes. Later
 // growth of what is unseen is told from it.
 void look_first(CUcontext context, int device) noexcept {
-  auto& gauges = stats::gauges(device);
-  std::size_t free_bytes = 0;
-  std::size_t total = 0;
-  if (stats::get(gauges.first_unseen) != 0 ||
-      stream_order::active_captures.load(std::memory_order_acquire) != 0) {
-    return;
-  }
-  stream_order::current_context here(context);
-  if (driver::real.cuMemGetInfo_v2(&free_bytes, &total) != CUDA_SUCCESS) return;
-  std::uint64_t const used = total - free_bytes;
-  std::uint64_t const seen = stats::get(gauges.reserved) + stats::get(gauges.observed);
-  stats::set(gauges.used, used);
-  stats::set(gauges.used_at_ns, stats::elapsed_ns());
-  stats::set(gauges.first_unseen, used > seen ? used - seen : 1);  // 0 says that nobody looked
+  if (stats::get(stats::gauges(device).first_looked) != 0 || !look_at_use(context, device)) return;
+  stats::note_first_unseen(device);
 }
 
 void log_passthrough(int device, char const* why) noexcept {
   char text[256];
+  std::snprintf(text, sizeof text, "device %d: %.200s", device, why);
+  stats::note_unbuilt(text);
   std::snprintf(text, sizeof text,
                 "device %d: its chain could not be built (%s); memory goes straight to the driver", device,
                 why);
@@ -78,8 +85,9 @@ std::array<resource::habitat, max_chains> homes(space::atlas& where, peers const
 }  // namespace
 
 context_entry::context_entry(space::atlas& where, peers const& access, CUcontext context, int device_number,
-                             rule_set const* rules)
+                             rule_set const* rules, std::uint64_t order_of_making)
     : handle(context),
+      serial(order_of_making),
       device(device_number),
       order(context, device_number),
       homes_(homes(where, access, order, context, device_number, rules,
@@ -95,8 +103,10 @@ context_entry::context_entry(space::atlas& where, peers const& access, CUcontext
 
 resource::chain* context_entry::make_chain(std::size_t k, chain_factory factory) noexcept {
   if (made_[k].load(std::memory_order_acquire)) return chains_[k].load(std::memory_order_acquire);
+  base::uncancelled const held;
   std::lock_guard lock(mutex_);
   if (made_[k].load(std::memory_order_relaxed)) return chains_[k].load(std::memory_order_relaxed);
+  if (gone.load(std::memory_order_relaxed)) return nullptr;
   try {
     stream_order::relaxed_mode relaxed(true);
     stream_order::current_context here(handle);
@@ -112,10 +122,62 @@ resource::chain* context_entry::make_chain(std::size_t k, chain_factory factory)
   return chains_[k].load(std::memory_order_relaxed);
 }
 
-void context_entry::forget() noexcept {
-  gone.store(true, std::memory_order_release);
-  order.abandon();
+bool context_entry::lives() const noexcept {
+  return id == 0 || GPUMEM_MUTANT(ended_served) || !driver::has_ended(handle, id);
+}
+
+bool context_entry::forget() noexcept {
+  {
+    std::lock_guard lock(mutex_);  // a chain that is being made is there, or is never made
+    if (gone.exchange(true, std::memory_order_acq_rel)) return false;
+    order.abandon();
+  }
   each_chain([](resource::chain& c) { c.forget(); });
+  return true;
+}
+
+context_entry* contexts::find_alive(CUcontext context) noexcept {
+  for (;;) {
+    context_entry* const found = find(context);
+    if (found == nullptr || !found->order.ending() || found->lives()) return found;
+    if (GPUMEM_MUTANT(stale_context)) return found;
+    end(*found);
+  }
+}
+
+void contexts::end_begins(context_ending& call) noexcept {
+  std::lock_guard lock(mutex_);
+  call.since_ = made_;
+  call.next_ = endings_;
+  endings_ = &call;
+  each([&](context_entry& e) {
+    if (e.handle == call.handle_) e.order.end_begins();
+  });
+}
+
+void contexts::settle(context_ending const& call, bool ended) noexcept {
+  std::lock_guard lock(mutex_);
+  each([&](context_entry& e) {
+    if (e.handle == call.handle_ && ((ended && e.serial <= call.since_) || !e.lives())) end(e);
+  });
+}
+
+void contexts::end_over(context_ending const& call) noexcept {
+  std::lock_guard lock(mutex_);
+  context_ending** at = &endings_;
+  while (*at != &call) at = &(*at)->next_;
+  *at = call.next_;
+  each([&](context_entry& e) {
+    if (e.handle == call.handle_) e.order.end_failed();
+  });
+}
+
+void contexts::end(context_entry& gone) noexcept {
+  if (GPUMEM_MUTANT(stale_context) || !gone.forget()) return;
+  captures_over();
+  changes_.fetch_add(1, std::memory_order_acq_rel);
+  if (!access_.forget(gone.handle)) return;
+  each([](context_entry& e) { e.each_chain([](resource::chain& c) { c.peers_changed(); }); });
 }
 
 void contexts::add_green(CUcontext context, CUcontext primary) noexcept {
@@ -125,6 +187,19 @@ void contexts::add_green(CUcontext context, CUcontext primary) noexcept {
   if (made == nullptr) return;
   made->next = greens_.load(std::memory_order_relaxed);
   greens_.store(made, std::memory_order_release);
+}
+
+void contexts::watch_captures() noexcept {
+  std::lock_guard lock(watching_);
+  bool const on = stream_order::watching_captures.load(std::memory_order_acquire) > 0 &&
+                  !GPUMEM_MUTANT(served_in_watched_capture);
+  each([on](context_entry& e) { e.order.watch(on); });
+}
+
+void contexts::captures_over(bool watched) noexcept {
+  if (watched) watch_captures();
+  if (stream_order::active_captures.load(std::memory_order_acquire) > 0) return;
+  each([](context_entry& e) { e.order.joins_over(); });
 }
 
 // What was handed out while one order was promised may still be in use by work from before: that ends here.
@@ -138,26 +213,31 @@ void contexts::end_one_stream(char const* why) noexcept {
 }
 
 context_entry* contexts::find_or_make(CUcontext context) noexcept {
-  if (auto* found = find(context); found != nullptr) return found;
+  if (auto* found = find_alive(context); found != nullptr) return found;
+  base::uncancelled const held;
   if (auto const* green = find_green(context); green != nullptr) return find_or_make(green->primary);
   std::lock_guard lock(mutex_);
-  if (auto* found = find(context); found != nullptr) return found;
+  if (auto* found = find_alive(context); found != nullptr) return found;
   if (first_.load(std::memory_order_relaxed) != nullptr) end_one_stream("a second context is used");
   CUdevice device = 0;
   {
     stream_order::current_context here(context);
-    if (driver::real.cuCtxGetDevice(&device) != CUDA_SUCCESS) return nullptr;
+    if (!here.is_there() || driver::real.cuCtxGetDevice(&device) != CUDA_SUCCESS) return nullptr;
   }
   register_device(device);
   look_first(context, device);
   context_entry* made = nullptr;
   try {
-    made = new context_entry(where_, access_, context, device, rules_);
+    made = new context_entry(where_, access_, context, device, rules_, ++made_);
   } catch (std::bad_alloc const&) {
     return nullptr;
   }
+  for (context_ending const* call = endings_; call != nullptr; call = call->next_) {
+    if (call->handle_ == context) made->order.end_begins();
+  }
   made->next = first_.load(std::memory_order_relaxed);
   first_.store(made, std::memory_order_release);
+  watch_captures();
   return made;
 }
 

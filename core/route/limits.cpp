@@ -8,6 +8,7 @@
 #include "core/route/state.hpp"
 #include "core/stats/state_page.hpp"
 #include "core/stream_order/relaxed_mode.hpp"
+#include "core/stream_order/watched_calls.hpp"
 
 namespace gpumem::route {
 
@@ -49,30 +50,42 @@ void use_limits(limit_maker wanted) noexcept {
   maker = wanted;
 }
 
-bool admit(observed_request const& wanted) noexcept {
+CUresult admit(observed_request const& wanted) noexcept {
   make_limits(wanted.device);
   resource::budget const* against = nullptr;
-  if (resource::observed_use::admit(wanted.device, wanted.bytes, against)) return true;
+  if (resource::observed_use::admit(wanted.device, wanted.bytes, against)) return CUDA_SUCCESS;
+  CUresult const forbidden = wanted.captures_forbid ? stream_order::ask_captures() : CUDA_SUCCESS;
+  if (forbidden != CUDA_SUCCESS) return forbidden;
   // Idle segments count: they go first, as they do when the driver refuses.
   if (against->may_hold_idle()) {
     each_chain_of(wanted.device, [](resource::chain& c) { c.give_back(); });
-    if (resource::observed_use::admit(wanted.device, wanted.bytes, against)) return true;
+    if (resource::observed_use::admit(wanted.device, wanted.bytes, against)) return CUDA_SUCCESS;
   }
   refuse(wanted, *against);
-  return false;
+  return CUDA_ERROR_OUT_OF_MEMORY;
 }
 
 void withdraw(int device, std::uint64_t bytes) noexcept {
   resource::observed_use::withdraw(device, bytes);
 }
 
-void hold(int device, std::uint64_t bytes, std::uint64_t admitted) noexcept {
-  if (stats::get(stats::gauges(device).total) == 0) register_device(device);  // no chain was asked for there
-  resource::observed_use::hold(device, bytes, admitted);
+void hold(observed_bytes const& held, std::uint64_t admitted) noexcept {
+  // No chain was asked for there.
+  if (stats::get(stats::gauges(held.device).total) == 0) register_device(held.device);
+  stays(held);
+  resource::observed_use::hold(held.device, held.bytes, admitted);
 }
 
-void let_go(int device, std::uint64_t bytes) noexcept {
-  resource::observed_use::let_go(device, bytes);
+void stays(observed_bytes const& held) noexcept {
+  resource::observed_use::enter(held.device, held.bytes, held.movable);
+}
+
+void leaves(observed_bytes const& held) noexcept {
+  resource::observed_use::leave(held.device, held.bytes, held.movable);
+}
+
+void has_left(observed_bytes const& held) noexcept {
+  resource::observed_use::let_go(held.device, held.bytes);
 }
 
 std::uint64_t total_memory(int device, std::uint64_t total) noexcept {

@@ -21,17 +21,30 @@ namespace gpumem::route {
 using limit_maker = bool (*)(int device);
 void use_limits(limit_maker maker) noexcept;
 
-// A call that is not routed is about to take `bytes`: true, and they are taken; or false, the refusal is in
-// the report, and the program's answer is CUDA_ERROR_OUT_OF_MEMORY.
+// A call that is not routed is about to take `bytes`: CUDA_SUCCESS, and they are taken; or what the program is to
+// hear: CUDA_ERROR_OUT_OF_MEMORY, which is in the report, unless a capture forbids the call, for which the driver
+// refuses first.
 struct observed_request {
   int device = 0;
   std::uint64_t bytes = 0;
   std::uint16_t hook = 0;
+  bool captures_forbid = true;
 };
-bool admit(observed_request const& wanted) noexcept;
-void withdraw(int device, std::uint64_t bytes) noexcept;                      // the call failed
-void hold(int device, std::uint64_t bytes, std::uint64_t admitted) noexcept;  // it succeeded, and took these
-void let_go(int device, std::uint64_t bytes) noexcept;
+CUresult admit(observed_request const& wanted) noexcept;
+void withdraw(int device, std::uint64_t bytes) noexcept;  // the call failed
+
+// Memory that is seen and not routed, where it is. `movable`: managed, which need not lie on the device.
+struct observed_bytes {
+  int device = 0;
+  std::uint64_t bytes = 0;
+  bool movable = false;
+};
+void hold(observed_bytes const& held, std::uint64_t admitted) noexcept;  // it succeeded, and took these
+// A call that gives them back: off the ledger before it, for then they may be somebody else's; off the limits after
+// it, for until then they are not free. Or on the ledger again, where it failed.
+void leaves(observed_bytes const& held) noexcept;
+void has_left(observed_bytes const& held) noexcept;
+void stays(observed_bytes const& held) noexcept;
 
 // What cuDeviceTotalMem and cuMemGetInfo shall say where the driver says this.
 std::uint64_t total_memory(int device, std::uint64_t total) noexcept;

@@ -3,16 +3,19 @@
 #include "core/base/mutant.hpp"
 #include "core/resource/budget.hpp"
 #include "core/resource/thread_slots.hpp"
+#include "core/route/met_contexts.hpp"
 #include "core/route/state.hpp"
+#include "core/route/thread_streams.hpp"
 #include "core/stream_order/one_stream.hpp"
 #include "core/stream_order/relaxed_mode.hpp"
+#include "core/stream_order/watched_calls.hpp"
 
 namespace gpumem::route {
 
 namespace {
 
 context_entry* known_entry(CUcontext context) noexcept {
-  return present != nullptr ? present->known.find(context) : nullptr;
+  return present != nullptr ? present->known.find_alive(context) : nullptr;
 }
 
 // The device of a context that need not be known here; -1 where the driver does not say.
@@ -25,6 +28,11 @@ int device_of(CUcontext context) noexcept {
 void tell_chains_of_peers() noexcept {
   present->known.each(
       [](context_entry& entry) { entry.each_chain([](resource::chain& c) { c.peers_changed(); }); });
+}
+
+// After the end of a capture, in whatever way.
+void captures_over(bool watched = true) noexcept {
+  present->known.captures_over(watched);
 }
 
 }  // namespace
@@ -45,37 +53,56 @@ void start(chain_factory factory, free_mode free, rule_set* rules) noexcept {
 }
 
 // A capture may begin before any allocation in its context, so this makes the entry.
-void capture_begins(CUcontext context, CUstream stream) noexcept {
+void capture_begins(CUcontext context, CUstream stream, CUstreamCaptureMode mode) noexcept {
   context_entry* const entry = present != nullptr ? present->known.find_or_make(context) : nullptr;
   if (entry == nullptr) return;
-  entry->order.capture_begins(stream);
+  bool const watches = mode != CU_STREAM_CAPTURE_MODE_RELAXED;
+  entry->order.capture_begins({stream, context, watches});
+  if (watches) present->known.watch_captures();
   present->known.each([entry](context_entry& e) {
     if (&e != entry) e.order.capture_began_elsewhere();
   });
 }
 
-void context_end_begins(CUcontext context) noexcept {
-  if (context_entry* const entry = known_entry(context); entry != nullptr) entry->order.end_begins();
-}
-
-void context_end_failed(CUcontext context) noexcept {
-  if (context_entry* const entry = known_entry(context); entry != nullptr) entry->order.end_failed();
-}
-
 void capture_ended(CUcontext context, CUstream stream) noexcept {
-  if (context_entry* const entry = known_entry(context); entry != nullptr) entry->order.capture_ended(stream);
+  context_entry* const entry = known_entry(context);
+  if (entry == nullptr) return;
+  captures_over(entry->order.capture_ended(stream));
+}
+
+void thread_ended(CUstream stream) noexcept {
+  if (present == nullptr || stream_order::active_captures.load(std::memory_order_acquire) == 0 ||
+      GPUMEM_MUTANT(ended_thread_missed)) {
+    return;
+  }
+  present->known.each([stream](context_entry& e) { e.order.capture_ended(stream); });
+  captures_over();
+}
+
+// The wait is the only way into a capture that began elsewhere. It may be the first that is seen of the
+// context.
+void join_begins(CUcontext context) noexcept {
+  context_entry* const entry = present != nullptr ? present->known.find_or_make(context) : nullptr;
+  if (entry != nullptr && !GPUMEM_MUTANT(joined_context_ignored)) entry->order.join_begins();
+}
+
+void join_ended(CUcontext context, bool joined) noexcept {
+  context_entry* const entry = known_entry(context);
+  if (entry != nullptr && !GPUMEM_MUTANT(joined_context_ignored)) entry->order.join_ended(joined);
 }
 
 // A green context's synchronisation waits for its own work only: it completes no epoch.
 std::uint64_t synchronize_begins(CUcontext context) noexcept {
   if (present != nullptr && present->known.find_green(context) != nullptr) return 0;
   context_entry* const entry = known_entry(context);
-  return entry != nullptr ? entry->order.synchronize_begins() : 0;
+  return entry != nullptr ? entry->serial << 32 | entry->order.synchronize_begins() : 0;
 }
 
 void synchronize_done(CUcontext context, std::uint64_t mark) noexcept {
   if (mark == 0) return;
-  if (context_entry* const entry = known_entry(context); entry != nullptr) {
+  // The handle may name another context by now.
+  if (context_entry* const entry = known_entry(context);
+      entry != nullptr && static_cast<std::uint32_t>(entry->serial) == mark >> 32) {
     entry->order.synchronize_done(static_cast<stream_order::stamp>(mark));
     entry->each_chain([](resource::chain& c) { c.synchronized(); });
   }
@@ -88,17 +115,13 @@ void stream_created(CUcontext, CUstream) noexcept {
   present->streams_changed.fetch_add(1, std::memory_order_acq_rel);
 }
 
+// The driver is not asked: the stream may be one that joined a capture, which the question would invalidate.
 void stream_destroyed(CUcontext context, CUstream stream) noexcept {
   context_entry* const entry = known_entry(context);
   if (entry == nullptr) return;
   unsigned long long id = 0;
-  if (driver::real.cuStreamGetId != nullptr && driver::real.cuStreamGetId(stream, &id) == CUDA_SUCCESS) {
-    stream_order::slot const slot = entry->streams.forget(id);
-    if (slot != stream_order::no_slot) {
-      entry->each_chain([slot](resource::chain& c) { c.stream_gone(slot); });
-      entry->streams.recycle(slot);
-    }
-  }
+  if (GPUMEM_MUTANT(destroyed_stream_asked)) driver::real.cuStreamGetId(stream, &id);
+  drop_slot(*entry, entry->streams.forget(stream));
   present->streams_changed.fetch_add(1, std::memory_order_acq_rel);
 }
 
@@ -108,23 +131,54 @@ void green_context_made(CUcontext context, CUcontext primary) noexcept {
   present->streams_changed.fetch_add(1, std::memory_order_acq_rel);
 }
 
+CUcontext home_of(CUcontext context) noexcept {
+  green_context const* const green = present != nullptr ? present->known.find_green(context) : nullptr;
+  return green != nullptr ? green->primary : context;
+}
+
 void context_gone(CUcontext context) noexcept {
   if (present == nullptr) return;
-  if (present->access.forget(context)) tell_chains_of_peers();
   if (green_context* const green = present->known.find_green(context); green != nullptr) {
+    if (context_entry* const entry = known_entry(green->primary); entry != nullptr) {
+      entry->order.captures_gone(context);
+      captures_over();
+    }
+    if (present->access.forget(context)) tell_chains_of_peers();
     green->gone.store(true, std::memory_order_release);
     present->streams_changed.fetch_add(1, std::memory_order_acq_rel);
     return;  // its memory is the primary context's and stays
   }
-  context_entry* const entry = known_entry(context);
-  if (entry == nullptr || GPUMEM_MUTANT(stale_context)) return;
-  entry->forget();
-  present->streams_changed.fetch_add(1, std::memory_order_acq_rel);
+  context_ending(context).settle(true);
+}
+
+context_ending::context_ending(CUcontext which) noexcept : handle_(which) {
+  if (present == nullptr || which == nullptr) return;
+  id_ = driver::id_of(which);
+  present->known.end_begins(*this);
+  told_ = true;
+}
+
+context_ending::~context_ending() {
+  if (told_) present->known.end_over(*this);
+}
+
+bool context_ending::settle(bool surely) noexcept {
+  bool const ended = surely || (id_ != 0 && driver::has_ended(handle_, id_));
+  // Its handle may name another one already: that one stays noted.
+  if (ended && (id_ == 0 || driver::id_of(handle_) == 0)) context_left(handle_);
+  if (!told_) return ended && handle_ != nullptr;
+  context_entry const* const entry = present->known.find(handle_);
+  present->known.settle(*this, ended);
+  if (!ended) return false;
+  if (entry != nullptr) take_down(entry->device);
+  // What devices may touch of a context is kept of those that no chain serves, too.
+  if (entry == nullptr && present->access.forget(handle_)) tell_chains_of_peers();
+  return true;
 }
 
 void pool_chosen(int device) noexcept {
-  if (present != nullptr && static_cast<std::size_t>(device) < present->own_pool.size()) {
-    present->own_pool[static_cast<std::size_t>(device)].store(true, std::memory_order_relaxed);
+  if (present != nullptr && static_cast<std::size_t>(device) < present->pool_uses.size()) {
+    present->pool_uses[static_cast<std::size_t>(device)].store(pool_use::drivers, std::memory_order_relaxed);
   }
 }
 
@@ -150,9 +204,11 @@ void pool_shared(CUmemoryPool pool, int device) noexcept {
 // behind.
 void forked_child() noexcept {
   present = nullptr;
+  forget_met_contexts();
   resource::budget::forget_all();
   resource::drop_thread();
   stream_order::active_captures.store(0, std::memory_order_relaxed);
+  stream_order::watching_captures.store(0, std::memory_order_relaxed);
 }
 
 }  // namespace gpumem::route

@@ -1,18 +1,23 @@
 // See router.hpp and serve.hpp. Here: what few requests and frees come to. What the shim observes is in
 // observe.cpp, questions about memory in ask.cpp.
+#include "core/base/mutant.hpp"
 #include "core/route/limits.hpp"
+#include "core/route/met_contexts.hpp"
 #include "core/route/serve.hpp"
 #include "core/stats/state_page.hpp"
 
 namespace gpumem::route {
 
-outcome refuse(driver::request const& request, context_entry& entry, resource::chain& chain,
+outcome refuse(driver::request const& request, context_entry& entry, std::size_t number,
                driver::allocation_failed const& failed, CUdeviceptr* result) noexcept {
+  if (entry.gone.load(std::memory_order_acquire)) return allocate_elsewhere(entry, request, result);
+  // It is the tables that have no room: the driver serves, under the same limits.
+  if (failed.kind() == driver::refused_by::tables) return pass;
   note_refusal({.bytes = request.bytes,
                 .stream = reinterpret_cast<std::uint64_t>(request.stream),
                 .hook = request.hook,
                 .device = entry.device},
-               failed, chain.measure());
+               failed, entry.chain_of(number, present->factory)->measure());
   *result = 0;  // as the driver does when it refuses (measured, design.md section 10 notwithstanding)
   return {failed.code()};
 }
@@ -26,8 +31,39 @@ bool take_rule(rule_set& rules, context_entry const& entry, driver::request cons
   return number != passthrough;
 }
 
+outcome allocate_carefully(driver::request const& request, CUdeviceptr* result) noexcept {
+  return allocate<true>(request, result);
+}
+
+outcome release_carefully(driver::release const& release) noexcept {
+  return route::release<true>(release);
+}
+
+outcome release_of_none(driver::release const& release) noexcept {
+  outcome const answer = unknown_free(*present, release.address);
+  CUresult const refusal = answer.served() ? refusal_by_driver(release, false) : CUDA_SUCCESS;
+  return refusal != CUDA_SUCCESS ? outcome{refusal} : answer;
+}
+
+bool made_new(state& s, space::handle h, bool stream_ordered) noexcept {
+  base::uncancelled const held;
+  space::block& b = s.where.blocks[h];
+  if (b.is(space::counted)) count_given(s, resource::owner_of(s.where, h).home().device, b, stream_ordered);
+  b.unmark(space::named);
+  bool const undone = !b.is(space::altered) || s.set.undo(s, h);
+  return undone && !b.is(space::exported);
+}
+
+outcome allocate_elsewhere(context_entry& ended, driver::request const& request,
+                           CUdeviceptr* result) noexcept {
+  present->known.end(ended);
+  return allocate_carefully(request, result);
+}
+
 bool others_are_done(state& s, resource::habitat const& home) noexcept {
-  bool done = true;
+  // Those that never allocated anything are known from now on: a capture may begin in them, too.
+  bool done = GPUMEM_MUTANT(unknown_contexts) ||
+              each_met_context([](CUcontext context) { present->known.find_or_make(context); });
   s.known.each([&](context_entry& e) {
     if (&e.order == &home.when || e.order.broken()) return;
     done = e.order.synchronize() == CUDA_SUCCESS && done;

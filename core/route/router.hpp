@@ -52,6 +52,12 @@ void refused(driver::release const& release) noexcept;
 bool owns(CUdeviceptr address) noexcept;
 // The live block that contains `address` (interior too); false if it is not ours.
 bool find(CUdeviceptr address, range& result) noexcept;
+// Memory of a segment of ours that no block of the program's has: to the program it is freed, or never was
+// there.
+bool is_idle(CUdeviceptr address) noexcept;
+
+// The number of the live block around the address, which no other block has or had; 0: it is not ours.
+std::uint64_t identity_of(CUdeviceptr address) noexcept;
 
 // Memory that the pools of the current context's device hold and could give: cudaMemGetInfo adds it to
 // `free`.
@@ -63,8 +69,14 @@ std::uint64_t give_back(CUcontext context) noexcept;
 // --- what the shim observes
 // ----------------------------------------------------------------------------------------- Before the real
 // begin-capture call, and after the call that ended the capture (or the failed begin).
-void capture_begins(CUcontext context, CUstream stream) noexcept;
+void capture_begins(CUcontext context, CUstream stream, CUstreamCaptureMode mode) noexcept;
 void capture_ended(CUcontext context, CUstream stream) noexcept;
+// The thread whose default stream goes by this name has ended: the capture of such a stream goes with it.
+void thread_ended(CUstream stream) noexcept;
+// A stream waits for an event while a capture runs anywhere: it may join it, and its context captures then as
+// well. Before the real call, and after it, when it is known.
+void join_begins(CUcontext context) noexcept;
+void join_ended(CUcontext context, bool joined) noexcept;
 
 // A synchronisation by the program itself: take the mark before the real cuCtxSynchronize, complete it after
 // success.
@@ -73,14 +85,31 @@ void synchronize_done(CUcontext context, std::uint64_t mark) noexcept;
 
 void stream_created(CUcontext context, CUstream stream) noexcept;    // after success
 void stream_destroyed(CUcontext context, CUstream stream) noexcept;  // before the real call
-// Before a call that may end a context, and after one that did not: the driver may hand the context's
-// addresses to others before it returns.
-void context_end_begins(CUcontext context) noexcept;
-void context_end_failed(CUcontext context) noexcept;
+// Lives around a call that may end a context: the driver may hand the context's handle and addresses to
+// others long before the call returns.
+class context_ending {
+ public:
+  explicit context_ending(CUcontext which) noexcept;
+  ~context_ending();
+  context_ending(context_ending const&) = delete;
+  // The call succeeded. `surely`: what the handle named before it has ended; otherwise that is found out, as
+  // somebody else may hold the context, or may have got another one by this handle meanwhile. True: it has
+  // ended, its blocks are dead.
+  bool settle(bool surely) noexcept;
+
+ private:
+  friend class contexts;
+  CUcontext const handle_;
+  std::uint64_t id_ = 0;     // of what it named then
+  std::uint64_t since_ = 0;  // contexts known by then
+  context_ending* next_ = nullptr;
+  bool told_ = false;
+};
 // `context` is a part of `primary`: the same memory, and events of `primary` cover its work.
 void green_context_made(CUcontext context, CUcontext primary) noexcept;
-void context_gone(
-    CUcontext context) noexcept;              // after destroy, reset or the last release: its blocks are dead
+// The context that memory made in this one belongs to: of a part of a primary context, that one.
+CUcontext home_of(CUcontext context) noexcept;
+void context_gone(CUcontext context) noexcept;  // it has ended: its blocks are dead
 void exported(CUdeviceptr address) noexcept;  // an IPC handle names this block: its memory serves nobody else
 void pool_chosen(
     int device) noexcept;  // the program set a memory pool of its own: async calls go to the driver
@@ -91,6 +120,16 @@ void peer_access_disabled(CUcontext user, CUcontext owner) noexcept;
 // After success: the program gave `device` access to a pool. If that is a device's default pool, its
 // stream-ordered calls go to the driver from now on, which alone can grant what was asked for.
 void pool_shared(CUmemoryPool pool, int device) noexcept;
+
+// Bytes from row to row of pitched memory, as the driver answered for this shape before; 0: it has to be
+// asked. And its answer. The device is that of the current `context`.
+struct rows {
+  std::uint64_t width = 0;
+  std::uint64_t height = 0;
+  unsigned element = 0;
+};
+std::uint64_t known_pitch(CUcontext context, rows const& wanted) noexcept;
+void pitch_learnt(CUcontext context, rows const& wanted, std::uint64_t pitch) noexcept;
 
 // Writes the pending bytes of every device to the gauges: before a report. No driver call.
 void measure() noexcept;

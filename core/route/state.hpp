@@ -6,26 +6,44 @@
 #include <atomic>
 
 #include "core/route/contexts.hpp"
+#include "core/route/identities.hpp"
 #include "core/route/peers.hpp"
+#include "core/route/pitches.hpp"
+#include "core/route/pool_figures.hpp"
+#include "core/route/settings.hpp"
 #include "core/space/atlas.hpp"
 
 namespace gpumem::route {
 
+// What becomes of stream-ordered requests on a device.
+enum class pool_use : std::uint8_t {
+  served,   // by its chain
+  counted,  // the same, and the program has asked what its default pool says
+  drivers,  // the program set a memory pool of its own
+};
+
 struct state {
   space::atlas where;
   peers access;
-  contexts known{where, access};
+  // Moves on when a stream or a context comes or goes: what is remembered of their handles is then asked for
+  // again.
+  std::atomic<std::uint64_t> streams_changed{1};
+  contexts known{where, access, streams_changed};
   chain_factory factory = nullptr;
   rule_set* rules = nullptr;  // null: none
   bool synchronize_on_free = false;
-  std::array<std::atomic<bool>, 64> own_pool{};  // by device: the program set a pool of its own
+  std::array<std::atomic<pool_use>, 64> pool_uses{};                // by device
+  std::array<pool_figures, 64> figures{};                           // by device, as far as they are counted
   std::array<std::atomic<bool>, stats::max_devices> limits_made{};  // all budgets of the device are there
-  // Moves on when a stream comes or goes: remembered slots of stream handles are then asked for again.
-  std::atomic<std::uint64_t> streams_changed{1};
+  pitches rows_known;
+  settings set;
 
-  bool has_own_pool(int device) const noexcept {
-    return static_cast<std::size_t>(device) < own_pool.size() &&
-           own_pool[static_cast<std::size_t>(device)].load(std::memory_order_relaxed);
+  identities numbers;
+
+  pool_use pool_use_of(int device) const noexcept {
+    return static_cast<std::size_t>(device) < pool_uses.size()
+               ? pool_uses[static_cast<std::size_t>(device)].load(std::memory_order_relaxed)
+               : pool_use::served;
   }
 };
 
@@ -117,6 +135,10 @@ inline bool still_of(resource::habitat const& home, CUdeviceptr address) noexcep
   return !home.when.ending() || still_of_ending(home, address);
 }
 
+// True: its context may be ending, and the driver cannot be asked (in a host function). Whose an address is nobody
+// knows then but the driver, whose answer to a free, a refusal for the caller's sake, is the program's as it is.
+bool is_untold(resource::habitat const& home) noexcept;
+
 // The live block that begins there, or `none`: asked of the map.
 space::handle live_block_at(state& s, CUdeviceptr address) noexcept;
 
@@ -124,7 +146,10 @@ space::handle live_block_at(state& s, CUdeviceptr address) noexcept;
 // segment, whose base the driver would take for an allocation of the program's.
 outcome unknown_free(state& s, CUdeviceptr address) noexcept;
 
-// Takes down how much the device holds in all, and the ledger; after reserved memory changed.
-void sample(context_entry& entry) noexcept;
+// Takes down the ledger of the device now.
+void take_down(int device) noexcept;
+// The same where this thread has requested more than it has leave for; and after reserved memory changed, which also
+// asks how much the device holds in all.
+void settle(context_entry& entry) noexcept;
 
 }  // namespace gpumem::route

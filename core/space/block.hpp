@@ -37,6 +37,17 @@ inline constexpr domain done = 0;     // all work is known to be done: anyone
 inline constexpr domain pending = 1;  // freed without a stream: nobody yet
 inline constexpr domain first_stream =
     2;  // freed on stream slot k: domain first_stream + k, later work of that stream
+// Another process may have it open: nobody, until its segment goes back. No stream has slot 0.
+inline constexpr domain withheld = first_stream;
+
+// What else holds of a block.
+using marks = std::uint8_t;
+inline constexpr marks mapped = 1;    // the block map knows it; owner
+inline constexpr marks exported = 2;  // shared by IPC, so its memory serves nobody else; set while live
+inline constexpr marks altered = 4;   // the program set something on it, to be undone when it is freed
+inline constexpr marks counted = 8;   // stands in the figures of its device's default pool
+inline constexpr marks named = 16;    // the program knows a number of it (route/identities)
+inline constexpr marks rare = exported | altered | counted | named;  // a free must look closer
 
 // What a request and a free look at comes first: 32 of the 48 bytes, of which three blocks in four have all
 // in one cache line.
@@ -52,13 +63,18 @@ struct block {
   };
   domain where;  // idle: its index; live: the stream slot it was allocated on, or 0
   std::atomic<state> now;
-  std::uint8_t mapped : 1;    // the block map knows it; owner
-  std::uint8_t exported : 1;  // shared by IPC, so its memory is never reused; set while live
-  handle before;              // neighbours by address; owner
+  std::atomic<marks> marked;
+  handle before;  // neighbours by address; owner
   handle after;
   handle previous;
   handle earlier;
 
+  bool is(marks any) const noexcept { return (marked.load(std::memory_order_relaxed) & any) != 0; }
+  // What was marked before.
+  marks mark(marks as) noexcept { return marked.fetch_or(as, std::memory_order_acq_rel); }
+  marks unmark(marks as) noexcept {
+    return marked.fetch_and(static_cast<marks>(~as), std::memory_order_acq_rel);
+  }
   std::uint64_t bytes() const noexcept { return units * unit; }
   std::uint64_t begin() const noexcept { return address.load(std::memory_order_relaxed); }
   std::uint64_t end() const noexcept { return begin() + bytes(); }

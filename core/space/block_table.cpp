@@ -5,13 +5,16 @@
 
 #include <mutex>
 
+#include "core/base/address_room.hpp"
 #include "core/base/biased_lock.hpp"
 
 namespace gpumem::space {
 
 block_table::block_table() noexcept {
-  // 3 GiB of addresses; a process under `ulimit -v` gets what there is.
+  // 3 GiB of addresses, or what may be taken of those that `ulimit -v` leaves.
+  std::uint64_t const room = base::address_room(most * sizeof(block));
   for (std::uint64_t count = most; count >= 1ull << 12; count /= 2) {
+    if (count * sizeof(block) > room && count > 1ull << 12) continue;
     void* memory = mmap(nullptr, count * sizeof(block), PROT_READ | PROT_WRITE,
                         MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (memory == MAP_FAILED) continue;
@@ -71,7 +74,7 @@ handle block_table::acquire() noexcept {
   b.before = b.after = b.next = b.previous = b.later = b.earlier = none;
   b.units = b.segment = b.freed = 0;
   b.where = done;
-  b.mapped = b.exported = 0;
+  b.marked.store(0, std::memory_order_relaxed);
   return h;
 }
 

@@ -23,6 +23,12 @@ class block_table {
   handle acquire() noexcept;
   void release(handle h) noexcept;
   block& operator[](handle h) noexcept { return blocks_[h]; }
+  // Calls `visit` with each handle that was ever acquired; blocks come and go meanwhile.
+  template <typename Visit>
+  void each(Visit visit) const {
+    std::uint64_t const end = used_.load(std::memory_order_acquire);
+    for (std::uint64_t ordinal = 1; ordinal < end; ++ordinal) visit(spread(static_cast<handle>(ordinal)));
+  }
   // It is about to be read.
   void prefetch(handle h) const noexcept {
     char const* const at = reinterpret_cast<char const*>(blocks_ + h);

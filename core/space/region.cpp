@@ -159,13 +159,15 @@ handle region::carve(handle h, std::uint32_t front, std::uint32_t units) noexcep
 // The map knows exactly the blocks that the program may hold.
 bool region::show(handle h, bool hidden) noexcept {
   block& b = blocks()[h];
-  if (hidden == (b.mapped == 1)) {
+  if (hidden == b.is(mapped)) {
     if (hidden) {
       atlas_.map.erase(h);
+      b.marked.store(0, std::memory_order_relaxed);
     } else if (!atlas_.map.insert(h)) {
       return false;
+    } else {
+      b.marked.store(mapped, std::memory_order_relaxed);
     }
-    b.mapped = hidden ? 0u : 1u;
   }
   b.slack = 0;
   b.now.store(state::live, std::memory_order_release);
@@ -174,7 +176,7 @@ bool region::show(handle h, bool hidden) noexcept {
 
 handle region::take_unfinished(domain except, std::uint32_t units) noexcept {
   for (domain d = pending; d < indices_.size(); ++d) {
-    if (d == except) continue;
+    if (d == except || d == withheld) continue;
     if (handle const h = take(d, units); h != none) return h;
   }
   return none;
@@ -213,7 +215,7 @@ handle region::absorb(handle left, handle right) noexcept {
   l.after = r.after;
   if (r.after != none) blocks()[r.after].before = left;
   mark_start(r, false);
-  if (r.mapped != 0) atlas_.map.erase(right);
+  if (r.is(mapped)) atlas_.map.erase(right);
   blocks().release(right);
   return left;
 }
@@ -224,6 +226,10 @@ void region::attach(handle h, domain to) noexcept {
   b.now.store(state::idle, std::memory_order_relaxed);
   b.later = b.earlier = none;
   (to == done ? done_ : *indices_[to]).insert(blocks(), h);
+  if (to == withheld) [[unlikely]] {
+    withheld_bytes_ += b.bytes();
+    return;
+  }
   idle_bytes_ += b.bytes();
   if (to == done) return;
   pending_bytes_ += b.bytes();
@@ -236,6 +242,10 @@ void region::attach(handle h, domain to) noexcept {
 void region::detach(handle h) noexcept {
   block& b = blocks()[h];
   (b.where == done ? done_ : *indices_[b.where]).erase(blocks(), h);
+  if (b.where == withheld) [[unlikely]] {
+    withheld_bytes_ -= b.bytes();
+    return;
+  }
   idle_bytes_ -= b.bytes();
   if (b.where == done) return;
   pending_bytes_ -= b.bytes();
@@ -270,8 +280,8 @@ free_index* region::index(domain d, bool make) noexcept {
 
 std::uint64_t region::largest_idle() noexcept {
   std::uint32_t units = done_.largest(blocks());
-  for (auto const& idle : indices_) {
-    if (idle != nullptr) units = std::max(units, idle->largest(blocks()));
+  for (domain d = pending; d < indices_.size(); ++d) {
+    if (d != withheld && indices_[d] != nullptr) units = std::max(units, indices_[d]->largest(blocks()));
   }
   return units * unit;
 }
@@ -281,7 +291,19 @@ segment* region::empty_segment(int keep) noexcept {
     block& b = blocks()[s->first];
     bool const whole =
         b.after == none && b.now.load(std::memory_order_relaxed) == state::idle && b.where == done;
-    if (whole && !std::atomic_ref<bool>(s->pinned).load(std::memory_order_relaxed) && keep-- <= 0) return s;
+    if (whole && keep-- <= 0) return s;
+  }
+  return nullptr;
+}
+
+segment* region::left_segment() noexcept {
+  if (withheld_bytes_ == 0) return nullptr;
+  for (segment* s : segments_) {
+    if (!std::atomic_ref<bool>(s->pinned).load(std::memory_order_relaxed)) continue;
+    bool free = true;
+    for (handle h = s->first; free && h != none; h = blocks()[h].after)
+      free = blocks()[h].now.load(std::memory_order_relaxed) == state::idle;
+    if (free) return s;
   }
   return nullptr;
 }
@@ -296,7 +318,7 @@ void region::remove_segment(segment* s) noexcept {
     } else {
       reserved_bytes_ -= blocks()[h].bytes();
     }
-    if (blocks()[h].mapped != 0) atlas_.map.erase(h);
+    if (blocks()[h].is(mapped)) atlas_.map.erase(h);
     blocks().release(h);
     h = after;
   }

@@ -55,6 +55,10 @@ class region {
     }
     return moved;
   }
+  // True while `in` is a segment of this region that holds the address.
+  bool has(segment const& in, std::uint64_t address) const noexcept {
+    return in.owner == owner_ && address - in.base < in.bytes;  // 0 of one that was removed
+  }
   // Makes the segment able to answer block_at, from now on. False: no host memory; its blocks can be walked.
   bool map_starts(segment const& in) noexcept;
   // The block that holds `address`, of those that were ever handed to the program; none of others.
@@ -71,8 +75,11 @@ class region {
   std::uint64_t reserved_bytes() const noexcept { return reserved_bytes_; }
   std::uint64_t largest_idle() noexcept;
 
-  // A segment that is one idle, done block (and not pinned), or null; `keep` of them are passed over.
+  // A segment that is one idle, done block, or null; `keep` of them are passed over.
   segment* empty_segment(int keep = 0) noexcept;
+  // A segment with withheld memory of which nothing is in use, though its work may not be done; or null.
+  segment* left_segment() noexcept;
+  std::uint64_t withheld_bytes() const noexcept { return withheld_bytes_; }
   // --- memory that comes and goes by pages (region_pages.cpp); all pages of one region have one size ---
   // A piece is one page or several, which come and go together.
   // Adds a segment that has addresses but no memory: one hole. Its ends are multiples of the page.
@@ -149,6 +156,7 @@ class region {
   std::map<std::uint64_t, std::uint64_t> pieces_;  // begin -> bytes, those larger than a page
   std::uint64_t idle_bytes_ = 0;
   std::uint64_t pending_bytes_ = 0;
+  std::uint64_t withheld_bytes_ = 0;  // not idle
   std::uint64_t reserved_bytes_ = 0;
 };
 

@@ -35,6 +35,7 @@ segment* segment_table::add(std::uint64_t base, std::uint64_t bytes, segment_own
   s->depth = depth;
   s->position = 0;
   std::atomic_ref<bool>(s->pinned).store(false, std::memory_order_relaxed);
+  s->apart = false;
   by_depth_[depth].emplace(base, s);
   return s;
 } catch (std::bad_alloc const&) {
@@ -45,6 +46,7 @@ void segment_table::remove(segment* s) noexcept {
   std::lock_guard lock(mutex_);
   removals_.fetch_add(1, std::memory_order_acq_rel);
   by_depth_[s->depth].erase(s->base);
+  s->bytes = 0;
   // The owner stays: a free on another thread may have found a block of it a moment ago, and asks it.
   s->first = free_;
   free_ = s->index;
@@ -57,15 +59,43 @@ bool segment_table::meets(std::size_t depth, std::uint64_t base, std::uint64_t b
   return next != level.begin() && base - std::prev(next)->first < std::prev(next)->second->bytes;
 }
 
+[[gnu::always_inline]] inline segment* segment_table::in_level(std::map<std::uint64_t, segment*> const& level,
+                                        std::uint64_t address) noexcept {
+  auto const next = level.upper_bound(address);
+  if (next == level.begin()) return nullptr;
+  segment* const s = std::prev(next)->second;
+  return address - s->base < s->bytes ? s : nullptr;
+}
+
+template <typename Visit>
+void segment_table::each_containing(std::uint64_t address, Visit visit) noexcept {
+  std::shared_lock lock(mutex_);
+  for (auto level = by_depth_.rbegin(); level != by_depth_.rend(); ++level) {
+    if (segment* const s = in_level(*level, address); s != nullptr && visit(*s)) return;
+  }
+}
+
 segment* segment_table::containing(std::uint64_t address) noexcept {
   std::shared_lock lock(mutex_);
   for (auto level = by_depth_.rbegin(); level != by_depth_.rend(); ++level) {
-    auto const next = level->upper_bound(address);
-    if (next == level->begin()) continue;
-    segment* const s = std::prev(next)->second;
-    if (address - s->base < s->bytes) return s;
+    if (segment* const s = in_level(*level, address); s != nullptr) return s;
   }
   return nullptr;
+}
+
+segment* segment_table::containing(std::uint64_t address, segment_owner const* owner) noexcept {
+  segment* found = nullptr;
+  each_containing(address, [&](segment& s) { return s.owner == owner && (found = &s) != nullptr; });
+  return found;
+}
+
+std::size_t segment_table::owners_of(std::uint64_t address, std::span<segment_owner*> owners) noexcept {
+  std::size_t count = 0;
+  each_containing(address, [&](segment& s) {
+    if (s.owner != nullptr) owners[count++] = s.owner;
+    return count == owners.size();
+  });
+  return count;
 }
 
 }  // namespace gpumem::space

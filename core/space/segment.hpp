@@ -9,6 +9,7 @@
 #include <map>
 #include <mutex>
 #include <shared_mutex>
+#include <span>
 #include <vector>
 
 #include "core/space/block_table.hpp"
@@ -32,7 +33,8 @@ struct segment {
   std::uint32_t depth = 0;   // how many segments it lies inside of
   std::size_t position = 0;  // in its region's list
   start_map starts;          // where its blocks begin; empty until somebody asks
-  bool pinned = false;       // a block of it was exported by IPC: never given back
+  bool pinned = false;  // a block of it was exported by IPC: it goes back when all of its blocks are free
+  bool apart = false;   // made for one block that may be exported
 };
 
 class segment_table {
@@ -49,6 +51,10 @@ class segment_table {
   // The segment that contains `address`, or null. A pool below another pool has segments inside segments: the
   // innermost, added last, is the one that is found.
   segment* containing(std::uint64_t address) noexcept;
+  // The same of this owner's.
+  segment* containing(std::uint64_t address, segment_owner const* owner) noexcept;
+  // The owners of all segments that contain it, innermost first, as many as there is room for.
+  std::size_t owners_of(std::uint64_t address, std::span<segment_owner*> owners) noexcept;
   // True if `test` holds for the owner of a segment that shares bytes with these; null owners are left out.
   template <typename Test>
   bool any_owner(std::uint64_t base, std::uint64_t bytes, Test test) noexcept {
@@ -70,6 +76,10 @@ class segment_table {
   std::uint32_t used_ = 1;
   std::uint32_t free_ = 0;  // recycled indices, linked through `first`
   bool meets(std::size_t depth, std::uint64_t base, std::uint64_t bytes) const noexcept;
+  static segment* in_level(std::map<std::uint64_t, segment*> const& level, std::uint64_t address) noexcept;
+  // Calls `visit` with each segment that contains it, innermost first, until it says true.
+  template <typename Visit>
+  void each_containing(std::uint64_t address, Visit visit) noexcept;
 
   // One map for each depth of nesting: within one, segments never overlap, so that one look decides.
   std::vector<std::map<std::uint64_t, segment*>> by_depth_;

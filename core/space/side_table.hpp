@@ -8,6 +8,7 @@
 #include <atomic>
 #include <type_traits>
 
+#include "core/base/address_room.hpp"
 #include "core/space/block_table.hpp"
 
 namespace gpumem::space {
@@ -18,7 +19,9 @@ class side_table {
 
  public:
   side_table() noexcept {
+    std::uint64_t const room = base::address_room(block_table::most * sizeof(Value));
     for (std::uint64_t count = block_table::most; count >= 1ull << 12; count /= 2) {
+      if (count * sizeof(Value) > room && count > 1ull << 12) continue;
       void* const memory = mmap(nullptr, count * sizeof(Value), PROT_READ | PROT_WRITE,
                                 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
       if (memory == MAP_FAILED) continue;

@@ -25,6 +25,7 @@ struct hook_counters {
 
 struct device_counters {
 #define GPUMEM_DEVICE_FIELD(name, unit, meaning) std::uint64_t name;
+#define GPUMEM_DEVICE_WORD(name) std::uint64_t name;
 #include "core/stats/fields.def"
 #undef GPUMEM_DEVICE_FIELD
 };
@@ -79,6 +80,16 @@ inline void set(std::uint64_t& gauge, std::uint64_t value) noexcept {
 }
 inline std::uint64_t get(std::uint64_t& counter) noexcept {
   return std::atomic_ref<std::uint64_t>(counter).load(std::memory_order_relaxed);
+}
+
+// This thread requested more of the device than it has leave for without a look at all others: see timeline.cpp.
+inline bool must_settle(device_counters& mine) noexcept {
+  std::uint64_t const requested = get(mine.allocated_requested) - get(mine.freed_requested);
+  return static_cast<std::int64_t>(requested) > static_cast<std::int64_t>(get(mine.settles_at));
+}
+// At its next request on the device.
+inline void settle_soon(device_counters& mine) noexcept {
+  set(mine.settles_at, std::uint64_t{1} << 63);
 }
 
 inline std::size_t bucket_of(std::uint64_t bytes) noexcept {

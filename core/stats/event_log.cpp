@@ -10,6 +10,7 @@
 #include <new>
 
 #include "core/base/clock.hpp"
+#include "core/base/uncancelled.hpp"
 #include "core/stats/event_writer.hpp"
 #include "core/stats/modules.hpp"
 #include "core/stats/state_page.hpp"
@@ -52,6 +53,7 @@ event_log* event_log::find(char const* pattern) noexcept {
 }
 
 event_log* event_log::open(char const* pattern, bool write_through) noexcept {
+  base::uncancelled const held;
   while (opening.test_and_set(std::memory_order_acquire)) ::sched_yield();
   event_log* log = find(pattern);
   if (log == nullptr) {
@@ -109,6 +111,7 @@ void event_log::add(event const& one) noexcept {
 bool event_log::write_ready(bool last) noexcept {
   if (writing_.test(std::memory_order_relaxed) || writing_.test_and_set(std::memory_order_acquire))
     return false;
+  base::uncancelled const held;
   std::uint64_t number = written_.load(std::memory_order_relaxed);
   std::uint64_t const end = last ? next_.load(std::memory_order_relaxed) : number + ring_size;
   std::uint64_t const give_up = last ? base::now_ns() + patience_ns : 0;

@@ -55,7 +55,7 @@ bool event_writer::create(char const* pattern) noexcept {
     if (name.error.empty()) {
       char now[512];
       if (name.text.front() != '/' && ::getcwd(now, sizeof now) != nullptr) folder = std::string(now) + "/";
-      file = base::create_without_overwriting(folder + name.text);
+      file = base::create_without_overwriting(folder + name.text, {.error = base::log_descriptor()});
     }
     error = file.error;
     if (file.path.size() >= sizeof path_) error = "its name is too long: " + file.path;

@@ -12,7 +12,7 @@
 namespace gpumem::stats {
 
 inline constexpr std::uint64_t page_magic = 0x6567'6170'6d65'6d67;  // "gmempage", little endian
-inline constexpr std::uint32_t layout_version = 4;
+inline constexpr std::uint32_t layout_version = 5;
 inline constexpr std::size_t max_shards = 1024;  // threads alive at once; further ones share the last shard
 inline constexpr std::size_t max_failures = 16;  // the first ones are kept; all are counted
 inline constexpr std::size_t timeline_samples = 512;
@@ -115,11 +115,14 @@ struct misuse_entry {
 
 enum class end_kind : std::uint32_t { none, exit, signal, exec };
 
+// Of a process that ended by itself: its own report is written, or it is left to `gpumem run`.
+enum report_is : std::uint32_t { report_is_missing, report_is_written, report_is_left };
+
 struct end_record {
   end_kind kind = end_kind::none;
   std::int32_t code = 0;
   std::int32_t signal = 0;
-  std::uint32_t clean = 0;
+  std::uint32_t clean = 0;  // see report_is
   std::uint64_t duration_ns = 0;
 };
 
@@ -171,6 +174,8 @@ struct page_header {
   std::uint64_t failures_total;
   std::uint64_t misuses_total;
   std::uint64_t sites_dropped;
+  std::uint64_t unbuilt_total;  // chains that could not be built; their memory goes to the driver
+  char unbuilt[240];            // of the first one, the device and why
   std::uint32_t module_count;
   std::uint32_t sites_in_use;              // 1 once some resource notes call sites
   std::uint8_t detail_present[max_nodes];  // 1 once that node keeps exact figures

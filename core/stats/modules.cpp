@@ -9,6 +9,7 @@
 #include <cstring>
 #include <string_view>
 
+#include "core/base/uncancelled.hpp"
 #include "core/stats/page_state.hpp"
 #include "core/stats/state_page.hpp"
 
@@ -34,6 +35,7 @@ bool parse_line(char const* line, std::uint64_t address, module_entry& found) no
 }
 
 bool ask_kernel(std::uint64_t address, module_entry& found) noexcept {
+  base::uncancelled const whole;
   int const saved = errno;
   int const descriptor = ::open("/proc/self/maps", O_RDONLY | O_CLOEXEC);
   char buffer[4096];

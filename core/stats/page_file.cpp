@@ -15,6 +15,8 @@
 namespace gpumem::stats {
 namespace {
 
+constexpr int populate_write = 23;  // MADV_POPULATE_WRITE, of Linux 5.14
+
 // Growing a file beyond RLIMIT_FSIZE raises SIGXFSZ, which ends a program that does not expect it.
 bool within_file_size_limit(std::size_t bytes) noexcept {
   rlimit limit{};
@@ -43,13 +45,36 @@ bool reserve_space(int descriptor, std::size_t offset, std::size_t bytes) noexce
 
 }  // namespace
 
+// `sudo -E` hands on the variable of another user, whose folder is not to be filled.
+static bool is_own_folder(char const* path) noexcept {
+  struct stat there {};
+  return ::stat(path, &there) == 0 && S_ISDIR(there.st_mode) && there.st_uid == ::geteuid() &&
+         ::access(path, W_OK) == 0;
+}
+
+// A folder of root's in another user's would keep that user from making it. Sticky ones are meant for all.
+static bool is_of_another_user(char const* path) noexcept {
+  char parent[path_limit];
+  std::snprintf(parent, sizeof parent, "%s", path);
+  char* const slash = std::strrchr(parent, '/');
+  if (slash == nullptr) return false;
+  slash[slash == parent ? 1 : 0] = '\0';
+  struct stat there {};
+  return ::geteuid() == 0 && ::stat(parent, &there) == 0 && there.st_uid != 0 &&
+         (there.st_mode & S_ISVTX) == 0;
+}
+
 bool state_directory(char (&path)[path_limit]) noexcept {
   char const* chosen = std::getenv("GPUMEM_STATE_DIR");
   char const* runtime = std::getenv("XDG_RUNTIME_DIR");
   int length = 0;
-  if (chosen != nullptr && *chosen != '\0') {
+  if (chosen != nullptr && *chosen == '/') {
     length = std::snprintf(path, sizeof path, "%s", chosen);
-  } else if (runtime != nullptr && *runtime == '/' && ::access(runtime, W_OK) == 0) {
+  } else if (chosen != nullptr && *chosen != '\0') {
+    char here[path_limit];  // the program may change its folder later
+    if (::getcwd(here, sizeof here) != nullptr)
+      length = std::snprintf(path, sizeof path, "%s/%s", here, chosen);
+  } else if (runtime != nullptr && *runtime == '/' && is_own_folder(runtime)) {
     length = std::snprintf(path, sizeof path, "%s/gpumem", runtime);
   } else {
     length = std::snprintf(path, sizeof path, "/tmp/gpumem-%u", static_cast<unsigned>(::geteuid()));
@@ -61,6 +86,8 @@ char const* check_directory(char const* path, bool create) noexcept {
   struct stat there {};
   if (::lstat(path, &there) != 0) {
     if (!create || errno != ENOENT) return std::strerror(errno);
+    if (is_of_another_user(path))
+      return "the folder around it belongs to another user, who could not make it then";
     if (::mkdir(path, 0700) != 0 && errno != EEXIST) return std::strerror(errno);
     if (::lstat(path, &there) != 0) return std::strerror(errno);
   }
@@ -131,16 +158,28 @@ void* create_and_map(char const* directory, std::size_t bytes, std::size_t head_
   return base == MAP_FAILED ? nullptr : base;
 }
 
-bool back_or_replace(page_file const& file, void* base, std::size_t offset, std::size_t bytes) noexcept {
+bool back_or_replace(page_file const& file, void* base, std::size_t offset, std::size_t bytes,
+                     char const*& reason) noexcept {
   if (file.path[0] == '\0') return true;  // plain memory already
+  char* const part = static_cast<char*>(base) + offset;
+  errno = 0;
   int const descriptor = ::open(file.path, O_RDWR | O_NOFOLLOW | O_CLOEXEC);
   struct stat there {};
-  bool backed = descriptor >= 0 && ::fstat(descriptor, &there) == 0 && there.st_dev == file.device &&
-                there.st_ino == file.inode && reserve_space(descriptor, offset, bytes);
+  bool const same = descriptor >= 0 && ::fstat(descriptor, &there) == 0 && there.st_dev == file.device &&
+                    there.st_ino == file.inode;
+  bool backed = same && reserve_space(descriptor, offset, bytes);
+  if (!same) {
+    // Out of reach (chroot, setuid, moved): the pages are made by the mapping, which fails and does not
+    // raise.
+    reason = errno != 0 ? std::strerror(errno) : "another file has its name";
+    backed = ::madvise(part, bytes, populate_write) == 0;
+  } else if (!backed) {
+    reason = std::strerror(errno);
+  }
   if (descriptor >= 0) ::close(descriptor);
   if (!backed) {
-    ::mmap(static_cast<char*>(base) + offset, bytes, PROT_READ | PROT_WRITE,
-           MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE, -1, 0);
+    ::mmap(part, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE, -1,
+           0);
   }
   return backed;
 }

@@ -13,7 +13,8 @@ namespace gpumem::stats {
 
 inline constexpr std::size_t path_limit = 512;
 
-// GPUMEM_STATE_DIR, or $XDG_RUNTIME_DIR/gpumem, or /tmp/gpumem-UID. False when the name is too long.
+// GPUMEM_STATE_DIR, or $XDG_RUNTIME_DIR/gpumem if that is this user's, or /tmp/gpumem-UID; absolute. False
+// when the name is too long, or relative to a folder that is gone.
 bool state_directory(char (&path)[path_limit]) noexcept;
 
 // Null when `path` is a folder of ours, private to us, no link; else why not. Creates it when `create` and
@@ -36,7 +37,8 @@ void* create_and_map(char const* directory, std::size_t bytes, std::size_t head_
                      unsigned& exec_no, char const*& reason) noexcept;
 
 // Reserves disk space for a part of the mapped file, so that writing to it can never raise SIGBUS on a full
-// disk. Where that fails the part becomes plain memory at the same address; false then.
-bool back_or_replace(page_file const& file, void* base, std::size_t offset, std::size_t bytes) noexcept;
+// disk. Where that fails the part becomes plain memory at the same address; false then, with the reason.
+bool back_or_replace(page_file const& file, void* base, std::size_t offset, std::size_t bytes,
+                     char const*& reason) noexcept;
 
 }  // namespace gpumem::stats

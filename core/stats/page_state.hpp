@@ -34,4 +34,20 @@ class locked {
   locked& operator=(locked const&) = delete;
 };
 
+// Around a change of gauges that are of one moment: readers without the lock, in this process or another, look again.
+// Under the lock.
+class gauge_change {
+ public:
+  explicit gauge_change(device_gauges& of) noexcept : number_(of.changes) {
+    number_.fetch_add(1, std::memory_order_relaxed);
+    std::atomic_thread_fence(std::memory_order_release);
+  }
+  ~gauge_change() { number_.fetch_add(1, std::memory_order_release); }
+  gauge_change(gauge_change const&) = delete;
+  gauge_change& operator=(gauge_change const&) = delete;
+
+ private:
+  std::atomic_ref<std::uint64_t> number_;
+};
+
 }  // namespace gpumem::stats

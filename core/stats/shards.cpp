@@ -8,6 +8,7 @@
 
 #include <atomic>
 
+#include "core/base/uncancelled.hpp"
 #include "core/stats/page_state.hpp"
 
 namespace gpumem::stats {
@@ -70,6 +71,7 @@ shard& attach_shard() noexcept {
     fallback_used.store(true, std::memory_order_relaxed);
     return fallback_shard;  // own_shard stays null: the next count asks again
   }
+  base::uncancelled const held;
   pthread_once(&thread_end_once, make_key);
   shard& mine = now->shards[claim(*now)].counters;
   set(mine.owner, static_cast<std::uint64_t>(::syscall(SYS_gettid)));

@@ -2,11 +2,16 @@
 // so that a page written by another version with more or fewer of them is still read right.
 #include "core/stats/snapshot.hpp"
 
+#include <time.h>
+
 #include <algorithm>
+#include <atomic>
+#include <cstddef>
 #include <cstring>
 #include <memory>
 #include <string_view>
 
+#include "core/base/printable.hpp"
 #include "core/stats/page_source.hpp"
 #include "core/stats/state_page.hpp"
 
@@ -20,6 +25,7 @@ constexpr std::string_view hook_fields[] = {
 };
 constexpr std::string_view device_fields[] = {
 #define GPUMEM_DEVICE_FIELD(name, unit, meaning) #name,
+#define GPUMEM_DEVICE_WORD(name) "no counter",
 #include "core/stats/fields.def"
 #undef GPUMEM_DEVICE_FIELD
 };
@@ -38,6 +44,8 @@ constexpr std::string_view gauge_fields[] = {
 #include "core/stats/fields.def"
 #undef GPUMEM_DEVICE_GAUGE
 };
+
+constexpr int most_looks = 1000;  // at gauges that are being changed: 100 ms
 
 struct damaged {
   std::string what;
@@ -74,6 +82,11 @@ class field_map {
     }
   }
   std::size_t words() const noexcept { return places_.size(); }
+
+  // Where the page has it; words() where it has not.
+  std::size_t place_of(std::size_t ours) const noexcept {
+    return static_cast<std::size_t>(std::find(places_.begin(), places_.end(), ours) - places_.begin());
+  }
 
   template <typename counters>
   void add_to(counters& target, std::uint64_t const* from) const noexcept {
@@ -124,7 +137,7 @@ class parser {
     if (head_->magic != page_magic) throw damaged{"it is no state page of gpumem, or not complete yet"};
     if (head_->version != layout_version || head_->header_bytes != sizeof(page_header)) {
       throw damaged{"its layout is version " + std::to_string(head_->version) + ", written by gpumem " +
-                    text_of(head_->tool_version) + "; this program reads version " +
+                    base::printable(text_of(head_->tool_version)) + "; this program reads version " +
                     std::to_string(layout_version)};
     }
     constexpr std::uint32_t most = 4096;
@@ -163,6 +176,7 @@ class parser {
     to.end = head.end;
     if (to.end.kind > end_kind::exec) to.end.kind = end_kind::none;
     to.failures_total = head.failures_total;
+    to.unbuilt_total = head.unbuilt_total, to.unbuilt = text_of(head.unbuilt);
   }
 
   void add_shards(field_map const& hooks, field_map const& devices, field_map const& nodes) {
@@ -186,8 +200,29 @@ class parser {
     }
   }
 
+  // Of one moment: the process may be changing them, for as long as its thread does not run. One that was
+  // killed in the middle has changed its last.
+  device_gauges read_gauges(field_map const& names, std::uint64_t offset) {
+    std::uint64_t const number =
+        offset + 8 * names.place_of(offsetof(device_gauges, changes) / sizeof(std::uint64_t));
+    bool const is_told = number < offset + 8 * names.words();
+    std::vector<std::uint64_t> words(names.words());
+    for (int attempt = 0;; ++attempt) {
+      std::uint64_t const before = is_told ? read<std::uint64_t>(number) : 0;
+      std::atomic_thread_fence(std::memory_order_acquire);
+      if (!source_.read(offset, words.data(), words.size() * 8)) throw damaged{"it is truncated"};
+      std::atomic_thread_fence(std::memory_order_acquire);
+      bool const whole = !is_told || (before % 2 == 0 && read<std::uint64_t>(number) == before);
+      if (whole || attempt == most_looks) break;
+      timespec const pause{.tv_sec = 0, .tv_nsec = 50'000};
+      if (attempt > 10) ::nanosleep(&pause, nullptr);
+    }
+    device_gauges found{};
+    names.add_to(found, words.data());
+    return found;
+  }
+
   void take_devices(field_map const& gauges) {
-    std::vector<std::uint64_t> words(gauges.words());
     for (std::size_t i = 0; i < devices_.size(); ++i) {
       auto const entry = read<device_entry>(head_->device_offset + i * sizeof(device_entry));
       if (entry.present == 0 && devices_[i].allocated_blocks == 0 && devices_[i].out_of_memory == 0) continue;
@@ -196,10 +231,7 @@ class parser {
       device.name = text_of(entry.name);
       device.uuid = text_of(entry.uuid);
       device.counters = devices_[i];
-      if (!source_.read(head_->gauge_offset + i * words.size() * 8, words.data(), words.size() * 8)) {
-        throw damaged{"it is truncated"};
-      }
-      gauges.add_to(device.gauges, words.data());
+      device.gauges = read_gauges(gauges, head_->gauge_offset + i * gauges.words() * 8);
       device.now = ledger_now(device.counters, device.gauges);
       device.peak = ledger_at_peak(device.gauges);
       device.timeline_period_ns = entry.timeline_period_ns;

@@ -30,6 +30,11 @@ struct device_totals {
   ledger peak;
   std::uint64_t timeline_period_ns = 0;
   std::vector<timeline_sample> timeline;
+
+  std::uint64_t live_blocks() const noexcept {
+    std::uint64_t const gone = counters.freed_blocks + counters.lost_blocks;
+    return counters.allocated_blocks > gone ? counters.allocated_blocks - gone : 0;
+  }
 };
 
 struct node_totals {
@@ -98,6 +103,8 @@ struct snapshot {
   std::uint64_t call_sites_dropped = 0;
   std::vector<misuse_note> misuses;
   std::uint64_t misuses_total = 0;
+  std::uint64_t unbuilt_total = 0;  // chains
+  std::string unbuilt;              // the first one
 
   // No CUDA memory call was counted: nothing to report.
   bool empty() const noexcept {

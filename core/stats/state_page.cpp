@@ -14,7 +14,9 @@
 #include "core/base/clock.hpp"
 #include "core/base/log.hpp"
 #include "core/base/sha256.hpp"
+#include "core/base/uncancelled.hpp"
 #include "core/stats/describe_process.hpp"
+#include "core/stats/in_use.hpp"
 #include "core/stats/page_state.hpp"
 
 namespace gpumem::stats {
@@ -57,6 +59,7 @@ void lay_out(page& page) noexcept {
 #define GPUMEM_HOOK_FIELD(name, unit, meaning) copy_text(head.hook_names[head.hook_fields++].text, #name);
 #define GPUMEM_DEVICE_FIELD(name, unit, meaning) \
   copy_text(head.device_names[head.device_fields++].text, #name);
+#define GPUMEM_DEVICE_WORD(name) copy_text(head.device_names[head.device_fields++].text, #name);
 #define GPUMEM_NODE_FIELD(name, unit, meaning) copy_text(head.node_names[head.node_fields++].text, #name);
 #define GPUMEM_DEVICE_GAUGE(name, unit, meaning) copy_text(head.gauge_names[head.gauge_fields++].text, #name);
 #define GPUMEM_NODE_GAUGE(name, unit, meaning) \
@@ -71,7 +74,7 @@ void lay_out(page& page) noexcept {
 
 page* map_page(unsigned& exec_no) noexcept {
   char directory[path_limit];
-  char const* reason = "its name is too long";
+  char const* reason = "its name is too long, or its folder is gone";
   void* base = nullptr;
   if (state_directory(directory)) {
     base = create_and_map(directory, sizeof(page), sizeof(fixed_part), state.file, exec_no, reason);
@@ -98,12 +101,17 @@ locked::locked() noexcept {
 bool back_part(page& page, void const* part, std::size_t bytes) noexcept {
   auto const offset =
       static_cast<std::size_t>(static_cast<char const*>(part) - reinterpret_cast<char const*>(&page));
-  if (back_or_replace(state.file, &page, offset, bytes)) return true;
+  base::uncancelled const held;
+  char const* reason = "";
+  if (back_or_replace(state.file, &page, offset, bytes, reason)) return true;
   if (!state.warned.exchange(true)) {
-    base::log_line(
-        base::log_level::warn,
-        "no space left for the state page: some counters are kept in memory only, and are lost if the "
-        "process is killed (GPUMEM_STATE_DIR names another folder)");
+    char text[1024];
+    std::snprintf(
+        text, sizeof text,
+        "the state page %.512s cannot grow: %s; some counters are kept in memory only, and are lost if "
+        "the process is killed (GPUMEM_STATE_DIR names another folder)",
+        state.file.path, reason);
+    base::log_line(base::log_level::warn, text);
   }
   return false;
 }
@@ -244,6 +252,15 @@ void note_failure(failure const& what) noexcept {
   std::atomic_ref<std::uint64_t>(entry.ready).store(1, std::memory_order_release);
 }
 
+void note_unbuilt(std::string_view what) noexcept {
+  page* const now = current_page();
+  if (now == nullptr) return;
+  locked guard;
+  page_header& head = now->fixed.head;
+  if (head.unbuilt_total == 0) copy_text(head.unbuilt, what);
+  std::atomic_ref<std::uint64_t>(head.unbuilt_total).fetch_add(1);
+}
+
 void drop_in_child() noexcept {
   page* const parents = state.active.exchange(nullptr);
   if (parents != nullptr) {
@@ -255,6 +272,7 @@ void drop_in_child() noexcept {
   forget_own_shard();
   take_over_fallback(nullptr);
   std::memset(gauges_before_page, 0, sizeof gauges_before_page);
+  moves_begun.store(moves_ended.load());
   state.file = page_file{};
   state.warned.store(false);
   state.lock.clear();
@@ -274,6 +292,13 @@ void reopen_page() noexcept {
   if (now == nullptr) return;
   std::atomic_ref<std::uint32_t>(now->fixed.head.closing).store(0, std::memory_order_release);
   now->fixed.head.end = end_record{};
+}
+
+bool can_be_reported_better() noexcept {
+  page const* const now = current_page();
+  if (now == nullptr || state.file.path[0] == '\0') return false;
+  page_header const& head = now->fixed.head;
+  return head.sites_in_use != 0 && head.shards_in_memory == 0;
 }
 
 void remove_page_file() noexcept {

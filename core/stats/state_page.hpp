@@ -69,8 +69,8 @@ inline void gauge_raise(std::uint64_t& highest, std::uint64_t value) noexcept {
   }
 }
 
-// Call after `reserved` changed and at other slow moments: adds up the shards, keeps highest_requested and
-// the ledger of the peak, and puts a sample on the timeline.
+// Call after `reserved` changed, where a thread must_settle, and at other slow moments: adds up the shards, keeps
+// highest_requested and the ledger of the peak, and puts a sample on the timeline.
 void sample_device(int device) noexcept;
 
 struct failure {
@@ -87,6 +87,9 @@ struct failure {
 };
 void note_failure(failure const& what) noexcept;
 
+// A chain could not be built: `what` names it and says why.
+void note_unbuilt(std::string_view what) noexcept;
+
 // For the child side of fork: from here on nothing reaches the parent's page; old references stay harmless.
 void drop_in_child() noexcept;
 
@@ -94,6 +97,9 @@ void drop_in_child() noexcept;
 void close_page(end_record const& end) noexcept;
 // Takes the end back: an exec that failed after it had been announced.
 void reopen_page() noexcept;
+// True if someone else can write this process's report from its page, and would tell more: it has call sites, and all of
+// its counters are in the file.
+bool can_be_reported_better() noexcept;
 // Removes the page's file; call after the reports are written.
 void remove_page_file() noexcept;
 

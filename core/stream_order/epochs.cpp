@@ -5,9 +5,11 @@
 
 #include <algorithm>
 
+#include "core/base/uncancelled.hpp"
 #include "core/stats/counters.hpp"
 #include "core/stats/state_page.hpp"
 #include "core/stream_order/relaxed_mode.hpp"
+#include "core/stream_order/watched_calls.hpp"
 
 namespace gpumem::stream_order {
 
@@ -72,15 +74,9 @@ void epochs::retire_oldest() noexcept {
 
 void epochs::close() noexcept {
   if (capturing() && !GPUMEM_MUTANT(capture_ignored)) return;
-  if (broken() || driver::real.cuCtxRecordEvent == nullptr || closed_.full()) return;
-  CUevent event = nullptr;
-  if (!spare_.empty()) {
-    event = spare_.back();
-    spare_.pop_back();
-  } else {
-    current_context here(context_);
-    if (driver::real.cuEventCreate(&event, CU_EVENT_DISABLE_TIMING) != CUDA_SUCCESS) return;
-  }
+  if (broken() || driver::real.cuCtxRecordEvent == nullptr || closed_.full() || !may_close()) return;
+  CUevent const event = take_event();
+  if (event == nullptr) return;
   // The number moves on before the record: a free that still reads the old one is covered by this event.
   stamp last = open_.fetch_add(1, std::memory_order_acq_rel);
   if (GPUMEM_MUTANT(event_before_free)) ++last;
@@ -92,11 +88,23 @@ void epochs::close() noexcept {
   stats::add(stats::local().devices[stats::device_slot(device_)].epochs_closed, 1);
 }
 
+CUevent epochs::take_event() noexcept {
+  CUevent event = nullptr;
+  if (!spare_.empty()) {
+    event = spare_.back();
+    spare_.pop_back();
+    return event;
+  }
+  current_context here(context_);
+  return driver::real.cuEventCreate(&event, CU_EVENT_DISABLE_TIMING) == CUDA_SUCCESS ? event : nullptr;
+}
+
 void epochs::complete(stamp s) noexcept {
   if (!is_done(s)) done_.store(s, std::memory_order_release);
 }
 
 bool epochs::wait(stamp s) noexcept {
+  base::uncancelled const held;
   for (unsigned rounds = 0; !is_done(s); ++rounds) {
     bool covered = false;
     {
@@ -119,16 +127,60 @@ bool epochs::wait(stamp s) noexcept {
   return true;
 }
 
-// During a capture it would fail and invalidate the capture, so it is refused before it is asked.
+// By an event of the context rather than cuCtxSynchronize: that one would have to be kept apart from captures
+// that begin for as long as it waits. The event is this call's own: what others record meanwhile is not
+// waited for, which may be work that waits for this thread.
 CUresult epochs::synchronize() noexcept {
-  std::shared_lock beside(synchronizing_);
-  if (capturing()) return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
+  base::uncancelled const held;
+  CUevent mine = nullptr;
+  stamp mark = 0;
+  {
+    std::lock_guard lock(mutex_);
+    if (capturing()) return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
+    relaxed_mode relaxed;
+    if (driver::real.cuCtxRecordEvent != nullptr && !broken()) mine = take_event();
+    if (mine != nullptr) {
+      mark = synchronize_begins();
+      CUresult const code = driver::real.cuCtxRecordEvent(context_, mine);
+      if (code != CUDA_SUCCESS) {
+        spare_.push_back(mine);
+        if (is_refusal(code)) return code;
+        mine = nullptr;
+      }
+    }
+  }
+  if (mine == nullptr) return synchronize_context();
+  CUresult code;
+  {
+    relaxed_mode relaxed(true);
+    code = driver::real.cuEventSynchronize(mine);
+  }
+  {
+    std::lock_guard lock(mutex_);
+    spare_.push_back(mine);
+  }
+  if (code == CUDA_SUCCESS) synchronize_done(mark);
+  return code;
+}
+
+// For drivers without context events. During a capture it would fail and invalidate the capture, so it is
+// refused before it is asked.
+CUresult epochs::synchronize_context() noexcept {
+  {
+    std::lock_guard lock(mutex_);
+    if (capturing()) return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
+    ++synchronizing_;
+  }
   stamp const mark = synchronize_begins();
   CUresult code;
   {
     relaxed_mode relaxed(true);
     current_context here(context_);
-    code = driver::real.cuCtxSynchronize();
+    code = here.is_there() ? driver::real.cuCtxSynchronize() : here.code();
+  }
+  {
+    std::lock_guard lock(mutex_);
+    --synchronizing_;
   }
   if (code == CUDA_SUCCESS) synchronize_done(mark);
   return code;
@@ -148,7 +200,9 @@ bool epochs::wait_on_device(CUstream stream, stamp s) noexcept {
   return driver::real.cuStreamWaitEvent(stream, found->event, CU_EVENT_WAIT_DEFAULT) == CUDA_SUCCESS;
 }
 
+// Where epochs can be closed no more, as the program's synchronisations fail, it covers all but the open one.
 stamp epochs::synchronize_begins() noexcept {
+  if (!may_close()) return open() - 1;
   return open_.fetch_add(1, std::memory_order_acq_rel) + (GPUMEM_MUTANT(synchronised_too_much) ? 1 : 0);
 }
 
@@ -159,30 +213,97 @@ void epochs::synchronize_done(stamp mark) noexcept {
   stats::add(stats::local().devices[stats::device_slot(device_)].epochs_synchronized, 1);
 }
 
-void epochs::capture_begins(CUstream origin) noexcept {
-  std::scoped_lock lock(synchronizing_, mutex_);
-  origins_.push_back(origin);
-  captures_.fetch_add(1, std::memory_order_acq_rel);
-  active_captures.fetch_add(1, std::memory_order_acq_rel);
+void epochs::count_captures(int more) noexcept {
+  captures_.store(std::max(0, captures_.load(std::memory_order_relaxed) + more), std::memory_order_release);
 }
 
-void epochs::capture_ended(CUstream origin) noexcept {
+// A cuCtxSynchronize of ours may have seen no capture and not be in the driver yet. It need not be over,
+// which the program may not reach before this capture: once inside it does the capture no harm.
+void epochs::capture_begins(origin const& begun) noexcept {
+  {
+    std::lock_guard lock(mutex_);
+    origins_.push_back(begun);
+    count_captures(1);
+    active_captures.fetch_add(1, std::memory_order_acq_rel);
+    if (begun.watches) watching_captures.fetch_add(1, std::memory_order_acq_rel);
+  }
+  for (int rounds = 0; rounds < 1000; ++rounds) {
+    {
+      std::lock_guard lock(mutex_);
+      if (synchronizing_ == 0) return;
+    }
+    timespec const pause{0, 50'000};
+    nanosleep(&pause, nullptr);
+  }
+}
+
+template <typename Gone>
+bool epochs::remove_origins(Gone gone, std::size_t most) noexcept {
+  bool watched_one = false;
+  for (auto each = origins_.begin(); each != origins_.end() && most > 0;) {
+    if (!gone(*each)) {
+      ++each;
+      continue;
+    }
+    if (each->watches) watching_captures.fetch_sub(1, std::memory_order_acq_rel);
+    watched_one = watched_one || each->watches;
+    active_captures.fetch_sub(1, std::memory_order_acq_rel);
+    count_captures(-1);
+    each = origins_.erase(each);
+    --most;
+  }
+  return watched_one;
+}
+
+// The newest of the stream: a begin on a stream that captures already is refused, and changes nothing.
+bool epochs::capture_ended(CUstream stream) noexcept {
   std::lock_guard lock(mutex_);
-  auto const found = std::find(origins_.begin(), origins_.end(), origin);
-  if (found == origins_.end()) return;
-  origins_.erase(found);
-  captures_.fetch_sub(1, std::memory_order_acq_rel);
-  active_captures.fetch_sub(1, std::memory_order_acq_rel);
+  auto const newest = std::find_if(origins_.rbegin(), origins_.rend(),
+                                   [stream](origin const& o) { return o.stream == stream; });
+  if (newest == origins_.rend()) return false;
+  origin const* const found = &*newest;
+  return remove_origins([found](origin const& o) { return &o == found; }, 1);
+}
+
+void epochs::captures_gone(CUcontext of) noexcept {
+  std::lock_guard lock(mutex_);
+  remove_origins([of](origin const& o) { return o.of == of; }, origins_.size());
+}
+
+void epochs::join_begins() noexcept {
+  std::lock_guard lock(mutex_);
+  count_captures(1);
+}
+
+void epochs::join_ended(bool joined) noexcept {
+  std::lock_guard lock(mutex_);
+  if (!joined || joined_) count_captures(-1);
+  joined_ = joined_ || joined;
+}
+
+void epochs::joins_over() noexcept {
+  std::lock_guard lock(mutex_);
+  if (!joined_ || active_captures.load(std::memory_order_acquire) > 0) return;
+  joined_ = false;
+  count_captures(-1);
+}
+
+void epochs::watch(bool on) noexcept {
+  if (on)
+    trouble_.fetch_or(watched, std::memory_order_acq_rel);
+  else
+    trouble_.fetch_and(~watched, std::memory_order_acq_rel);
 }
 
 void epochs::abandon() noexcept {
   std::lock_guard lock(mutex_);
-  active_captures.fetch_sub(static_cast<int>(origins_.size()), std::memory_order_acq_rel);
+  remove_origins([](origin const&) { return true; }, origins_.size());
   captures_.store(0, std::memory_order_release);
-  origins_.clear();
+  joined_ = false;
   closed_.clear();  // the events die with their context
   spare_.clear();
   trouble_.fetch_or(lost, std::memory_order_acq_rel);
+  life_.fetch_add(1, std::memory_order_acq_rel);
 }
 
 }  // namespace gpumem::stream_order

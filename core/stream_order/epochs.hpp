@@ -3,27 +3,30 @@
 // so one event settles the frees of all threads since the last one. A free is done once an event of its epoch
 // or a later one is done, or once the program itself has synchronised the context after it. open() and
 // is_done() are wait-free, for hot paths; the rest takes this object's mutex, never held across a call that
-// blocks. While any stream of the context captures no event is recorded (it would invalidate the capture):
-// the mutex makes "no capture" and "record" one step against capture_begins.
+// blocks: a capture that begins waits for it. While any stream of the context captures, one that began a
+// capture here or joined one of another context, no event is recorded (it would invalidate the capture): the
+// mutex makes "no capture" and "record" one step against capture_begins.
 #pragma once
 
 #include <array>
 #include <atomic>
 #include <cstdint>
 #include <mutex>
-#include <shared_mutex>
 #include <vector>
 
+#include "core/base/fixed_stack.hpp"
 #include "core/base/mutant.hpp"
+#include "core/base/sure_allocator.hpp"
 #include "core/driver/table.hpp"
 
 namespace gpumem::stream_order {
 
-using stamp = std::uint32_t;  // wraps; compare by difference
+using stamp = std::uint32_t;  // wraps; compared by its distance from what is done
 
 class epochs {
  public:
-  epochs(CUcontext context, int device) noexcept : context_(context), device_(device) {}
+  epochs(CUcontext context, int device, stamp first = 1) noexcept
+      : context_(context), device_(device), open_(first), done_(first - 1) {}
   epochs(epochs const&) = delete;
 
   // A plain load is enough: a free that reads number n ran before the increment that closes n, so the driver
@@ -32,7 +35,9 @@ class epochs {
   stamp last_done() const noexcept { return done_.load(std::memory_order_acquire); }
   bool is_done(stamp s) const noexcept {
     if (GPUMEM_MUTANT(always_done)) return true;
-    return static_cast<std::int32_t>(done_.load(std::memory_order_acquire) - s) >= 0;
+    // Not done is what was closed since, or is open: never more than `window` numbers. A stamp may be older
+    // than half of all numbers, in a magazine that nobody visits.
+    return done_.load(std::memory_order_acquire) - s < stamp{0} - window;
   }
 
   // Asks the driver which epochs are done; if `wanted` is in the open one, closes that first. True if
@@ -47,17 +52,32 @@ class epochs {
   // Makes later work of `stream` wait for `s` on the device. False when that cannot be had now.
   bool wait_on_device(CUstream stream, stamp s) noexcept;
 
-  // Waits for all work of the context. CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, and no call made, while a
-  // stream captures.
+  // Waits for all work of the context, with nothing held. CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, and no call
+  // made, while a stream captures.
   CUresult synchronize() noexcept;
 
   // The program's own synchronisation of this context: mark before the call, complete after its success.
   stamp synchronize_begins() noexcept;
   void synchronize_done(stamp mark) noexcept;
 
-  void capture_begins(CUstream origin) noexcept;
-  // Also for a failed begin, and for a stream that is destroyed while it captures.
-  void capture_ended(CUstream origin) noexcept;
+  // Never waits for the GPU. `of`: the context that the stream belongs to, a green one of this one or this
+  // one.
+  struct origin {
+    CUstream stream = nullptr;
+    CUcontext of = nullptr;
+    bool watches = false;  // not in relaxed mode: see watched_calls.hpp
+  };
+  void capture_begins(origin const& begun) noexcept;
+  // Also for a failed begin, for a stream that is destroyed while it captures, and for a per-thread one whose
+  // thread ends. True if that capture watched.
+  bool capture_ended(CUstream stream) noexcept;
+  // A green context is gone, and with it the captures that its streams began.
+  void captures_gone(CUcontext of) noexcept;
+  // A stream of this context may join a capture that began elsewhere: before the wait that does it, and
+  // after, when it is known. What joined stays until no capture is left in the process.
+  void join_begins() noexcept;
+  void join_ended(bool joined) noexcept;
+  void joins_over() noexcept;
   // A capture began in another context: driver calls made here in the belief that nothing captures are over
   // when this returns.
   void capture_began_elsewhere() noexcept { std::lock_guard lock(mutex_); }
@@ -69,11 +89,17 @@ class epochs {
   void abandon() noexcept;
   // The driver may be ending the context right now, and hand its addresses out for others' memory before it
   // says so.
-  bool ending() const noexcept { return (trouble_.load(std::memory_order_acquire) & ~lost) != 0; }
+  bool ending() const noexcept { return (trouble_.load(std::memory_order_acquire) & ~(lost | watched)) != 0; }
   void end_begins() noexcept { trouble_.fetch_add(1, std::memory_order_acq_rel); }
   void end_failed() noexcept { trouble_.fetch_sub(1, std::memory_order_acq_rel); }
   // Neither: what nearly every call asks.
   bool well() const noexcept { return trouble_.load(std::memory_order_acquire) == 0; }
+  // Captures of any context watch what threads do: well() is false meanwhile.
+  void watch(bool on) noexcept;
+
+  // Moves on when the context is gone: what was asked of the driver before and comes back after it belongs to
+  // nobody.
+  std::uint32_t life() const noexcept { return life_.load(std::memory_order_acquire); }
 
   CUcontext context() const noexcept { return context_; }
   int device() const noexcept { return device_; }
@@ -112,24 +138,33 @@ class epochs {
 
   bool poll() noexcept;   // under mutex_; false: the driver does not answer here, as in a host function
   void close() noexcept;  // under mutex_
+  CUevent take_event() noexcept;  // under mutex_; null: the driver has none
+  CUresult synchronize_context() noexcept;
+  void count_captures(int more) noexcept;  // under mutex_
+  template <typename Gone>
+  bool remove_origins(Gone gone, std::size_t most) noexcept;  // true: one of them watched
   void complete(stamp s) noexcept;
   void retire_oldest() noexcept;
 
+  static constexpr stamp window = 1u << 16;
+  // There is room to close another epoch; far from the limit, as threads close epochs at once.
+  bool may_close() const noexcept { return open() - last_done() < window / 2; }
+
   CUcontext context_;
   int device_;
-  alignas(64) std::atomic<stamp> open_{1};
-  std::atomic<stamp> done_{0};
+  std::atomic<std::uint32_t> life_{0};
+  alignas(64) std::atomic<stamp> open_;
+  std::atomic<stamp> done_;
   std::atomic<int> captures_{0};
   static constexpr std::uint32_t lost = 1u << 31;
-  std::atomic<std::uint32_t> trouble_{0};  // calls under way that may end the context, and `lost`
+  static constexpr std::uint32_t watched = 1u << 30;
+  std::atomic<std::uint32_t> trouble_{0};  // calls under way that may end the context, `lost`, `watched`
   alignas(64) std::mutex mutex_;
-  // A capture (exclusive) begins before or after a synchronisation of ours (shared), never during one.
-  // Shared, so that a host function, whose synchronisation is refused, does not wait for one that waits for
-  // it.
-  std::shared_mutex synchronizing_;
+  int synchronizing_ = 0;  // threads in synchronize_context
+  bool joined_ = false;
   closed_queue closed_;
-  std::vector<CUevent> spare_;
-  std::vector<CUstream> origins_;  // streams that began a capture
+  base::fixed_stack<CUevent, 128> spare_;  // as many as can be closed, and some that are being recorded
+  std::vector<origin, base::sure_allocator<origin>> origins_;
 };
 
 }  // namespace gpumem::stream_order

@@ -5,8 +5,9 @@
 
 namespace gpumem::stream_order {
 
-slot streams::slot_of(std::uint64_t id) noexcept try {
+slot streams::slot_of(std::uint64_t id, CUstream handle) noexcept try {
   std::lock_guard lock(mutex_);
+  if (handle != nullptr) ids_[handle] = id;
   if (auto const found = by_id_.find(id); found != by_id_.end()) return found->second;
   if (spare_.empty() && used_ >= most_slots) return no_slot;
   spare_.reserve(spare_.size() + 1);
@@ -29,6 +30,18 @@ slot streams::forget(std::uint64_t id) noexcept {
   slot const s = found->second;
   by_id_.erase(found);
   return s;
+}
+
+slot streams::forget(CUstream handle) noexcept {
+  std::uint64_t id = 0;
+  {
+    std::lock_guard lock(mutex_);
+    auto const found = ids_.find(handle);
+    if (found == ids_.end()) return no_slot;
+    id = found->second;
+    ids_.erase(found);
+  }
+  return forget(id);
 }
 
 void streams::recycle(slot s) noexcept try {

@@ -1,8 +1,11 @@
 // The streams of one context by identity: the driver's stream id, which is never used twice, not the handle,
 // which is. Gives each stream that orders memory a small slot number; slot 0 means "no stream": such memory
 // waits for its epoch. slot_of and forget take a lock; callers remember the slot (route/stream_memo) as long
-// as no stream comes or goes.
+// as no stream comes or goes. A stream that goes is named by its handle: it may capture, and asking a
+// capturing stream for its id would invalidate the capture.
 #pragma once
+
+#include <cuda.h>
 
 #include <cstdint>
 #include <map>
@@ -18,14 +21,17 @@ inline constexpr slot most_slots = 2048;
 class streams {
  public:
   // `no_slot` when all slots are taken.
-  slot slot_of(std::uint64_t id) noexcept;
+  slot slot_of(std::uint64_t id, CUstream handle = nullptr) noexcept;
   // The slot the stream had. Give it back with `recycle` once no memory is tied to it.
   slot forget(std::uint64_t id) noexcept;
+  // The same for the stream that was last seen with this handle: whatever had it is gone.
+  slot forget(CUstream handle) noexcept;
   void recycle(slot s) noexcept;
 
  private:
   std::mutex mutex_;
   std::map<std::uint64_t, slot> by_id_;
+  std::map<CUstream, std::uint64_t> ids_;
   std::vector<slot> spare_;
   slot used_ = 1;
 };

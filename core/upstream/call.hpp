@@ -3,15 +3,18 @@
 #pragma once
 
 #include "core/base/bytes.hpp"
+#include "core/base/uncancelled.hpp"
 #include "core/driver/error.hpp"
 #include "core/resource/resource.hpp"
 #include "core/resource/source.hpp"
+#include "core/stats/in_use.hpp"
 #include "core/stream_order/relaxed_mode.hpp"
 
 namespace gpumem::upstream {
 
 template <typename Call>
 void call(resource::habitat const& home, std::size_t node, std::uint64_t bytes, char const* who, Call make) {
+  base::uncancelled const held;
   stats::node_counters& counters = stats::local().nodes[node];
   stats::add(counters.requests, 1);
   CUresult code;
@@ -31,12 +34,18 @@ void call(resource::habitat const& home, std::size_t node, std::uint64_t bytes, 
 }
 
 template <typename Call>
-void give(resource::habitat const& home, std::size_t node, resource::extent const& memory,
-          Call make) noexcept {
+void give(resource::habitat const& home, Call make) noexcept {
+  base::uncancelled const held;
   stream_order::relaxed_mode relaxed(true);
   stream_order::current_context here(home.context);
   make();
+}
+
+// The memory is no longer this process's, or went with its context.
+inline void note_gone(resource::habitat const& home, std::size_t node, resource::extent const& memory,
+                      resource::lies where = resource::lies::on_device) noexcept {
   stats::add(stats::local().nodes[node].bytes_out, memory.bytes);
+  resource::note_released(home, memory.bytes, where);
 }
 
 }  // namespace gpumem::upstream

@@ -7,6 +7,9 @@
 namespace gpumem::upstream {
 
 resource::extent cuda::reserve(resource::demand const& wish) {
+  retry();
+  release_what_is_done();
+  stats::memory_move const move;
   CUdeviceptr address = 0;
   call(home_, node_, wish.bytes, "cuda", [&] { return driver::real.cuMemAlloc_v2(&address, wish.bytes); });
   resource::outlive_ended_contexts(home_, address, wish.bytes);
@@ -14,13 +17,35 @@ resource::extent cuda::reserve(resource::demand const& wish) {
   return {address, wish.bytes, 0};
 }
 
-void cuda::release(resource::extent const& memory, CUstream) noexcept {
-  give(home_, node_, memory, [&] { return driver::real.cuMemFree_v2(memory.address); });
+bool cuda::free(resource::extent const& memory) noexcept {
+  stats::memory_move const move;
+  CUresult code = CUDA_SUCCESS;
+  give(home_, [&] { code = driver::real.cuMemFree_v2(memory.address); });
+  if (code != CUDA_SUCCESS) return false;
   lost(memory);
+  return true;
+}
+
+void cuda::give_away(resource::extent const& memory) noexcept {
+  refused_.release(memory, [this](auto const& m) { return free(m); });
+}
+
+void cuda::retry() noexcept {
+  refused_.retry([this](auto const& m) { return free(m); });
+}
+
+std::uint64_t cuda::trim() noexcept {
+  retry();
+  return waits_for_work::trim();
+}
+
+void cuda::forget() noexcept {
+  waits_for_work::forget();
+  refused_.retry([this](auto const& m) { return lost(m), true; });
 }
 
 void cuda::lost(resource::extent const& memory) noexcept {
-  resource::note_released(home_, memory.bytes);
+  note_gone(home_, node_, memory);
 }
 
 // Host memory is in no device's ledger; the calls line and the node count it.
@@ -34,8 +59,12 @@ resource::extent pinned_host::reserve(resource::demand const& wish) {
 }
 
 void pinned_host::release(resource::extent const& memory, CUstream) noexcept {
-  give(home_, node_, memory,
-       [&] { return driver::real.cuMemFreeHost(reinterpret_cast<void*>(memory.address)); });
+  give(home_, [&] { driver::real.cuMemFreeHost(reinterpret_cast<void*>(memory.address)); });
+  lost(memory);
+}
+
+void pinned_host::lost(resource::extent const& memory) noexcept {
+  stats::add(stats::local().nodes[node_].bytes_out, memory.bytes);
 }
 
 }  // namespace gpumem::upstream

@@ -3,21 +3,26 @@
 // slow paths, from any thread; the calls are made in relaxed capture mode with the chain's context current.
 #pragma once
 
-#include "core/resource/resource.hpp"
-#include "core/resource/source.hpp"
+#include "core/upstream/refused_frees.hpp"
+#include "core/upstream/waits_for_work.hpp"
 
 namespace gpumem::upstream {
 
-class cuda final : public resource::source {
+class cuda final : public waits_for_work {
  public:
-  cuda(resource::habitat const& home, std::size_t node) noexcept : home_(home), node_(node) {}
+  cuda(resource::habitat const& home, std::size_t node) noexcept : waits_for_work(home, true), node_(node) {}
   resource::extent reserve(resource::demand const& wish) override;
-  void release(resource::extent const& memory, CUstream order) noexcept override;
   void lost(resource::extent const& memory) noexcept override;
+  void forget() noexcept override;
+  std::uint64_t trim() noexcept override;
 
  private:
-  resource::habitat const& home_;
+  void give_away(resource::extent const& memory) noexcept override;
+  bool free(resource::extent const& memory) noexcept;  // false: the driver refuses now
+  void retry() noexcept;
+
   std::size_t const node_;
+  refused_frees refused_;
 };
 
 class pinned_host final : public resource::source {
@@ -27,6 +32,7 @@ class pinned_host final : public resource::source {
       : home_(home), node_(node), flags_(flags) {}
   resource::extent reserve(resource::demand const& wish) override;
   void release(resource::extent const& memory, CUstream order) noexcept override;
+  void lost(resource::extent const& memory) noexcept override;
 
  private:
   resource::habitat const& home_;

@@ -1,6 +1,10 @@
 // See cuda_async.hpp.
 #include "core/upstream/cuda_async.hpp"
 
+#include <array>
+#include <atomic>
+#include <utility>
+
 #include "core/upstream/call.hpp"
 
 namespace gpumem::upstream {
@@ -8,16 +12,34 @@ namespace gpumem::upstream {
 namespace {
 
 // Of all contexts that are gone. Never destroyed: the process may end at any time.
+struct leftover {
+  space::segment* segment;
+  int device;
+  std::size_t node;  // that took it
+};
 struct leftovers {
   std::mutex mutex;
-  std::vector<space::segment*> segments;
+  std::vector<leftover> segments;
 };
 leftovers& left_behind() noexcept {
   static leftovers& all = *new leftovers;
   return all;
 }
 
+// By device; those beyond share the last.
+std::array<std::atomic<std::uint64_t>, stats::max_devices> taken_from_default{};
+
 }  // namespace
+
+std::uint64_t cuda_async::in_default_pool(int device) noexcept {
+  return taken_from_default[stats::device_slot(device)].load(std::memory_order_relaxed);
+}
+
+void cuda_async::count(std::uint64_t bytes, bool taken) const noexcept {
+  if (options_.own_pool) return;
+  auto& sum = taken_from_default[home_.device_slot];
+  sum.fetch_add(taken ? bytes : ~bytes + 1, std::memory_order_relaxed);
+}
 
 void cuda_async::open() {
   auto const& real = driver::real;
@@ -85,6 +107,7 @@ void cuda_async::allocate(CUdeviceptr* address, std::uint64_t bytes, CUstream st
 resource::extent cuda_async::reserve(resource::demand const& wish) {
   open();
   free_what_waits();
+  stats::memory_move const move;
   CUdeviceptr address = 0;
   bool const ordered = wish.slot != stream_order::no_slot;
   allocate(&address, wish.bytes, ordered ? wish.stream : stream_);
@@ -95,6 +118,7 @@ resource::extent cuda_async::reserve(resource::demand const& wish) {
   }
   resource::outlive_ended_contexts(home_, address, wish.bytes);
   resource::note_reserved(home_, wish.bytes);
+  count(wish.bytes, true);
   return {address, wish.bytes, 0};
 }
 
@@ -103,30 +127,38 @@ bool cuda_async::order_after_all() noexcept {
   return home_.when.wait_on_device(stream_, now) || home_.when.wait(now);
 }
 
-// Should the list itself find no memory, the block is lost: better than one that serves others too early.
-void cuda_async::free_later(CUdeviceptr address) noexcept try {
+// Should the list itself find no memory, the block is lost: better than one that serves others too early. Until it
+// is freed it is reserved.
+void cuda_async::free_later(resource::extent const& memory) noexcept try {
   std::lock_guard lock(mutex_);
-  waiting_.push_back(address);
+  waiting_.push_back(memory);
 } catch (std::bad_alloc const&) {
 }
 
 void cuda_async::free_what_waits() noexcept {
-  std::vector<CUdeviceptr> now;
+  std::vector<resource::extent> now;
   {
     std::lock_guard lock(mutex_);
     if (waiting_.empty() || home_.when.capturing()) return;
     now.swap(waiting_);
   }
   bool const ordered = order_after_all();
-  stream_order::relaxed_mode relaxed(true);
-  stream_order::current_context here(home_.context);
-  for (CUdeviceptr const address : now) {
+  for (resource::extent const& memory : now) {
     if (ordered) {
-      driver::real.cuMemFreeAsync(address, stream_);
+      free(memory, stream_);
     } else {
-      free_later(address);
+      free_later(memory);
     }
   }
+}
+
+void cuda_async::free(resource::extent const& memory, CUstream order) noexcept {
+  stats::memory_move const move;
+  CUresult code = CUDA_SUCCESS;
+  give(home_, [&] { code = driver::real.cuMemFreeAsync(memory.address, order); });
+  if (code != CUDA_SUCCESS) return free_later(memory);
+  note_gone(home_, node_, memory);
+  count(memory.bytes, false);
 }
 
 void cuda_async::release(resource::extent const& memory, CUstream order) noexcept {
@@ -135,23 +167,18 @@ void cuda_async::release(resource::extent const& memory, CUstream order) noexcep
   // the memory out.
   free_what_waits();
   bool const free_now = order != nullptr || order_after_all();
-  give(home_, node_, memory, [&] {
-    if (free_now) {
-      driver::real.cuMemFreeAsync(memory.address, order != nullptr ? order : stream_);
-    } else {
-      free_later(memory.address);
-    }
-  });
-  resource::note_released(home_, memory.bytes);
+  if (!free_now) return free_later(memory);
+  free(memory, order != nullptr ? order : stream_);
 }
 
 // Memory of the driver's pools outlives a reset or destroyed context (measured: driver 580, explicit and
 // default pool), but cannot be freed while its device has no context: it waits, as a segment of nobody, so
-// that a free of an old address is refused, for the next context that uses this upstream.
+// that a free of an old address is refused, for the next context that uses this upstream. Until then it is reserved.
 void cuda_async::lost(resource::extent const& memory) noexcept {
-  resource::note_released(home_, memory.bytes);
+  stats::memory_move const move;
+  count(memory.bytes, false);
   stream_order::relaxed_mode relaxed(true);
-  if (driver::real.cuMemFree_v2(memory.address) == CUDA_SUCCESS) return;
+  if (driver::real.cuMemFree_v2(memory.address) == CUDA_SUCCESS) return note_gone(home_, node_, memory);
   leave_behind(memory);
 }
 
@@ -160,7 +187,7 @@ void cuda_async::leave_behind(resource::extent const& memory) noexcept try {
   std::lock_guard lock(left.mutex);
   left.segments.reserve(left.segments.size() + 1);
   space::segment* const nobodys = home_.where.segments.add(memory.address, memory.bytes, nullptr);
-  if (nobodys != nullptr) left.segments.push_back(nobodys);
+  if (nobodys != nullptr) left.segments.push_back({nobodys, home_.device, node_});
 } catch (std::bad_alloc const&) {
 }
 
@@ -168,22 +195,26 @@ void cuda_async::free_left_behind() noexcept {
   leftovers& left = left_behind();
   std::lock_guard lock(left.mutex);
   stream_order::relaxed_mode relaxed(true);
-  std::erase_if(left.segments, [this](space::segment*& s) {
+  std::erase_if(left.segments, [this](leftover& each) {
+    stats::memory_move const move;
     // Removed before it is freed: from then on the address may be somebody else's.
-    std::uint64_t const base = s->base;
-    std::uint64_t const bytes = s->bytes;
-    home_.where.segments.remove(s);
-    if (driver::real.cuMemFree_v2(base) == CUDA_SUCCESS) return true;
-    s = home_.where.segments.add(base, bytes, nullptr);
-    return s == nullptr;
+    std::uint64_t const base = each.segment->base;
+    std::uint64_t const bytes = each.segment->bytes;
+    home_.where.segments.remove(each.segment);
+    if (driver::real.cuMemFree_v2(base) == CUDA_SUCCESS) {
+      resource::note_released(each.device, bytes);
+      stats::add(stats::local().nodes[each.node].bytes_out, bytes);
+      return true;
+    }
+    each.segment = home_.where.segments.add(base, bytes, nullptr);
+    return each.segment == nullptr;
   });
 }
 
 void cuda_async::forget() noexcept {
   std::lock_guard lock(mutex_);
   stream_order::relaxed_mode relaxed(true);
-  for (CUdeviceptr const address : waiting_) driver::real.cuMemFree_v2(address);
-  waiting_.clear();
+  for (resource::extent const& memory : std::exchange(waiting_, {})) lost(memory);
   if (options_.own_pool && pool_ != nullptr) driver::real.cuMemPoolDestroy(pool_);
   pool_ = nullptr;
   granted_ = 0;

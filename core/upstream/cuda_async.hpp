@@ -28,14 +28,18 @@ class cuda_async final : public resource::source {
   void forget() noexcept override;
   void peers_changed() noexcept override;
   std::uint64_t trim() noexcept override;
+  // Segments of all these that lie in the device's default pool.
+  static std::uint64_t in_default_pool(int device) noexcept;
 
  private:
+  void count(std::uint64_t bytes, bool taken) const noexcept;
   void grant_access() noexcept;  // under the lock, with a pool
   void leave_behind(resource::extent const& memory) noexcept;
   void free_left_behind() noexcept;
   void open();                      // pool and stream, at first use
   bool order_after_all() noexcept;  // what comes next on stream_ runs after all work of the context
-  void free_later(CUdeviceptr address) noexcept;
+  void free(resource::extent const& memory, CUstream order) noexcept;
+  void free_later(resource::extent const& memory) noexcept;
   void free_what_waits() noexcept;
   void allocate(CUdeviceptr* address, std::uint64_t bytes, CUstream stream);
 
@@ -43,7 +47,7 @@ class cuda_async final : public resource::source {
   std::size_t const node_;
   options const options_;
   std::mutex mutex_;
-  std::vector<CUdeviceptr> waiting_;  // frees that a capture kept from being ordered
+  std::vector<resource::extent> waiting_;  // frees that a capture kept from being ordered
   CUmemoryPool pool_ = nullptr;
   std::uint64_t granted_ = 0;  // of habitat::peers, to this pool
   CUstream stream_ = nullptr;

@@ -8,6 +8,8 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "core/base/uncancelled.hpp"
+
 namespace gpumem::upstream {
 
 namespace {
@@ -21,6 +23,7 @@ std::uint64_t field(char const* text, char const* name) noexcept {
 class operating_system final : public host_memory {
  public:
   amount measure() noexcept override {
+    base::uncancelled const held;
     char text[512] = "";  // both are among the first lines
     int const file = open("/proc/meminfo", O_RDONLY | O_CLOEXEC);
     if (file >= 0) {

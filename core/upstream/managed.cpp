@@ -10,13 +10,16 @@
 namespace gpumem::upstream {
 
 resource::extent managed::reserve(resource::demand const& wish) {
+  retry();
+  release_what_is_done();
+  stats::memory_move const move;
   CUdeviceptr address = 0;
   unsigned const flags = wish.flags != 0 ? wish.flags : static_cast<unsigned>(CU_MEM_ATTACH_GLOBAL);
   call(home_, node_, wish.bytes, "managed",
        [&] { return driver::real.cuMemAllocManaged(&address, wish.bytes, flags); });
   advise(address, wish.bytes);
   resource::outlive_ended_contexts(home_, address, wish.bytes);
-  resource::note_reserved(home_, wish.bytes);
+  resource::note_reserved(home_, wish.bytes, resource::lies::anywhere);
   return {address, wish.bytes, 0};
 }
 
@@ -44,13 +47,35 @@ void managed::advise(CUdeviceptr address, std::uint64_t bytes) noexcept {
   base::log_line(base::log_level::warn, text);
 }
 
-void managed::release(resource::extent const& memory, CUstream) noexcept {
-  give(home_, node_, memory, [&] { return driver::real.cuMemFree_v2(memory.address); });
+bool managed::free(resource::extent const& memory) noexcept {
+  stats::memory_move const move;
+  CUresult code = CUDA_SUCCESS;
+  give(home_, [&] { code = driver::real.cuMemFree_v2(memory.address); });
+  if (code != CUDA_SUCCESS) return false;
   lost(memory);
+  return true;
+}
+
+void managed::give_away(resource::extent const& memory) noexcept {
+  refused_.release(memory, [this](auto const& m) { return free(m); });
+}
+
+void managed::retry() noexcept {
+  refused_.retry([this](auto const& m) { return free(m); });
+}
+
+std::uint64_t managed::trim() noexcept {
+  retry();
+  return waits_for_work::trim();
+}
+
+void managed::forget() noexcept {
+  waits_for_work::forget();
+  refused_.retry([this](auto const& m) { return lost(m), true; });
 }
 
 void managed::lost(resource::extent const& memory) noexcept {
-  resource::note_released(home_, memory.bytes);
+  note_gone(home_, node_, memory, resource::lies::anywhere);
 }
 
 }  // namespace gpumem::upstream

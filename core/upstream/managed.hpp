@@ -5,12 +5,12 @@
 
 #include <atomic>
 
-#include "core/resource/resource.hpp"
-#include "core/resource/source.hpp"
+#include "core/upstream/refused_frees.hpp"
+#include "core/upstream/waits_for_work.hpp"
 
 namespace gpumem::upstream {
 
-class managed final : public resource::source {
+class managed final : public waits_for_work {
  public:
   enum class place : std::uint8_t { any, host, device };
   struct options {
@@ -19,18 +19,23 @@ class managed final : public resource::source {
   };
   managed(resource::habitat const& home, std::size_t node) noexcept : managed(home, node, options{}) {}
   managed(resource::habitat const& home, std::size_t node, options const& o) noexcept
-      : home_(home), node_(node), options_(o) {}
+      : waits_for_work(home, true), node_(node), options_(o) {}
   resource::extent reserve(resource::demand const& wish) override;
-  void release(resource::extent const& memory, CUstream order) noexcept override;
   void lost(resource::extent const& memory) noexcept override;
+  void renew(std::uint64_t address, std::uint64_t bytes) noexcept override { advise(address, bytes); }
+  void forget() noexcept override;
+  std::uint64_t trim() noexcept override;
 
  private:
+  void give_away(resource::extent const& memory) noexcept override;
+  bool free(resource::extent const& memory) noexcept;  // false: the driver refuses now
+  void retry() noexcept;
   void advise(CUdeviceptr address, std::uint64_t bytes) noexcept;
 
-  resource::habitat const& home_;
   std::size_t const node_;
   options const options_;
   std::atomic<bool> told_{false};
+  refused_frees refused_;
 };
 
 }  // namespace gpumem::upstream

@@ -25,7 +25,7 @@ bool reaches_pageable_memory(CUdevice device) noexcept {
 }  // namespace
 
 system::system(resource::habitat const& home, std::size_t node, std::uint64_t headroom, host_memory& host)
-    : waits_for_work(home), node_(node), headroom_(headroom), host_(host) {
+    : waits_for_work(home, false), node_(node), headroom_(headroom), host_(host) {
   if (reaches_pageable_memory(home.device)) return;
   throw driver::allocation_failed(
       CUDA_ERROR_NOT_SUPPORTED, "system",
@@ -33,7 +33,8 @@ system::system(resource::habitat const& home, std::size_t node, std::uint64_t he
 }
 
 resource::extent system::reserve(resource::demand const& wish) {
-  release_what_waits();
+  release_what_is_done();
+  stats::memory_move const move;
   std::uint64_t const page = wish.bytes < large_page ? host_memory::page() : large_page;
   std::uint64_t const bytes = (wish.bytes + page - 1) / page * page;
   take_from_host(bytes);
@@ -50,7 +51,7 @@ resource::extent system::reserve(resource::demand const& wish) {
     throw;
   }
   resource::outlive_ended_contexts(home_, address, bytes);
-  resource::note_reserved(home_, bytes);
+  resource::note_reserved(home_, bytes, resource::lies::anywhere);
   return {address, bytes, 0};
 }
 
@@ -95,10 +96,10 @@ void system::place(std::uint64_t address, std::uint64_t bytes) noexcept {
 }
 
 void system::lost(resource::extent const& memory) noexcept {
+  stats::memory_move const move;
   host_.unmap(memory.address, memory.bytes);
   held_.fetch_sub(memory.bytes, std::memory_order_relaxed);
-  stats::add(stats::local().nodes[node_].bytes_out, memory.bytes);
-  resource::note_released(home_, memory.bytes);
+  note_gone(home_, node_, memory, resource::lies::anywhere);
 }
 
 }  // namespace gpumem::upstream

@@ -40,18 +40,18 @@ std::uint64_t up(std::uint64_t bytes, std::uint64_t page) noexcept {
 
 void note_mapped(resource::habitat const& home, std::uint64_t bytes) noexcept {
   stats::gauge_add(stats::gauges(home.device).reserved, bytes);
-  resource::reserved_changed = true;
+  resource::note_change(home.device);
 }
 
 void note_unmapped(resource::habitat const& home, std::uint64_t bytes) noexcept {
   stats::gauge_subtract(stats::gauges(home.device).reserved, bytes);
-  resource::reserved_changed = true;
+  resource::note_change(home.device);
 }
 
 }  // namespace
 
 vmm::vmm(resource::habitat const& home, std::size_t node, std::uint64_t reserve)
-    : waits_for_work(home), node_(node), range_bytes_(range_for(home.device, reserve)) {
+    : waits_for_work(home, false), node_(node), range_bytes_(range_for(home.device, reserve)) {
   if (!driver_can() || !attribute(home.device, CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED)) {
     throw driver::allocation_failed(
         CUDA_ERROR_NOT_SUPPORTED, "vmm",
@@ -77,7 +77,7 @@ resource::extent vmm::open_range(std::uint64_t bytes) {
       static_cast<physical*>(std::calloc(bytes / page_, sizeof(physical))));
   if (pages == nullptr) {
     throw driver::allocation_failed(CUDA_ERROR_OUT_OF_MEMORY, "vmm", "no host memory for its tables",
-                                    driver::refused_by::host_memory);
+                                    driver::refused_by::tables);
   }
   CUdeviceptr address = 0;
   call(home_, node_, 0, "vmm",
@@ -88,7 +88,7 @@ resource::extent vmm::open_range(std::uint64_t bytes) {
   } catch (std::bad_alloc const&) {
     driver::real.cuMemAddressFree(address, bytes);
     throw driver::allocation_failed(CUDA_ERROR_OUT_OF_MEMORY, "vmm", "no host memory for its tables",
-                                    driver::refused_by::host_memory);
+                                    driver::refused_by::tables);
   }
   stats::gauge_add(stats::gauges(home_.device).segments, 1);
   return {address, bytes, 0};
@@ -151,6 +151,7 @@ CUresult vmm::add_pieces(std::uint64_t address, std::span<std::uint64_t const> p
 
 std::uint64_t vmm::map(std::uint64_t address, std::span<std::uint64_t const> pieces,
                        CUresult& code) noexcept {
+  stats::memory_move const move;
   std::uint64_t mapped = 0;
   stats::node_counters& counters = stats::local().nodes[node_];
   stats::add(counters.requests, 1);
@@ -202,6 +203,7 @@ bool vmm::take_down(std::uint64_t address, std::uint64_t bytes) noexcept {
 }
 
 bool vmm::unmap(std::uint64_t address, std::uint64_t bytes) noexcept {
+  stats::memory_move const move;
   bool gone = false;
   {
     stream_order::relaxed_mode relaxed(true);
@@ -215,7 +217,7 @@ bool vmm::unmap(std::uint64_t address, std::uint64_t bytes) noexcept {
 }
 
 resource::extent vmm::reserve(resource::demand const& wish) {
-  release_what_waits();
+  release_what_is_done();
   resource::extent const made = open_range(up(wish.bytes, page_));
   CUresult code = CUDA_SUCCESS;
   if (map(made.address, {&made.bytes, 1}, code) == made.bytes) return made;
@@ -245,6 +247,7 @@ void vmm::peers_changed() noexcept {
 
 // Needs no context: memory of cuMemCreate belongs to the process.
 void vmm::lost(resource::extent const& memory) noexcept {
+  stats::memory_move const move;
   physical* const pages = entry(memory.address);
   std::uint64_t const count = memory.bytes / page_;
   std::uint64_t gone = 0;

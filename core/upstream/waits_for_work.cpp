@@ -1,46 +1,83 @@
 // See waits_for_work.hpp.
 #include "core/upstream/waits_for_work.hpp"
 
+#include <algorithm>
 #include <new>
+
+#include "core/base/mutant.hpp"
 
 namespace gpumem::upstream {
 
-void waits_for_work::release(resource::extent const& memory, CUstream) noexcept {
-  release_what_waits();
-  if (home_.when.synchronize() == CUDA_SUCCESS) return lost(memory);
+void waits_for_work::release(resource::extent const& memory, CUstream order) noexcept {
+  release_what_is_done();
+  if (home_.when.broken()) return give_away(memory);
+  if (order == nullptr && (driver_waits_ || home_.when.synchronize() == CUDA_SUCCESS))
+    return give_away(memory);
   keep(memory);
 }
 
 void waits_for_work::keep(resource::extent const& memory) noexcept try {
   std::lock_guard lock(waiting_mutex_);
-  waiting_.push_back(memory);
+  waiting_.reserve(waiting_.size() + 1);
+  waiting_.push_back(
+      {memory, home_.when.open(), home_.where.segments.add(memory.address, memory.bytes, &owner_)});
+  any_waits_.store(true, std::memory_order_relaxed);
 } catch (std::bad_alloc const&) {
   return;  // lost for good: better than memory that goes while work uses it
 }
 
-std::uint64_t waits_for_work::release_what_waits() noexcept {
-  std::vector<resource::extent> now;
+std::uint64_t waits_for_work::release_done(bool asks) noexcept {
+  if (!any_waits_.load(std::memory_order_relaxed)) return 0;
+  std::vector<waiting> done;
   {
     std::lock_guard lock(waiting_mutex_);
-    if (waiting_.empty() || home_.when.capturing()) return 0;
-    now.swap(waiting_);
+    if (waiting_.empty()) return 0;
+    if (asks) home_.when.collect(waiting_.back().freed);
+    auto const first = std::find_if(waiting_.begin(), waiting_.end(), [this](waiting const& w) {
+      return !home_.when.is_done(w.freed) && !GPUMEM_MUTANT(freed_before_done);
+    });
+    try {
+      done.assign(waiting_.begin(), first);
+    } catch (std::bad_alloc const&) {
+      return 0;
+    }
+    waiting_.erase(waiting_.begin(), first);
+    any_waits_.store(!waiting_.empty(), std::memory_order_relaxed);
   }
   std::uint64_t bytes = 0;
-  bool const done = home_.when.synchronize() == CUDA_SUCCESS;
-  for (resource::extent const& memory : now) {
-    if (!done) {
-      keep(memory);
-      continue;
-    }
-    lost(memory);
-    bytes += memory.bytes;
+  for (waiting const& w : done) {
+    // Removed before it goes: from then on the address may be somebody else's.
+    if (w.segment != nullptr) home_.where.segments.remove(w.segment);
+    give_away(w.memory);
+    bytes += w.memory.bytes;
   }
   return bytes;
 }
 
+// At exit another thread may have stopped with the mutex held.
+std::uint64_t waits_for_work::pending() noexcept {
+  if (!any_waits_.load(std::memory_order_relaxed)) return 0;
+  std::unique_lock lock(waiting_mutex_, std::try_to_lock);
+  if (!lock) return 0;
+  std::uint64_t bytes = 0;
+  for (waiting const& w : waiting_) bytes += home_.when.is_done(w.freed) ? 0 : w.memory.bytes;
+  return bytes;
+}
+
+std::uint64_t waits_for_work::trim() noexcept {
+  if (!any_waits_.load(std::memory_order_relaxed)) return 0;
+  home_.when.wait(home_.when.open());
+  return release_what_is_done();
+}
+
 void waits_for_work::forget() noexcept {
-  for (resource::extent const& memory : waiting_) lost(memory);
+  std::lock_guard lock(waiting_mutex_);
+  for (waiting const& w : waiting_) {
+    if (w.segment != nullptr) home_.where.segments.remove(w.segment);
+    lost(w.memory);
+  }
   waiting_.clear();
+  any_waits_.store(false, std::memory_order_relaxed);
 }
 
 }  // namespace gpumem::upstream

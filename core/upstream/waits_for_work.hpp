@@ -1,14 +1,18 @@
-// What upstreams share whose memory goes at once when it is given back (pages, system memory): the driver
-// does not wait for the work that uses it, so this does. While a stream captures that cannot be had, and the
-// memory waits for a later call. A derived class says in lost() how memory goes. Called on slow paths, from
-// any thread.
+// What upstreams share whose memory must not go while work uses it. Memory that was freed without a stream goes
+// at once: the driver waits for its work (cuMemFree), or this does (pages, system memory); while a stream
+// captures that cannot be had. What was freed in stream order waits for nobody, as natively: it is kept until its
+// work is known to be done, and goes with a later call, at the latest when the program synchronises. Meanwhile it
+// is pending in the ledger, and a segment of `leaving`, so that a second free of its address is refused. Called on
+// slow paths, from any thread.
 #pragma once
 
+#include <atomic>
 #include <mutex>
 #include <vector>
 
 #include "core/resource/resource.hpp"
 #include "core/resource/source.hpp"
+#include "core/upstream/leaving.hpp"
 
 namespace gpumem::upstream {
 
@@ -16,19 +20,36 @@ class waits_for_work : public resource::source {
  public:
   void release(resource::extent const& memory, CUstream order) noexcept override;
   void forget() noexcept override;
-  std::uint64_t trim() noexcept override { return release_what_waits(); }
+  std::uint64_t trim() noexcept override;
+  void synchronized() noexcept override { release_done(false); }
+  std::uint64_t pending() noexcept override;
 
  protected:
-  explicit waits_for_work(resource::habitat const& home) noexcept : home_(home) {}
-  std::uint64_t release_what_waits() noexcept;
+  // `driver_waits`: give_away() of memory that is in use waits for its work.
+  waits_for_work(resource::habitat const& home, bool driver_waits) noexcept
+      : home_(home), owner_(home), driver_waits_(driver_waits) {}
+  // How memory goes whose context is there; lost(): of one that is gone.
+  virtual void give_away(resource::extent const& memory) noexcept { lost(memory); }
+  // What is done of what waits; nobody is waited for.
+  std::uint64_t release_what_is_done() noexcept { return release_done(true); }
 
   resource::habitat const& home_;
 
  private:
+  struct waiting {
+    resource::extent memory;
+    stream_order::stamp freed;
+    space::segment* segment;  // null: there was no room for it
+  };
   void keep(resource::extent const& memory) noexcept;
+  // `asks`: the driver is asked what is done by now, else that counts which is known.
+  std::uint64_t release_done(bool asks) noexcept;
 
+  leaving owner_;
+  bool const driver_waits_;
+  std::atomic<bool> any_waits_{false};
   std::mutex waiting_mutex_;
-  std::vector<resource::extent> waiting_;  // given back while a capture ran
+  std::vector<waiting> waiting_;
 };
 
 }  // namespace gpumem::upstream

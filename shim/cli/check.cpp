@@ -9,7 +9,10 @@
 #include "config/size_text.hpp"
 #include "core/base/bytes.hpp"
 #include "core/base/line_writer.hpp"
+#include "core/base/printable.hpp"
+#include "core/report/terminal.hpp"
 #include "shim/cli/chain_tree.hpp"
+#include "shim/cli/output.hpp"
 #include "shim/cli/start_memory.hpp"
 #include "shim/cli/traps.hpp"
 
@@ -20,9 +23,9 @@ std::string shown(std::uint64_t bytes) {
   return std::string(base::print_bytes(bytes).view());
 }
 
-// Words of `text` in lines of at most `width`; all but the first line begin with `indent`.
+// Words of `text` in lines that fit the terminal; all but the first line begin with `indent`.
 std::string wrapped(std::string const& text, std::string const& indent) {
-  constexpr std::size_t width = 96;
+  static std::size_t const width = report::columns_of_terminal(STDOUT_FILENO, report::page_width);
   std::string result;
   std::size_t column = indent.size();
   std::istringstream words(text);
@@ -79,7 +82,7 @@ std::vector<view> views_of(config::plan const& plan, std::vector<device> const& 
     bool joined = false;
     for (std::size_t i = 0; i < views.size(); ++i) {
       auto& [first, numbers] = same[i];
-      if (views[i].text != text || first.name != on.name || first.total != on.total) continue;
+      if (views[i].text != base::printable_lines(text) || first.name != on.name || first.total != on.total) continue;
       if (first.number < 0) {  // nothing on this device differs from any other
         joined = true;
         break;
@@ -89,7 +92,7 @@ std::vector<view> views_of(config::plan const& plan, std::vector<device> const& 
       break;
     }
     if (joined) continue;
-    views.push_back({"", text});
+    views.push_back({"", base::printable_lines(text)});
     same.push_back({on, {on.number}});
   }
   for (std::size_t i = 0; i < views.size(); ++i) {
@@ -109,10 +112,10 @@ std::vector<view> views_of(config::plan const& plan, std::vector<device> const& 
 
 std::string describe_program(std::string const& name, interception const& seen) {
   std::string const indent(10, ' ');
-  std::string text = "program   " + name;
-  text += seen.path.empty() || seen.path == name ? "\n" : " is " + seen.path + "\n";
-  for (auto const& fact : seen.facts) text += indent + wrapped(fact, indent) + "\n";
-  for (auto const& problem : seen.problems) text += "!  " + wrapped(problem, "   ") + "\n";
+  std::string text = "program   " + base::printable(name);
+  text += seen.path.empty() || seen.path == name ? "\n" : " is " + base::printable(seen.path) + "\n";
+  for (auto const& fact : seen.facts) text += indent + wrapped(base::printable(fact), indent) + "\n";
+  for (auto const& problem : seen.problems) text += "!  " + wrapped(base::printable(problem), "   ") + "\n";
   return text + indent +
          (seen.result == verdict::yes  ? "can be intercepted\n"
           : seen.result == verdict::no ? "cannot be intercepted\n"
@@ -146,24 +149,24 @@ int check(check_options const& options) {
   } else {
     auto const size = config::read_size(options.device_memory, false);
     if (!size.value || size.value->bytes == 0) {
-      base::write_all(STDERR_FILENO, "gpumem: error: --device-memory " + options.device_memory + ": " +
-                                         (size.problem.empty() ? "is nothing" : size.problem) + "\n");
+      base::write_all(STDERR_FILENO, "gpumem: error: --device-memory " +
+                                         base::printable(options.device_memory) + ": " + (size.problem.empty() ? "is nothing" : size.problem) + "\n");
       return 2;
     }
     devices.push_back({-1, "", size.value->bytes});
   }
   config::load_result const loaded = options.file.empty() ? config::load(config::read_environment(::environ))
-                                                          : config::load_file(options.file);
+                                                          : config::load_input(options.file);
   base::write_all(STDERR_FILENO, loaded.text(config::consequence::none));
   if (loaded.failed()) return 2;
-  std::string const name = loaded.plan.path.empty() ? "built-in configuration" : loaded.plan.path;
+  std::string const name = loaded.plan.path.empty() ? "built-in configuration" : base::printable(loaded.plan.path);
   bool has_traps = false;
   std::string const described = describe_plan(loaded.plan, devices, has_traps);
-  base::write_all(STDOUT_FILENO,
-                  name + (loaded.diagnostics.empty() ? ": good\n" : ": good, with warnings\n") + described);
+  if (!print(name + (loaded.diagnostics.empty() ? ": good\n" : ": good, with warnings\n") + described))
+    return exit_not_written;
   if (!options.command.empty()) {
     interception const seen = inspect(options.command.front(), of_this_process());
-    base::write_all(STDOUT_FILENO, describe_program(options.command.front(), seen));
+    if (!print(describe_program(options.command.front(), seen))) return exit_not_written;
     if (seen.result == verdict::no) return 2;
   }
   return options.strict && (has_traps || !loaded.diagnostics.empty()) ? 1 : 0;

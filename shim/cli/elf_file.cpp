@@ -3,31 +3,36 @@
 
 #include <elf.h>
 #include <fcntl.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cstring>
 
 namespace gpumem::cli {
+namespace {
 
-elf_file::elf_file(std::string const& path) {
-  int const descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+// Foreign files say how long their tables are: no loader has ever met such.
+constexpr std::uint64_t most_entries = 65'536;            // of the dynamic table
+constexpr std::size_t most_needed = 4096;
+constexpr std::size_t longest_text = 4096;
+constexpr std::uint64_t most_searched = 8ull << 30;       // bytes; holes do not count
+constexpr std::size_t piece = 1 << 20;
+
+}  // namespace
+
+elf_file::elf_file(std::string const& path)
+    : descriptor_(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY)) {
   struct stat about {};
-  if (descriptor < 0) return;
-  if (::fstat(descriptor, &about) == 0 && S_ISREG(about.st_mode) && about.st_size > 0) {
-    auto const size = static_cast<std::size_t>(about.st_size);
-    void* const base = ::mmap(nullptr, size, PROT_READ, MAP_PRIVATE, descriptor, 0);
-    if (base != MAP_FAILED) bytes_ = {static_cast<char const*>(base), size};
-  }
-  ::close(descriptor);
-  auto const* const ident = at<unsigned char>(0, EI_NIDENT);
-  if (ident == nullptr || std::memcmp(ident, ELFMAG, SELFMAG) != 0) return;
+  if (descriptor_ < 0 || ::fstat(descriptor_, &about) != 0 || !S_ISREG(about.st_mode)) return;
+  size_ = static_cast<std::uint64_t>(about.st_size);
+  auto const ident = table<unsigned char>(0, EI_NIDENT);
+  if (ident.empty() || std::memcmp(ident.data(), ELFMAG, SELFMAG) != 0) return;
   is_elf = true;
   wide = ident[EI_CLASS] == ELFCLASS64;
   bool const little = ident[EI_DATA] == ELFDATA2LSB;
-  if (auto const* const two = at<unsigned char>(offsetof(Elf64_Ehdr, e_machine), 2))
+  if (auto const two = table<unsigned char>(offsetof(Elf64_Ehdr, e_machine), 2); !two.empty())
     machine = little ? two[0] | two[1] << 8 : two[0] << 8 | two[1];
   // Of the other byte order no more can be said, and its machine is another one anyway.
   if (little == (__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__))
@@ -35,52 +40,56 @@ elf_file::elf_file(std::string const& path) {
 }
 
 elf_file::~elf_file() {
-  if (!bytes_.empty()) ::munmap(const_cast<char*>(bytes_.data()), bytes_.size());
+  if (descriptor_ >= 0) ::close(descriptor_);
+}
+
+std::size_t elf_file::read_at(std::uint64_t offset, void* target, std::size_t bytes) const noexcept {
+  if (offset >= size_) return 0;
+  ssize_t const got = ::pread(descriptor_, target, bytes, static_cast<off_t>(offset));
+  return got > 0 ? static_cast<std::size_t>(got) : 0;
 }
 
 template <typename Type>
-Type const* elf_file::at(std::uint64_t offset, std::uint64_t count) const noexcept {
-  bool const inside = offset <= bytes_.size() && count <= (bytes_.size() - offset) / sizeof(Type);
-  bool const straight = offset % alignof(Type) == 0;
-  return inside && straight ? reinterpret_cast<Type const*>(bytes_.data() + offset) : nullptr;
+std::vector<Type> elf_file::table(std::uint64_t offset, std::uint64_t count) const {
+  if (count > most_entries || offset > size_ || count > (size_ - offset) / sizeof(Type)) return {};
+  std::vector<Type> entries(count);
+  if (read_at(offset, entries.data(), count * sizeof(Type)) != count * sizeof(Type)) entries.clear();
+  return entries;
 }
 
 std::string elf_file::text_at(std::uint64_t offset) const {
-  if (offset >= bytes_.size()) return {};
-  char const* const begin = bytes_.data() + offset;
-  return {begin, ::strnlen(begin, std::min<std::size_t>(bytes_.size() - offset, 4096))};
+  std::string text(longest_text, '\0');
+  text.resize(read_at(offset, text.data(), text.size()));
+  text.resize(::strnlen(text.data(), text.size()));
+  return text;
 }
 
 template <typename Header, typename Segment, typename Entry>
 void elf_file::read() {
-  auto const* const head = at<Header>(0);
-  if (head == nullptr) return;
-  auto const* const segments = at<Segment>(head->e_phoff, head->e_phnum);
-  if (segments == nullptr || head->e_phentsize != sizeof(Segment)) return;
+  auto const head = table<Header>(0, 1);
+  if (head.empty() || head[0].e_phentsize != sizeof(Segment)) return;
+  auto const segments = table<Segment>(head[0].e_phoff, head[0].e_phnum);
+  if (segments.empty()) return;
   whole = true;
-  std::span<Segment const> const all(segments, head->e_phnum);
   auto const in_file = [&](std::uint64_t address) -> std::uint64_t {
-    for (auto const& s : all) {
+    for (auto const& s : segments) {
       if (s.p_type == PT_LOAD && address >= s.p_vaddr && address - s.p_vaddr < s.p_filesz)
         return address - s.p_vaddr + s.p_offset;
     }
-    return bytes_.size();
+    return size_;
   };
-  for (auto const& s : all) {
+  for (auto const& s : segments) {
     if (s.p_type == PT_INTERP) interpreter = text_at(s.p_offset);
     if (s.p_type != PT_DYNAMIC) continue;
-    std::uint64_t const count = s.p_filesz / sizeof(Entry);
-    auto const* const entries = at<Entry>(s.p_offset, count);
-    if (entries == nullptr) continue;
-    std::span<Entry const> const table(entries, count);
-    std::uint64_t names = bytes_.size();
-    for (auto const& e : table) {
+    auto const entries = table<Entry>(s.p_offset, s.p_filesz / sizeof(Entry));
+    std::uint64_t names = size_;
+    for (auto const& e : entries) {
       if (e.d_tag == DT_STRTAB) names = in_file(e.d_un.d_ptr);
     }
-    for (auto const& e : table) {
+    for (auto const& e : entries) {
       auto const value = static_cast<std::uint64_t>(e.d_un.d_val);
       if (e.d_tag == DT_NULL) break;
-      if (e.d_tag == DT_NEEDED) needed.push_back(text_at(names + value));
+      if (e.d_tag == DT_NEEDED && needed.size() < most_needed) needed.push_back(text_at(names + value));
       if (e.d_tag == DT_RPATH) rpath = text_at(names + value);
       if (e.d_tag == DT_RUNPATH) runpath = text_at(names + value);
       if (e.d_tag == DT_FLAGS_1) no_default_folders = (value & DF_1_NODEFLIB) != 0;
@@ -88,15 +97,35 @@ void elf_file::read() {
   }
 }
 
-bool elf_file::holds(std::string_view text) const noexcept {
-  return !bytes_.empty() && ::memmem(bytes_.data(), bytes_.size(), text.data(), text.size()) != nullptr;
+// From one stretch of data to the next: a hole holds nothing, however long it is.
+bool elf_file::holds(std::string_view text) const {
+  std::vector<char> part(piece + text.size());
+  std::uint64_t searched = 0;
+  for (std::uint64_t at = 0; at < size_ && searched < most_searched;) {
+    off_t const data = ::lseek(descriptor_, static_cast<off_t>(at), SEEK_DATA);
+    if (data > static_cast<off_t>(at)) at = static_cast<std::uint64_t>(data);
+    if (data < 0 && errno == ENXIO) return false;
+    std::size_t const got = read_at(at, part.data(), part.size());
+    if (got < text.size()) return false;
+    if (::memmem(part.data(), got, text.data(), text.size()) != nullptr) return true;
+    std::size_t const step = got - text.size() + 1;  // one that begins at the end of this part is met again
+    at += step;
+    searched += step;
+  }
+  return false;
+}
+
+bool elf_file::is_text() const {
+  std::string start(256, '\0');
+  start.resize(read_at(0, start.data(), start.size()));
+  return !start.empty() && start.find('\0') == start.npos;
 }
 
 std::string elf_file::script_line() const {
-  if (bytes_.size() < 3 || bytes_[0] != '#' || bytes_[1] != '!') return {};
-  auto const end =
-      std::find(bytes_.begin(), bytes_.begin() + std::min<long>(static_cast<long>(bytes_.size()), 256), '\n');
-  return {bytes_.begin() + 2, end};
+  std::string start(256, '\0');
+  start.resize(read_at(0, start.data(), start.size()));
+  if (!start.starts_with("#!")) return {};
+  return start.substr(2, start.find('\n') - 2);
 }
 
 std::string machine_name(unsigned machine) {

@@ -5,7 +5,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -14,7 +13,7 @@ namespace gpumem::cli {
 
 class elf_file {
  public:
-  // Maps the file; `is_elf` is false if it cannot be read or is something else.
+  // Reads its headers; `is_elf` is false if it cannot be read or is something else.
   explicit elf_file(std::string const& path);
   ~elf_file();
   elf_file(elf_file const&) = delete;
@@ -30,18 +29,22 @@ class elf_file {
   std::string rpath, runpath;
 
   // True if the bytes of the file hold `text`.
-  bool holds(std::string_view text) const noexcept;
+  bool holds(std::string_view text) const;
+  // No byte of its beginning says that it is none: what execvp gives to a shell.
+  bool is_text() const;
   // The first line of a script, without "#!"; empty: no script.
   std::string script_line() const;
 
  private:
+  std::size_t read_at(std::uint64_t offset, void* target, std::size_t bytes) const noexcept;
   template <typename Type>
-  Type const* at(std::uint64_t offset, std::uint64_t count = 1) const noexcept;
+  std::vector<Type> table(std::uint64_t offset, std::uint64_t count) const;  // empty: not all there
   std::string text_at(std::uint64_t offset) const;
   template <typename Header, typename Segment, typename Entry>
   void read();
 
-  std::span<char const> bytes_;
+  int const descriptor_;
+  std::uint64_t size_ = 0;
 };
 
 // "x86-64", "aarch64" or the number.

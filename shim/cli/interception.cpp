@@ -84,7 +84,12 @@ class inspection {
                                                : path + " is no file that can be executed");
       return {};
     }
-    std::istringstream line(elf_file(path).script_line());
+    elf_file const opened(path);
+    if (!opened.is_elf && opened.script_line().empty() && opened.is_text()) {
+      say("a script without #!, which a shell, and gpumem run, give to /bin/sh");
+      return "/bin/sh";
+    }
+    std::istringstream line(opened.script_line());
     std::string interpreter, argument;
     line >> interpreter;
     if (interpreter.empty()) return {};

@@ -7,10 +7,14 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cstdio>
+#include <cstring>
+#include <string_view>
 #include <tuple>
 
 #include "core/stats/page_file.hpp"
+#include "core/stats/run_mark.hpp"
 
 namespace gpumem::cli {
 namespace {
@@ -24,11 +28,35 @@ bool parse_name(char const* name, found_page& page) {
   return page.pid > 0;
 }
 
+// `gpumem run` will write its report.
+bool is_awaited(found_page const& page) {
+  stats::snapshot_result const taken = stats::read_snapshot(page.path);
+  return taken.error.empty() && taken.value.closed && taken.value.end.clean == stats::report_is_left &&
+         stats::process_of_run(taken.value.run_id) != 0;
+}
+
+// Of runs that were killed: nobody asks for them any more.
+void remove_old_marks(std::string const& directory, time_t oldest) {
+  DIR* const folder = ::opendir(directory.c_str());
+  while (dirent const* const entry = folder == nullptr ? nullptr : ::readdir(folder)) {
+    struct stat there {};
+    std::string const path = directory + "/" + entry->d_name;
+    bool const is_mark = std::string_view(entry->d_name).starts_with(stats::mark_prefix);
+    if (is_mark && ::lstat(path.c_str(), &there) == 0 && S_ISREG(there.st_mode) && there.st_mtime < oldest &&
+        stats::process_of_run(entry->d_name + std::strlen(stats::mark_prefix)) == 0)
+      ::unlink(path.c_str());
+  }
+  if (folder != nullptr) ::closedir(folder);
+}
+
 }  // namespace
 
+stats::process_life found_page::life() const noexcept {
+  return stats::life_of(static_cast<pid_t>(pid), start_ticks, stats::namespace_of_page(path.c_str()));
+}
+
 bool found_page::process_lives() const noexcept {
-  std::uint64_t const now = stats::start_ticks_of(static_cast<pid_t>(pid));
-  return now != 0 && now == start_ticks;
+  return life() != stats::process_life::ended;
 }
 
 page_list find_pages() {
@@ -56,18 +84,44 @@ page_list find_pages() {
   return list;
 }
 
+// The newest of this user's files first; those whose processes live count for nothing.
 unsigned remove_stale(page_list const& list) {
-  unsigned removed = 0;
+  std::vector<std::pair<time_t, found_page const*>> files;
   for (found_page const& page : list.pages) {
     struct stat there {};
-    if (::lstat(page.path.c_str(), &there) != 0 || !S_ISREG(there.st_mode)) continue;
-    auto const age = ::time(nullptr) - there.st_mtime;
-    if (age > static_cast<time_t>(days_kept * 24 * 3600) && !page.process_lives() &&
-        ::unlink(page.path.c_str()) == 0) {
+    bool const found = ::lstat(page.path.c_str(), &there) == 0;
+    if (found && S_ISREG(there.st_mode) && there.st_uid == ::geteuid())
+      files.emplace_back(there.st_mtime, &page);
+  }
+  std::sort(files.begin(), files.end(), [](auto const& a, auto const& b) { return a.first > b.first; });
+  time_t const oldest = ::time(nullptr) - static_cast<time_t>(days_kept * 24 * 3600);
+  if (list.error.empty()) remove_old_marks(list.directory, oldest);
+  unsigned removed = 0;
+  std::size_t kept = 0;
+  for (auto const& [written, page] : files) {
+    if (written > oldest && kept < pages_kept) {
+      ++kept;
+    } else if (!page->process_lives() && !is_awaited(*page) && ::unlink(page->path.c_str()) == 0) {
       ++removed;
     }
   }
   return removed;
+}
+
+cleaned remove_ended(page_list const& list) {
+  cleaned done;
+  remove_old_marks(list.directory, ::time(nullptr) + 1);
+  for (found_page const& page : list.pages) {
+    if (page.process_lives() || is_awaited(page)) {
+      ++done.living;
+    } else if (::unlink(page.path.c_str()) == 0) {
+      ++done.removed;
+    } else if (errno != ENOENT) {
+      done.refused = page.path;
+      done.reason = std::strerror(errno);
+    }
+  }
+  return done;
 }
 
 std::string state_of(found_page const& page, stats::snapshot const& content) {
@@ -75,7 +129,14 @@ std::string state_of(found_page const& page, stats::snapshot const& content) {
     if (content.end.kind == stats::end_kind::exec) return "exec";
     return "exit " + std::to_string(content.end.code);
   }
-  return page.process_lives() ? "running" : "killed";
+  switch (page.life()) {
+    case stats::process_life::lives:
+      return "running";
+    case stats::process_life::elsewhere:
+      return "elsewhere";
+    default:
+      return "killed";
+  }
 }
 
 }  // namespace gpumem::cli

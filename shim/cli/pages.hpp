@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "core/stats/process_life.hpp"
 #include "core/stats/snapshot.hpp"
 
 namespace gpumem::cli {
@@ -16,6 +17,8 @@ struct found_page {
   std::uint64_t start_ticks = 0;
   unsigned exec_no = 0;
 
+  stats::process_life life() const noexcept;
+  // Also where that cannot be seen from here: such a page is not to be touched.
   bool process_lives() const noexcept;
 };
 
@@ -28,10 +31,22 @@ struct page_list {
 page_list find_pages();
 
 inline constexpr std::uint64_t days_kept = 7;
-// Removes pages of ended processes that are older than days_kept; returns how many.
+inline constexpr std::size_t pages_kept = 256;
+// Removes pages of ended processes of this user: those older than days_kept, and the oldest beyond
+// pages_kept. Returns how many.
 unsigned remove_stale(page_list const& list);
 
-// How a page's process ended, as far as its page tells: "running", "killed", "exit 0", "exec".
+// Removes the pages of all ended processes of this user.
+struct cleaned {
+  unsigned removed = 0;
+  unsigned living = 0;  // whose processes live, or lie elsewhere
+  std::string refused;  // a page that could not be removed, and why
+  std::string reason;
+};
+cleaned remove_ended(page_list const& list);
+
+// How a page's process ended, as far as its page tells: "running", "killed", "exit 0", "exec",
+// "elsewhere" (a container that cannot be looked into).
 std::string state_of(found_page const& page, stats::snapshot const& content);
 
 }  // namespace gpumem::cli

@@ -3,6 +3,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <climits>
 #include <cstdlib>
 #include <string_view>
@@ -22,7 +23,7 @@ std::string own_folder() {
 library find_library() {
   std::string const folder = own_folder();
   library result;
-  for (char const* place : {"/libgpumem.so", "/../lib/libgpumem.so", "/../lib64/libgpumem.so"}) {
+  for (char const* place : {"/libgpumem.so", "/../lib/gpumem/libgpumem.so", "/../lib/libgpumem.so", "/../lib64/libgpumem.so"}) {
     std::string const path = folder + place;
     if (::access(path.c_str(), R_OK) != 0) {
       result.error += (result.error.empty() ? "" : ", ") + path;
@@ -47,7 +48,12 @@ std::vector<std::string> environment_of(char const* const* from, run_settings co
   std::vector<std::string> result;
   std::string preload = "LD_PRELOAD=" + settings.library;
   auto const replaced = [&settings](std::string_view item) {
-    return (!settings.config.empty() && item.starts_with("GPUMEM_CONFIG=")) ||
+    auto const named = [item](auto const& variable) {
+      return item.size() > variable.first.size() && item.starts_with(variable.first) &&
+             item[variable.first.size()] == '=';
+    };
+    return std::any_of(settings.variables.begin(), settings.variables.end(), named) ||
+           (!settings.config.empty() && item.starts_with("GPUMEM_CONFIG=")) ||
            item.starts_with("GPUMEM_RUN_ID=") ||
            (!settings.state_directory.empty() && item.starts_with("GPUMEM_STATE_DIR="));
   };
@@ -64,6 +70,7 @@ std::vector<std::string> environment_of(char const* const* from, run_settings co
   result.push_back("GPUMEM_RUN_ID=" + settings.run_id);
   if (!settings.config.empty()) result.push_back("GPUMEM_CONFIG=" + settings.config);
   if (!settings.state_directory.empty()) result.push_back("GPUMEM_STATE_DIR=" + settings.state_directory);
+  for (auto const& [name, value] : settings.variables) result.push_back(name + "=" + value);
   return result;
 }
 

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace gpumem::cli {
@@ -18,6 +19,7 @@ struct run_settings {
   std::string config;  // absolute path; empty: what GPUMEM_CONFIG says
   std::string run_id;
   std::string state_directory;  // empty: left as it is
+  std::vector<std::pair<std::string, std::string>> variables{};  // name and value, over what is there
 };
 
 // `from` with LD_PRELOAD beginning with the library (an existing list is kept after it) and the GPUMEM_

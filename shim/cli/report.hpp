@@ -14,10 +14,11 @@ struct report_options {
   bool list = false;
   bool json = false;
   bool explain = false;
+  bool clean = false;
   std::string term;
 };
 
-// 0 good, 2 unreadable or nothing there.
+// 0 good, 2 unreadable or nothing there, 3 could not be written.
 int report(report_options const& options);
 
 }  // namespace gpumem::cli

@@ -135,9 +135,9 @@ class search {
     for (std::size_t i = 0; i < at.names.size(); ++i) {
       auto const* const other = plan_.find(at.names[i], on_.number);
       if (other == nullptr || i == at.index) continue;
-      for (char const* key : {"allocation_limit", "maximum_pool_size", "arena_size"}) {
-        std::uint64_t const bound = bytes_of(*other, key, on_, unset);
-        if (bound >= initial) continue;
+      for (std::string const key : {"allocation_limit", "maximum_pool_size", "arena_size", "block_size"}) {
+        std::uint64_t const bound = bytes_of(*other, key.c_str(), on_, unset);
+        if (bound >= initial || (i < at.index && key == "block_size")) continue;
         std::string const begins = quoted(r.name) + " begins with " + rounded(initial) + ", but the " + key +
                                    " of " + quoted(other->name) + " is " + rounded(bound);
         if (i > at.index)

@@ -70,6 +70,8 @@ GROUPS = {
         Case("captures", ("200",)),
         *[Case("capture_cells", (mode,)) for mode in ("matrix", "replay", "owned")],
         Case("capture_cells", ("window",), counts=False),
+        Case("capture_rules", ("forbidden",), counts=False, expected="capture_rules.txt"),
+        *[Case("capture_rules", (mode,), counts=False) for mode in ("joined", "destroyed", "threads")],
     ],
     "debugging": [
         Case("reuse_hazard", ("50",), links=("shared",), configs=("debugging",)),
@@ -100,7 +102,10 @@ GROUPS = {
         Case("cross_frees"),
         Case("no_context", links=("driver",), counts=False),
         Case("lost_context", counts=False),
-        *[Case(name, counts=False) for name in ("attributes", "unknown_pointers", "pool_attributes", "out_of_memory")],
+        *[Case(name, counts=False) for name in ("attributes", "default_pool", "pitched", "unknown_pointers", "pool_attributes",
+                                                   "out_of_memory")],
+        Case("default_pool", ("late",), counts=False),
+        Case("settings", configs=("every_pool",), counts=False),
         *[Case("first_call", (call,), links=("static",), counts=False)
           for call in ("free0", "malloc0", "malloc", "async", "info", "reset", "bad_free", "too_big", "host", "cu_alloc",
                        "cu_free")],
@@ -110,6 +115,8 @@ GROUPS = {
         Case("reset", configs=("pool_over_cuda_async",)),
         *[Case("context_life", (mode,), configs=TWO_CHAINS) for mode in ("primary", "several", "green")],
         *[Case(program, links=("driver",)) for program in ("contexts", "green_contexts")],
+        *[Case("racing_contexts", mode, links=("driver",), configs=("pool_over_vmm",))
+          for mode in (("retain", "20"), ("look",), ("free", "5000"))],
         *[Case("forks", (mode,)) for mode in ("before", "after", "vfork", "spawn", "daemon", "posix_spawn")],
         Case("exec_forms"),
         *[Case("exits", (way,), code=None)
@@ -118,6 +125,7 @@ GROUPS = {
     "ipc": [
         Case("ipc_pair"),
         Case("ipc_pair", ("plain-importer",)),
+        Case("ipc_exported", ("1000",), configs=("binning",)),
         Case("rdma_ranges"),
         *[python("torch_sharing.py", method, label=label, env=env)
           for method in ("spawn", "forkserver") for label, env in (("own cache", {}), ("cache off", CACHE_OFF))],
@@ -126,6 +134,8 @@ GROUPS = {
         *[python("torch_train.py", env=env, label=label) for label, env in TORCH.items()],
         *[python("torch_processes.py", way) for way in ("fork", "fork-after", "spawn", "forkserver")],
         python("torch_profiled.py"),
+        python("torch_memory_stats.py", label="cudaMallocAsync", env=TORCH["cudaMallocAsync"]),
+        *[python("torch_capture.py", label=label, env=TORCH[label]) for label in ("own cache", "cache off")],
         python("cupy_loop.py"),
         python("jax_step.py"),
     ],
@@ -153,8 +163,14 @@ TWO_GPUS = [
              env={"NCCL_CUMEM_ENABLE": cumem, "NCCL_NVLS_ENABLE": "0", **QUIET_TORCH}) for cumem in ("0", "1")],
 ]
 
+# Rows of the groups runtimes, tools and transports, which need what scripts/others.sh gathers.
+OTHERS = {*(f"runtime {version}" for version in ("11.8.89", "12.0.146", "12.4.127", "12.9.79", "13.0.96", "13.5.37")),
+          "memcheck none", "memcheck overrun (direct)", "racecheck race", "initcheck uninitialised", "synccheck barrier",
+          "cuda-gdb", "ncu", "nsys", "checkpoint idle 100, default", "checkpoint working 100, default",
+          "UCX 1.22.0 get 10000 same, default", "UCX 1.15.0.post2 get 10000 same, default", "Open MPI 10000 same, default"}
+
 
 def names():
     """Of all cases, as the rows of the table begin."""
     cases = [case for group in [*GROUPS.values(), TWO_GPUS] for case in group]
-    return {case.name() for case in cases} | {f"memcheck {program}" for program, *_ in [("overrun.shared",), *SANITIZED]}
+    return {case.name() for case in cases} | {f"memcheck {program}" for program, *_ in [("overrun.shared",), *SANITIZED]} | OTHERS

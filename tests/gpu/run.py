@@ -17,13 +17,17 @@ sys.path.insert(0, str(ROOT / "tests" / "integration"))
 import harness
 import adaptors
 import limits
+import runtimes
 import sanitizer
+import tools
+import transports
 from cases import GROUPS, LINKS, TWO_GPUS
 from table import Table
 
 PROGRAMS = ROOT / "tests" / "integration" / "programs"
 CONFIGS = (PROGRAMS / "configs", ROOT / "tests" / "gpu" / "configs", ROOT / "config" / "examples")
-NAMES = ("must_fail", *GROUPS, "limits", "adaptors", "memcheck", "two_gpus")
+USUAL = ("must_fail", *GROUPS, "limits", "adaptors", "memcheck")
+NAMES = (*USUAL, "two_gpus", "runtimes", "transports", "tools")
 TIME = re.compile(r"^time: (.*?) ([\d.]+) (ns|us|ms)$", re.MULTILINE)
 
 
@@ -127,7 +131,7 @@ def killed(build, table):
     table.add("kill -9 under gpumem run", "FAIL" if faults else "PASS", note="full counters, marked killed", details=faults)
 
 
-def jobs_of(group, build, table, count):
+def jobs_of(group, build, table, count, rounds):
     """(name, function) of everything in a group."""
     if group == "must_fail":
         wrong = (("reuse_hazard.shared", "gpu/libunsafe_cache.so"), ("reuse.shared", "gpu/libunsafe_cache.so"),
@@ -141,6 +145,9 @@ def jobs_of(group, build, table, count):
         return adaptors.jobs(build, table)
     if group == "memcheck":
         return sanitizer.jobs(build, table)
+    others = {"runtimes": runtimes, "transports": transports, "tools": tools}
+    if group in others:
+        return others[group].jobs(build, table, config_file, rounds)
     if group == "two_gpus" and count < 2:
         return [("two_gpus", lambda: table.add("two_gpus", "SKIP", note=f"needs two GPUs, {count} found"))]
     return [(case.name() + (f", {link}" if link in LINKS else ""),
@@ -166,9 +173,10 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--build", default=str(ROOT / "build"))
     parser.add_argument("--out", help="file for the whole table")
-    parser.add_argument("--group", default=",".join(NAMES[:-1]), help=f"of {', '.join(NAMES)}")
+    parser.add_argument("--group", default=",".join(USUAL), help=f"of {', '.join(NAMES)}")
     parser.add_argument("--only", default="", help="cases whose name contains this")
     parser.add_argument("--seconds", type=int, default=390, help="no case is started after this")
+    parser.add_argument("--rounds", type=int, default=100, help="of checkpoints; a hundred times as many of transports")
     parser.add_argument("--probe", action="store_true", help="only say whether there is a GPU")
     options = parser.parse_args()
     groups = options.group.split(",")
@@ -187,7 +195,7 @@ def main():
         sys.exit(harness.SKIP)
 
     table, begin = Table(), time.monotonic()
-    for name, job in [job for group in groups for job in jobs_of(group, build, table, count)]:
+    for name, job in [job for group in groups for job in jobs_of(group, build, table, count, options.rounds)]:
         if options.only not in name:
             continue
         if time.monotonic() - begin > options.seconds:

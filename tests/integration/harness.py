@@ -14,6 +14,8 @@ import sys
 import tempfile
 import time
 
+import ledger_oracle
+
 SKIP = 77
 ALLOCATIONS = ("cuMemAlloc", "cuMemAllocAsync")
 COUNTED = ALLOCATIONS + ("cuMemFree", "cuMemFreeAsync")
@@ -32,6 +34,9 @@ class Outcome:
         self.reports = []
         for path in sorted(folder.glob("report.*.json*")) if folder else []:
             self.reports.append(read_json(path.read_text()))
+        # What the simulated driver knew at the end, by process.
+        self.known = {int(path.name.split(".")[1]): json.loads(path.read_text())
+                      for path in (sorted(folder.glob("simulated.*.json")) if folder else [])}
         self.state = sorted(p.name for p in (folder / "state").rglob("*")) if folder else []
 
 
@@ -103,6 +108,8 @@ class Build:
                 }
             if preload:
                 extra["LD_PRELOAD"] = self.preload()
+                if self.simulated:
+                    extra["GPUMEM_SIMULATED_LEDGER"] = str(folder / "simulated.%p.json")
             if tool is not None:
                 command = [str(self.tool), "run", *tool, "--", *command]
             extra.update(env or {})
@@ -183,9 +190,9 @@ def differences(plain, preloaded):
             + first_difference("stderr", plain.stderr, preloaded.stderr))
 
 
-def ledger_faults(report):
-    """The rows of the ledger must add up, at exit and at the peak."""
-    faults = []
+def ledger_faults(report, known=None, noted=True):
+    """The rows of the ledger must add up, at exit and at the peak, and be what the simulated driver knew at the end."""
+    faults = ledger_oracle.faults_of(report, known, noted)
     for device in report["devices"]:
         for when in ("at_exit", "at_peak"):
             row = device.get(when)

@@ -15,13 +15,16 @@ ROOT = HERE.parent.parent
 SOURCE = HERE / "transparency.toml"
 DOCUMENT = ROOT / "docs" / "transparency.md"
 GROUPS = {
-    "L": ("dlsym and the loader", 20),
+    "L": ("dlsym and the loader", 21),
     "E": ("Entry points", 10),
-    "P": ("Pointers and sizes", 13),
+    "P": ("Pointers and sizes", 15),
     "M": ("Memory information", 6),
-    "S": ("Streams, captures, synchronisation", 8),
-    "I": ("IPC, virtual memory, peers, several GPUs", 8),
-    "X": ("Life cycle", 12),
+    "S": ("Streams, captures, synchronisation", 11),
+    "I": ("IPC, virtual memory, peers, several GPUs", 10),
+    "X": ("Life cycle", 14),
+    "H": ("Hostile surroundings", 10),
+    "U": ("Under gpumem run, and what check says", 4),
+    "R": ("The report", 5),
 }
 KEYS = {"promise": str, "tests": list, "gpu": list, "limit": str}
 HEAD = """# The program cannot tell

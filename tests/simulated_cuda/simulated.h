@@ -35,7 +35,7 @@ unsigned long long simulatedNow(void);
    for them; a driver API test calls them after a successful allocation and before the free. */
 void simulatedNoteAllocate(CUdeviceptr address, size_t bytes, CUstream stream);
 void simulatedNoteFree(CUdeviceptr address, CUstream stream);
-void simulatedNoteFreeRefused(CUdeviceptr address); /* the free just noted by this thread failed */
+void simulatedNoteFreeRefused(CUdeviceptr address); /* the free that this thread noted failed */
 /* 1: this thread's caller notes, what is noted below is said twice. Returns what held before. */
 int simulatedNotesAbove(int noted);
 
@@ -43,6 +43,28 @@ int simulatedNotesAbove(int noted);
 unsigned long long simulatedHazardCount(void);
 char const* simulatedHazardText(unsigned long long index);
 void simulatedHazardClear(void);
+// Allocations of device memory on which SYNC_MEMOPS is set.
+unsigned long long simulatedSyncMemops(void);
+
+/* What the driver holds, in bytes as they were asked for: what it is to be compared with whoever keeps a ledger.
+   A block that was freed is not held, also where its bytes wait for work. */
+enum simulated_memory {
+  simulated_plain,
+  simulated_managed,
+  simulated_pooled,  /* stream-ordered, in use */
+  simulated_array,
+  simulated_virtual, /* of cuMemCreate, until its last handle and map are gone */
+  simulated_graph,
+  simulated_pinned,  /* by the device whose context made it */
+  simulated_memory_kinds
+};
+unsigned long long simulatedHeld(int device, int kind);
+/* What cuMemGetInfo counts: the above but pinned memory, with the driver's rounding, what its pools keep, and what
+   contexts take for themselves (GPUMEM_SIMULATED_CONTEXT). */
+unsigned long long simulatedInUse(int device);
+/* Device memory that the program noted as allocated and not as freed, now and at most so far. */
+unsigned long long simulatedLive(int device);
+unsigned long long simulatedMostLive(int device);
 
 /* Calls of one driver function by its exported name, or of all of them (name null). */
 unsigned long long simulatedCounters(char const* name);
@@ -102,6 +124,10 @@ inline void clear_hazards() {
 inline unsigned long long calls(char const* name) {
   auto* const function = find<decltype(simulatedCounters)>("simulatedCounters");
   return function == nullptr ? 0 : function(name);
+}
+inline unsigned long long sync_memops() {
+  auto* const function = find<decltype(simulatedSyncMemops)>("simulatedSyncMemops");
+  return function == nullptr ? 0 : function();
 }
 inline void reset_calls() {
   if (auto* const function = find<decltype(simulatedCountersReset)>("simulatedCountersReset")) function();

@@ -80,6 +80,21 @@ TEST_P(golden_report, text_is_narrow_and_printable) {
   }
 }
 
+TEST_P(golden_report, no_line_is_wider_than_the_terminal) {
+  for (std::size_t width : {80u, 85u, 95u, 96u, 120u}) {
+    text_options look{false, false, GetParam().json_path};
+    look.width = width;
+    std::istringstream lines(render_text(content_, look));
+    for (std::string line; std::getline(lines, line);) EXPECT_LE(line.size(), width) << line;
+    look.utf8 = true;  // the same lines, with longer letters
+    look.json_path = GetParam().json_path;
+    std::string const curves = render_text(content_, look);
+    look.utf8 = false;
+    std::string const plain = render_text(content_, look);
+    EXPECT_EQ(std::count(curves.begin(), curves.end(), '\n'), std::count(plain.begin(), plain.end(), '\n')) << curves;
+  }
+}
+
 TEST_P(golden_report, json_has_no_duplicate_keys) {
   std::vector<std::set<std::string>> open;
   auto const watch = [&open](int, document::parse_event_t event, document& parsed) {
@@ -109,7 +124,7 @@ TEST_P(golden_report, the_json_gives_the_same_text) {
 TEST_P(golden_report, printed_ledgers_add_up) {
   std::istringstream lines(text_);
   pattern const row(
-      "^  ([ +=]) [a-z].{35} *(-|[0-9,]+(\\.[0-9]+)?) ?([GMK]i)?B?( +(-|[0-9,]+(\\.[0-9]+)?))?");
+      "^  ([ +=-]) [a-z].{35} *(-|[0-9,]+(\\.[0-9]+)?) ?([GMK]i)?B?( +(-|[0-9,]+(\\.[0-9]+)?))?");
   auto const value = [](std::string text) {
     text.erase(std::remove(text.begin(), text.end(), ','), text.end());
     text.erase(std::remove(text.begin(), text.end(), '.'), text.end());
@@ -132,7 +147,7 @@ TEST_P(golden_report, printed_ledgers_add_up) {
       std::string const& figure = parts[i == 0 ? 2 : 6];
       long long const printed = value(figure);
       if (parts[1] != "=") {
-        sums[i] += printed;
+        sums[i] += parts[1] == "-" ? -printed : printed;
       } else if (figure != "-") {
         EXPECT_EQ(sums[i], printed) << line;
         ++equations;
@@ -147,7 +162,7 @@ TEST(golden_report_rules, each_ledger_word_is_explained) {
   for (auto const& entry : glossary) EXPECT_TRUE(terms.insert(entry.name).second) << entry.name;
   for (char const* word :
        {"requested", "rounding", "pending", "cached", "reserved", "unseen", "in use", "free", "seen",
-        "fragmentation", "peak", "attempts", "still allocated", "hits", "upstream", "out of memory"}) {
+        "elsewhere", "overhead", "fragmentation", "peak", "attempts", "still allocated", "hits", "upstream", "out of memory"}) {
     EXPECT_TRUE(terms.contains(word)) << word;
   }
 }

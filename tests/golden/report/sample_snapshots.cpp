@@ -45,12 +45,12 @@ stats::device_totals device(int ordinal, std::uint64_t scale) {
   counters.cross_stream_frees = 18'204, counters.epochs_closed = 9'000;
   auto& gauges = made.gauges;
   gauges.reserved = 67 * gib, gauges.segments = 43, gauges.pending = 300 * mib;
-  gauges.first_unseen = 590 * mib;
+  gauges.first_looked = 1, gauges.first_unseen = 590 * mib, gauges.used_known = 67 * gib;
   gauges.total = 80 * gib - 900 * mib, gauges.used = 69 * gib + 700 * mib, gauges.used_at_ns = 700 * second;
   gauges.peak_at_ns = 251 * second + 902'000'000, gauges.peak_reserved = 67 * gib;
   gauges.peak_requested = 61 * gib + 245 * mib, gauges.peak_handed = 62 * gib + 266 * mib,
   gauges.peak_pending = 317 * mib;
-  gauges.peak_used = 69 * gib + 700 * mib, gauges.highest_requested = 61 * gib + 300 * mib;
+  gauges.peak_unseen = 2 * gib + 700 * mib, gauges.highest_requested = 61 * gib + 300 * mib;
   made.timeline_period_ns = 2'560'000'000;
   for (std::uint64_t i = 0; i < 200; ++i) {
     std::uint64_t const reserved = std::min<std::uint64_t>(i, 70) * gib * 67 / 70;
@@ -151,6 +151,8 @@ sample out_of_memory() {
        1},
       {12 * second, 5 * gib, 0, 67 * gib, 0, 0, 48244, 201, 0, "cuMemAlloc_v2", ""}};
   made.content.failures_total = 3;
+  made.content.unbuilt_total = 2;
+  made.content.unbuilt = "device 0: pool \"small\": the driver refused 90.00 GiB";
   made.content.config_path.clear();
   made.content.config_warnings = 1;
   return made;

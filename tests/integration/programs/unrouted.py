@@ -70,7 +70,9 @@ def exported(build, library=None, env=None):
 
 
 def test_exported_memory_serves_nobody(build):
-    harness.equal(exported(build), 0, "blocks that share an address with exported memory")
+    for config in (None, "binning", "arena"):
+        env = {"GPUMEM_CONFIG": str(pathlib.Path(__file__).resolve().parent / "configs" / f"{config}.toml")} if config else {}
+        harness.equal(exported(build, env=env), 0, f"bytes that changed under an importer, {config or 'default'}")
 
 
 def test_the_bug_that_exported_memory_serves_is_caught(build):

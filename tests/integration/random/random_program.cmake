@@ -1,7 +1,16 @@
-# The random program, for whichever build includes this: plain, of a sanitizer, for another processor.
-set(random ${CMAKE_CURRENT_LIST_DIR})
-add_executable(random_program ${random}/random_program.cpp ${random}/worker.cpp ${random}/worker_capture.cpp
-  ${random}/worker_memory.cpp ${random}/world.cpp)
-target_link_libraries(random_program PRIVATE gpumem_options gpumem_cuda_headers simulated_cuda Threads::Threads)
-set_target_properties(random_program PROPERTIES SKIP_BUILD_RPATH ON
-  RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/programs)
+# The random programs, for whichever build includes this: plain, of a sanitizer, for another processor.
+include(${CMAKE_CURRENT_LIST_DIR}/random_sources.cmake)
+add_executable(random_program ${random_sources} ${random}/device_work_simulated.cpp ${random}/ledger_check.cpp)
+add_executable(transcript ${transcript_sources})
+target_link_libraries(random_program PRIVATE gpumem_stats)
+foreach(name random_program transcript)
+  target_link_libraries(${name} PRIVATE gpumem_options gpumem_cuda_headers simulated_cuda Threads::Threads)
+  set_target_properties(${name} PROPERTIES SKIP_BUILD_RPATH ON
+    RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/programs)
+endforeach()
+# The same for drivers before 12.5.
+if(NOT GPUMEM_SANITIZE)
+  add_executable(random_program.old ${random}/old_driver.cpp $<TARGET_OBJECTS:random_program>)
+  target_link_libraries(random_program.old PRIVATE gpumem_options gpumem_cuda_headers gpumem_stats simulated_cuda Threads::Threads)
+  set_target_properties(random_program.old PROPERTIES SKIP_BUILD_RPATH ON RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/programs)
+endif()

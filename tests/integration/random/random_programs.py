@@ -13,7 +13,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
 import harness
 from random_run import SMALL_DEVICE, run
 
-OPERATIONS = 50_000  # two rounds
+OPERATIONS = 30_000  # two rounds
 
 
 def seeds():

@@ -42,17 +42,18 @@ SMALL_DEVICE = {"GPUMEM_SIMULATED_MEMORY": str(5 << 30)}
 FIGURES = re.compile(r"allocations (\d+) operations (\d+) faults (\d+) hazards (\d+)")
 
 
-def run(build, seed, operations, config, library="libgpumem.so", threads=4, env=None, timeout=120):
+def run(build, seed, operations, config, library="libgpumem.so", threads=4, env=None, timeout=120,
+        program="random_program"):
     """`config` names the chain; None: a plain run. The outcome has `figures`, as FIGURES, and `report`, if one was written."""
     with tempfile.TemporaryDirectory(prefix="gpumem-random.") as folder:
         path = pathlib.Path(folder) / "chain.toml"
-        extra = {"GPUMEM_SIMULATED_STRICT": None, **NEEDS.get(config, {})}
+        extra = {"GPUMEM_SIMULATED_STRICT": None, "GPUMEM_SIMULATED_DEVICES": "3", **NEEDS.get(config, {})}
         extra.update(env or {})
         if config is not None:
             path.write_text(CONFIGS[config])
             extra.update(LD_PRELOAD=build.preload(library), GPUMEM_CONFIG=str(path),
                          GPUMEM_STATE_DIR=folder, GPUMEM_REPORT=str(pathlib.Path(folder) / "report.%p"))
-        command = [build.program("random_program"), str(seed), str(operations), str(threads)]
+        command = [build.program(program), str(seed), str(operations), str(threads)]
         outcome = build.run(command, env=extra, timeout=timeout)
         outcome.report = any(pathlib.Path(folder).glob("report.*"))
         found = FIGURES.search(outcome.stdout)

@@ -1,17 +1,17 @@
 // See worker.hpp. Here: which step comes next, and what comes and goes.
 #include "tests/integration/random/worker.hpp"
 
+#include <pthread.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <string>
 #include <thread>
 
-#include "tests/simulated_cuda/simulated.h"
-
 namespace random_program {
 
-worker::worker(world& all, unsigned seed, bool relaxed) : all_(all), random_(seed), relaxed_(relaxed) {
+worker::worker(world& all, unsigned seed, bool relaxed, std::size_t number)
+    : all_(all), random_(seed), relaxed_(relaxed), number_(number), own_(all.places.size()) {
   CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
   if (relaxed_) CHECK(cuThreadExchangeStreamCaptureMode(&mode));
   std::shared_lock const beside(all_.unrelaxed);
@@ -70,15 +70,18 @@ memory worker::some_kind() {
   if (pick == 0) return memory::managed;
   if (pick == 1) return memory::pinned;
   if (pick == 2) return memory::pinned_old;
-  return pick < 21 ? memory::plain : memory::ordered;
+  if (pick == 3) return memory::pitched;
+  return pick < 22 ? memory::plain : memory::ordered;
 }
 
 void worker::step() {
   ++operations;
-  go(below(10) < 6 ? 0 : below(3));
+  go(below(10) < 6 ? 0 : below(static_cast<unsigned>(all_.places.size())));
   unsigned const pick = below(2000);
   if (pick < 6) {
+    does("waits for a capture in global mode");
     std::unique_lock const alone(all_.unrelaxed);
+    does("captures in global mode");
     return capture(CU_STREAM_CAPTURE_MODE_GLOBAL);
   }
   if (pick < 10) return barrier();
@@ -87,20 +90,54 @@ void worker::step() {
   anything();
 }
 
+// Of 2,000 steps; all others allocate and free. On a device those that are slow take a good part of a second,
+// and in a host function and a forked child its driver may wait for a lock that the process held.
+struct worker::rare_step {
+  unsigned weight;
+  char const* name;
+  void (worker::*run)();
+  bool slow = false;
+  bool simulated_only = false;
+};
+
 void worker::anything() {
-  unsigned const pick = below(2000);
-  if (pick < 14) {
-    return capture(below(2) == 0 ? CU_STREAM_CAPTURE_MODE_THREAD_LOCAL : CU_STREAM_CAPTURE_MODE_RELAXED);
+  static constexpr rare_step rare[] = {
+      {14, "captures", &worker::capture_some},
+      {20, "replaces a stream", &worker::replace_stream},
+      {20, "synchronises a stream", &worker::synchronize_stream},
+      {6, "visits", &worker::visit},
+      {2, "has a short context", &worker::short_context, true},
+      {1, "forks", &worker::fork_child, true},
+      {12, "frees in a host function", &worker::free_in_host_function, false, true},
+      {6, "exports", &worker::export_one},
+      {1, "is a crowd", &worker::crowd, true},
+      {20, "races for a context", &worker::race, true},
+      {2, "is cancelled", &worker::cancelled, false, true},
+  };
+  unsigned pick = below(2000);
+  for (rare_step const& each : rare) {
+    if (pick >= each.weight) {
+      pick -= each.weight;
+      continue;
+    }
+    bool const here_too =
+        !device_work::on_a_gpu() || (!each.simulated_only && (!each.slow || below(20) == 0));
+    if (!here_too) break;
+    does(each.name);
+    return (this->*each.run)();
   }
-  if (pick < 34) return replace_stream();
-  if (pick < 54) return CHECK(cuStreamSynchronize(own()[below(4)]));
-  if (pick < 60) return visit();
-  if (pick < 62) return short_context();
-  if (pick < 63) return fork_child();
-  if (pick < 75) return free_in_host_function();
+  does("allocates or frees");
   std::size_t const live = here().live();
   if (live < place::most_live && (live == 0 || below(2) == 0)) return allocate();
   free_one();
+}
+
+void worker::capture_some() {
+  capture(below(2) == 0 ? CU_STREAM_CAPTURE_MODE_THREAD_LOCAL : CU_STREAM_CAPTURE_MODE_RELAXED);
+}
+
+void worker::synchronize_stream() {
+  CHECK(cuStreamSynchronize(own()[below(4)]));
 }
 
 void worker::replace_stream() {
@@ -110,9 +147,11 @@ void worker::replace_stream() {
 }
 
 void worker::barrier() {
+  does("waits for a barrier");
   std::shared_lock beside(all_.unrelaxed, std::defer_lock);
   if (!relaxed_) beside.lock();
   std::unique_lock const alone(all_.captures);
+  does("is at a barrier");
   CHECK(cuCtxSynchronize());
 }
 
@@ -124,30 +163,108 @@ void worker::visit() {
     CHECK(cuCtxSetCurrent(here().context));
     for (int i = 0; i < 3; ++i) allocate_on(CU_STREAM_PER_THREAD);
     for (int i = 0; i < 3; ++i) free_one();
+    end_of_thread();
   }).join();
+}
+
+// A driver (580.159) hangs now and then when a thread ends with work on its own stream.
+void worker::end_of_thread() {
+  if (device_work::on_a_gpu()) CHECK(cuStreamSynchronize(CU_STREAM_PER_THREAD));
+}
+
+void worker::crowd() {
+  for (int i = 0; i < 64; ++i) {
+    std::thread([this] {
+      CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
+      if (relaxed_) CHECK(cuThreadExchangeStreamCaptureMode(&mode));
+      CHECK(cuCtxSetCurrent(here().context));
+      allocate_on(CU_STREAM_PER_THREAD);
+      free_one();
+      end_of_thread();
+    }).join();
+  }
+}
+
+// A driver may have points within a call at which a thread is cancelled, so it need not come back from there;
+// nothing else may come of it.
+void worker::cancelled() {
+  pthread_t thread{};
+  auto const run = [](void* argument) -> void* {
+    auto* const from = static_cast<worker*>(argument);
+    CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
+    if (from->relaxed_) CHECK(cuThreadExchangeStreamCaptureMode(&mode));
+    CHECK(cuCtxSetCurrent(from->here().context));
+    pthread_cancel(pthread_self());
+    CUdeviceptr address = 0;
+    CHECK(cuMemAllocAsync(&address, 4096, CU_STREAM_PER_THREAD));
+    CHECK(cuMemFreeAsync(address, CU_STREAM_PER_THREAD));
+    for (;;) pthread_testcancel();
+  };
+  if (pthread_create(&thread, nullptr, run, this) == 0) pthread_join(thread, nullptr);
 }
 
 void worker::short_context() {
   CUcontext context = nullptr;
-  CHECK(cuCtxCreate(&context, nullptr, 0, static_cast<CUdevice>(below(static_cast<unsigned>(all_.devices)))));
+  device_work work;
+  CHECK(cuCtxCreate(&context, nullptr, 0,
+                    all_.places[below(static_cast<unsigned>(all_.places.size()))].device));
+  work.open();
   CUstream stream = nullptr;
   CHECK(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
-  std::array<CUdeviceptr, 6> blocks{};
-  for (CUdeviceptr& b : blocks) {
-    std::size_t const bytes = some_size();
-    CHECK(below(2) == 0 ? cuMemAlloc(&b, bytes) : cuMemAllocAsync(&b, bytes, stream));
+  std::array<block, 6> blocks;
+  for (block& b : blocks) {
+    b.bytes = some_size();
+    b.stamp = next_stamp();
+    b.kind = below(2) == 0 ? memory::plain : memory::ordered;
+    CHECK(b.kind == memory::plain ? cuMemAlloc(&b.address, b.bytes)
+                                  : cuMemAllocAsync(&b.address, b.bytes, stream));
     ++allocations;
-    simulatedNoteAllocate(b, bytes, stream);
-    simulated_access const access{b, bytes, 1};
-    CHECK(simulatedLaunch(stream, &access, 1, below(20'000)));
+    device_work::took(b, stream);
+    CHECK(work.stamp(b, stream, 0));
+    CHECK(work.look(b, stream, below(20'000)));
   }
   CHECK(cuStreamSynchronize(stream));
-  // The driver's pools outlive a context, so what may lie in one is freed; the first two stay.
-  for (std::size_t i = 0; i < blocks.size(); ++i) {
-    simulatedNoteFree(blocks[i], stream);
-    if (i > 1) CHECK(cuMemFreeAsync(blocks[i], stream));
+  // The driver's pools outlive a context, so what may lie in one is freed; what is plain may stay.
+  for (block const& b : blocks) {
+    device_work::gives(b, stream);
+    if (b.kind == memory::ordered || below(2) == 0) CHECK(cuMemFreeAsync(b.address, stream));
   }
+  CHECK(cuStreamSynchronize(stream));
+  work.close();
   CHECK(cuCtxDestroy(context));
+  CHECK(cuCtxSetCurrent(here().context));
+}
+
+// Between its retain and its release a thread may do what it likes, whatever the others release. What it
+// leaves there ends with the context, which is whenever nobody holds it.
+void worker::race() {
+  if (all_.raced < 0) return;
+  CUcontext context = nullptr;
+  CHECK(cuDevicePrimaryCtxRetain(&context, all_.raced));
+  CHECK(cuCtxSetCurrent(context));
+  device_work work;
+  work.open();
+  CUstream stream = nullptr;
+  CHECK(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+  for (unsigned i = 1 + below(4); i > 0; --i) {
+    block b;
+    b.bytes = some_size();
+    b.stamp = next_stamp();
+    b.kind = below(2) == 0 ? memory::plain : memory::ordered;
+    CHECK(b.kind == memory::plain ? cuMemAlloc(&b.address, b.bytes)
+                                  : cuMemAllocAsync(&b.address, b.bytes, stream));
+    ++allocations;
+    device_work::took(b, stream);
+    CHECK(work.stamp(b, stream, 0));
+    CHECK(work.look(b, stream, below(40'000)));
+    device_work::gives(b, b.kind == memory::plain ? nullptr : stream);
+    if (b.kind == memory::ordered) CHECK(cuMemFreeAsync(b.address, stream));
+    if (b.kind == memory::plain && below(4) != 0) CHECK(cuMemFree(b.address));
+  }
+  CHECK(cuStreamSynchronize(stream));
+  work.close();
+  CHECK(cuStreamDestroy(stream));
+  CHECK(cuDevicePrimaryCtxRelease(all_.raced));
   CHECK(cuCtxSetCurrent(here().context));
 }
 
@@ -158,12 +275,13 @@ void worker::fork_child() {
   pid_t const child = fork();
   if (child == 0) {
     if (anew) execl("/proc/self/exe", "random_program", seed.c_str(), "200", "2", "quiet", nullptr);
+    if (device_work::on_a_gpu()) _exit(0);
     CUdeviceptr address = 0;
     _exit(cuMemAlloc(&address, 4096) == CUDA_ERROR_NOT_INITIALIZED ? 0 : 1);
   }
   int status = 0;
   if (child < 0 || waitpid(child, &status, 0) != child || status != 0) {
-    fault("a %s child ended with status %x", anew ? "new" : "forked", static_cast<unsigned>(status));
+    fault("a %s child ended with status %x, seed %s", anew ? "new" : "forked", static_cast<unsigned>(status), seed.c_str());
   }
 }
 

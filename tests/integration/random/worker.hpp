@@ -10,13 +10,14 @@ namespace random_program {
 class worker {
  public:
   // `relaxed`: its thread exchanges its capture mode, so it goes on beside captures of any mode.
-  worker(world& all, unsigned seed, bool relaxed);
+  worker(world& all, unsigned seed, bool relaxed, std::size_t number);
 
   void run(int steps);
   // Frees half of what is alive; for the main thread, after the others have ended.
   void tidy();
 
  private:
+  struct rare_step;
   using streams = std::array<CUstream, 4>;
 
   unsigned below(unsigned n) { return static_cast<unsigned>(random_() % n); }
@@ -27,12 +28,19 @@ class worker {
   std::size_t some_size();
   memory some_kind();
 
+  void does(char const* what) { doing[number_ % doing.size()] = what; }
   void step();
   void anything();
+  void capture_some();
+  void synchronize_stream();
+  void end_of_thread();
   void replace_stream();
   void barrier();
   void visit();          // a thread that lives for a few operations on its per-thread default stream
+  void crowd();          // many such threads, one after the other
   void short_context();  // a context that is destroyed with memory alive in it
+  void race();       // retains and releases the primary context of a device on which all threads do only this
+  void cancelled();  // a thread that is cancelled while it allocates
   void fork_child();
 
   // worker_memory.cpp
@@ -47,18 +55,22 @@ class worker {
   void note_use(block& b, CUstream on);
   void order_after_uses(block const& b, CUstream stream);
   void touch(block& b, CUstream on, bool writes);
-  void fill(block& b, CUstream on);
+  void export_one();
 
   // worker_capture.cpp
   void capture(CUstreamCaptureMode mode);
+  void join(CUstream origin, bool from_thread);
+  void refusal(CUstreamCaptureMode mode);
+  CUresult refused_call();
   void work_beside(CUstreamCaptureMode mode, CUstream captured);
   void replay(CUgraph graph, CUstream on, CUdeviceptr owned);
 
   world& all_;
   std::mt19937 random_;
   bool const relaxed_;
+  std::size_t const number_;
   std::size_t now_ = 0;  // the place
-  std::array<streams, 3> own_{};
+  std::vector<streams> own_;
 };
 
 }  // namespace random_program

@@ -1,18 +1,9 @@
 // See worker.hpp. Here: memory of every kind, got, touched, checked and given back in every way.
+#include <algorithm>
+
 #include "tests/integration/random/worker.hpp"
-#include "tests/simulated_cuda/simulated.h"
 
 namespace random_program {
-
-namespace {
-
-constexpr std::size_t most_checked = 65536;  // bytes of a block that is filled and compared
-
-bool on_host(memory kind) {
-  return kind == memory::pinned || kind == memory::pinned_old;
-}
-
-}  // namespace
 
 void worker::note_use(block& b, CUstream on) {
   CUevent event = nullptr;
@@ -27,14 +18,8 @@ void worker::order_after_uses(block const& b, CUstream stream) {
 
 void worker::touch(block& b, CUstream on, bool writes) {
   order_after_uses(b, on);
-  simulated_access const access{b.address, b.bytes, writes ? 1 : 0};
-  CHECK(simulatedLaunch(on, &access, 1, below(60'000)));
-  note_use(b, on);
-}
-
-void worker::fill(block& b, CUstream on) {
-  order_after_uses(b, on);
-  CHECK(cuMemsetD8Async(b.address, b.pattern, b.bytes, on));
+  unsigned const nanoseconds = below(60'000);
+  CHECK(writes ? here().work.stamp(b, on, nanoseconds) : here().work.look(b, on, nanoseconds));
   note_use(b, on);
 }
 
@@ -57,14 +42,27 @@ bool worker::obtain(block& b, CUstream on) {
     case memory::pinned_old:
       code = cuMemAllocHost(&host, b.bytes);
       break;
+    case memory::pitched: {
+      std::size_t const rows = 1 + below(8), width = std::max<std::size_t>(1, b.bytes / rows);
+      std::size_t pitch = 0;
+      code = cuMemAllocPitch(&b.address, &pitch, width, rows, 4);
+      if (code == CUDA_SUCCESS && pitch < width) fault("a pitch of %zu for rows of %zu", pitch, width);
+      b.bytes = pitch * rows;
+      break;
+    }
   }
   if (host != nullptr) b.address = reinterpret_cast<CUdeviceptr>(host);
-  check(code, "an allocation");
+  // A limit of the chain holds for pitched memory as well, which no fallback serves.
+  if (code == CUDA_ERROR_OUT_OF_MEMORY && b.kind == memory::pitched) return false;
+  static char const* const names[] = {"plain",  "stream-ordered", "managed",
+                                      "pinned", "pinned (old)",   "pitched"};
+  check(code, names[static_cast<std::size_t>(b.kind)]);
   if (code != CUDA_SUCCESS) return false;
   if (b.address % 256 != 0) fault("a block at %llx is not aligned", b.address);
   ++allocations;
   bool const ordered = b.kind == memory::ordered;
-  simulatedNoteAllocate(b.address, b.bytes, ordered ? on : nullptr);
+  b.stamp = next_stamp();
+  device_work::took(b, ordered ? on : nullptr);
   if (ordered) note_use(b, on);
   return true;
 }
@@ -73,13 +71,8 @@ void worker::allocate() {
   block b;
   b.kind = some_kind();
   b.bytes = some_size();
-  b.pattern = static_cast<unsigned char>(random_());
   if (!obtain(b, some_stream())) return;
-  if (b.bytes <= most_checked) {
-    fill(b, some_stream());
-  } else {
-    touch(b, some_stream(), true);
-  }
+  touch(b, some_stream(), true);
   if (below(3) == 0) touch(b, some_stream(), false);
   if (below(40) == 0) touch_from_elsewhere(b);
   here().keep(std::move(b));
@@ -88,10 +81,9 @@ void worker::allocate() {
 void worker::allocate_on(CUstream on) {
   block b;
   b.kind = memory::ordered;
-  b.bytes = 1 + below(most_checked);
-  b.pattern = static_cast<unsigned char>(random_());
+  b.bytes = 1 + below(65536);
   if (!obtain(b, on)) return;
-  fill(b, on);
+  touch(b, on, true);
   here().keep(std::move(b));
 }
 
@@ -99,27 +91,27 @@ void worker::allocate_on(CUstream on) {
 // stream-ordered memory.
 void worker::touch_from_elsewhere(block& b) {
   std::size_t const back = now_;
-  std::size_t const to = (now_ + 1 + below(2)) % all_.places.size();
+  std::size_t const to =
+      (now_ + 1 + below(static_cast<unsigned>(all_.places.size()) - 1)) % all_.places.size();
   if (b.kind == memory::ordered && all_.places[to].device != here().device) return;
   go(to);
   CUstream const on = own()[below(4)];
   order_after_uses(b, on);
-  simulated_access const access{b.address, b.bytes, 0};
-  CHECK(simulatedLaunch(on, &access, 1, below(10'000)));
+  CHECK(here().work.look(b, on, below(10'000)));
   CHECK(cuStreamSynchronize(on));
   go(back);
 }
 
 void worker::verify(block& b) {
-  if (b.bytes > most_checked) return;
-  std::vector<unsigned char> seen(b.bytes);
+  if (!b.is_checked()) return;
+  std::vector<std::uint32_t> seen(b.bytes / 4);
   CUstream const on = own()[below(4)];
   order_after_uses(b, on);
-  CHECK(cuMemcpyDtoHAsync(seen.data(), b.address, b.bytes, on));
+  CHECK(cuMemcpyDtoHAsync(seen.data(), b.address, seen.size() * 4, on));
   CHECK(cuStreamSynchronize(on));
-  for (std::size_t i = 0; i < b.bytes; ++i) {
-    if (seen[i] == b.pattern) continue;
-    return fault("byte %zu of a block of %zu is %u, not %u", i, b.bytes, seen[i], b.pattern);
+  for (std::size_t i = 0; i < seen.size(); ++i) {
+    if (seen[i] == b.stamp) continue;
+    return fault("word %zu of a block of %zu bytes is %08x, not %08x", i, b.bytes, seen[i], b.stamp);
   }
 }
 
@@ -127,39 +119,59 @@ void worker::free_one() {
   std::optional<block> b = here().take(random_);
   if (!b) return;
   if (below(8) == 0) verify(*b);
-  if (below(3) == 0) touch(*b, some_stream(), below(2) == 0 && b->bytes > most_checked);
+  if (below(3) == 0) touch(*b, some_stream(), below(2) == 0);
   give_back(*b);
   for (CUevent const e : b->uses) CHECK(cuEventDestroy(e));
 }
 
 void worker::give_back(block& b) {
-  if (on_host(b.kind)) {
-    simulatedNoteFree(b.address, nullptr);
+  if (b.on_host()) {
+    device_work::gives(b, nullptr);
     return CHECK(cuMemFreeHost(reinterpret_cast<void*>(b.address)));
   }
   if (b.kind != memory::managed && below(2) == 0) {
     // Rarely by a stream of the other context of this device: it waits for the uses like any other.
     std::size_t const back = now_;
-    if (now_ != 1 && below(16) == 0) go(2 - now_);
+    std::size_t const beside = below(static_cast<unsigned>(all_.places.size()));
+    if (all_.places[beside].device == here().device && below(8) == 0) go(beside);
     CUstream const on = now_ == back ? some_stream() : own()[below(4)];
     order_after_uses(b, on);
-    simulatedNoteFree(b.address, on);
+    device_work::gives(b, on);
     CHECK(cuMemFreeAsync(b.address, on));
     return go(back);
   }
+  // A driver takes it that all work on stream-ordered memory is over when it is freed so.
+  if (b.kind == memory::ordered) {
+    for (CUevent const e : b.uses) CHECK(cuEventSynchronize(e));
+  }
   // Whatever context is current: the block knows its own.
   std::size_t const back = now_;
-  if (below(8) == 0) go(below(3));
-  simulatedNoteFree(b.address, nullptr);
+  if (below(8) == 0) go(below(static_cast<unsigned>(all_.places.size())));
+  device_work::gives(b, nullptr);
   CHECK(cuMemFree(b.address));
   go(back);
+}
+
+// Shared with nobody, and gone as soon as it was offered: what a library does with its temporaries.
+void worker::export_one() {
+  block b;
+  b.bytes = some_size();
+  if (!obtain(b, nullptr)) return;
+  touch(b, some_stream(), true);
+  CUipcMemHandle handle{};
+  CUresult const code = cuIpcGetMemHandle(&handle, b.address);
+  if (code != CUDA_SUCCESS) ++refused_exports;
+  touch(b, some_stream(), false);
+  device_work::gives(b, nullptr);
+  CHECK(cuMemFree(b.address));
+  for (CUevent const e : b.uses) CHECK(cuEventDestroy(e));
 }
 
 // A driver may refuse calls of a host function; then the block lives on.
 void worker::free_in_host_function() {
   std::optional<block> taken = here().take(random_);
   if (!taken) return;
-  if (on_host(taken->kind)) return here().keep(std::move(*taken));
+  if (taken->on_host()) return here().keep(std::move(*taken));
   struct parcel {
     place& home;
     block b;
@@ -167,10 +179,10 @@ void worker::free_in_host_function() {
   auto* const sent = new parcel{here(), std::move(*taken)};
   auto const run = [](void* argument) {
     auto* const mine = static_cast<parcel*>(argument);
-    simulatedNoteFree(mine->b.address, nullptr);
+    device_work::gives(mine->b, nullptr);
     CUresult const code = cuMemFree(mine->b.address);
     if (code == CUDA_ERROR_NOT_PERMITTED) {
-      simulatedNoteFreeRefused(mine->b.address);
+      device_work::gave_not(mine->b);
       mine->home.keep(std::move(mine->b));
     } else {
       check(code, "a free by a host function");

@@ -1,10 +1,12 @@
 // See world.hpp.
 #include "tests/integration/random/world.hpp"
 
+#include <execinfo.h>
+#include <unistd.h>
+
+#include <csignal>
 #include <cstdarg>
 #include <cstdio>
-
-#include "tests/simulated_cuda/simulated.h"
 
 namespace random_program {
 
@@ -21,6 +23,35 @@ void check(CUresult code, char const* what, CUresult wanted) {
   if (code != wanted) fault("%s: code %d, wanted %d", what, static_cast<int>(code), static_cast<int>(wanted));
 }
 
+static void last_words(int signal) {
+  char text[200];
+  int length = std::snprintf(text, sizeof text, "signal %d in thread %d; operations %d, allocations %d\n",
+                             signal, static_cast<int>(gettid()), operations.load(), allocations.load());
+  [[maybe_unused]] ssize_t written = write(1, text, static_cast<std::size_t>(length));
+  for (std::size_t i = 0; i < doing.size(); ++i) {
+    char const* const what = doing[i].load();
+    if (what == nullptr) continue;
+    length = std::snprintf(text, sizeof text, "  thread %zu: %s\n", i, what);
+    written = write(1, text, static_cast<std::size_t>(length));
+  }
+  if (signal == SIGSEGV) {
+    void* frames[40];
+    backtrace_symbols_fd(frames, backtrace(frames, 40), 1);
+  }
+  _exit(128 + signal);
+}
+
+void install_last_words() {
+  void* frame = nullptr;
+  backtrace(&frame, 1);  // loads what it needs now
+  for (int const signal : {SIGALRM, SIGSEGV, SIGFPE, SIGBUS}) std::signal(signal, last_words);
+}
+
+std::uint32_t next_stamp() {
+  static std::atomic<std::uint32_t> last{0};
+  return 0x5a000000u + ++last;
+}
+
 void place::open() {
   if (primary) {
     CHECK(cuDevicePrimaryCtxRetain(&context, device));
@@ -29,17 +60,16 @@ void place::open() {
     CHECK(cuCtxPopCurrent(nullptr));
   }
   CHECK(cuCtxSetCurrent(context));
+  work.open();
   CHECK(cuStreamCreate(&shared[0], CU_STREAM_DEFAULT));
   CHECK(cuStreamCreate(&shared[1], CU_STREAM_NON_BLOCKING));
 }
 
 // The driver's own pools outlive a reset, so stream-ordered memory is given back; so is pinned memory.
 void place::leave(block const& b) {
-  simulatedNoteFree(b.address, nullptr);
+  device_work::gives(b, nullptr);
   if (b.kind == memory::ordered) CHECK(cuMemFree(b.address));
-  if (b.kind == memory::pinned || b.kind == memory::pinned_old) {
-    CHECK(cuMemFreeHost(reinterpret_cast<void*>(b.address)));
-  }
+  if (b.on_host()) CHECK(cuMemFreeHost(reinterpret_cast<void*>(b.address)));
 }
 
 void place::close(unsigned way) {
@@ -48,6 +78,7 @@ void place::close(unsigned way) {
   std::vector<block> dead;
   dead.swap(blocks_);
   for (block const& b : dead) leave(b);
+  work.close();
   if (!primary) {
     CHECK(cuCtxDestroy(context));
   } else if (way % 2 == 0) {

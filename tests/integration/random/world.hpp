@@ -7,17 +7,21 @@
 
 #include <array>
 #include <atomic>
+#include <deque>
 #include <mutex>
 #include <optional>
 #include <random>
 #include <shared_mutex>
 #include <vector>
 
+#include "tests/integration/random/device_work.hpp"
+
 namespace random_program {
 
 inline std::atomic<int> faults{0};
 inline std::atomic<int> allocations{0};
 inline std::atomic<int> operations{0};
+inline std::atomic<int> refused_exports{0};  // some chains cannot; plain there is none
 
 // Any other code than `wanted` is a fault and is said; the first six end the program.
 void check(CUresult code, char const* what, CUresult wanted = CUDA_SUCCESS);
@@ -27,15 +31,25 @@ inline bool too_many_faults() {
 }
 #define CHECK(call) ::random_program::check(call, #call)
 
-enum class memory { plain, ordered, managed, pinned, pinned_old };
+// What each thread does, for the last words of a program that crashes or hangs.
+inline std::array<std::atomic<char const*>, 64> doing{};
+void install_last_words();
+
+enum class memory { plain, ordered, managed, pinned, pinned_old, pitched };
 
 struct block {
   CUdeviceptr address = 0;
   std::size_t bytes = 0;
   memory kind = memory::plain;
-  unsigned char pattern = 0;
+  std::uint32_t stamp = 0;    // the owner's number, in each of its words
+  bool of_graph = false;      // which takes it at each launch
   std::vector<CUevent> uses;  // after each piece of work that touches it; all before a stream-ordered free
+
+  bool on_host() const { return kind == memory::pinned || kind == memory::pinned_old; }
+  // Small enough to be compared by the host.
+  bool is_checked() const { return bytes >= 4 && bytes <= 65536; }
 };
+std::uint32_t next_stamp();
 
 // One context with its streams that all threads use, and its blocks.
 class place {
@@ -46,6 +60,7 @@ class place {
   bool primary = true;
   CUcontext context = nullptr;
   std::array<CUstream, 2> shared{};
+  device_work work;
 
   void open();
   // Ends the context with what is alive in it; `way` chooses among reset, release and destroy.
@@ -63,9 +78,10 @@ class place {
 };
 
 struct world {
-  std::array<place, 3> places;  // the primary contexts of two devices, and one more on the first; with one
-                                // device only, two more
-  int devices = 0;
+  // The primary contexts of the devices, and more on the first one: three places or more.
+  std::deque<place> places;
+  int raced =
+      -1;  // the device whose primary context threads retain and release as they like; no place is there
 
   // Shared: by each step of a thread that did not exchange its capture mode. Exclusive: a global-mode
   // capture, beside which such steps are forbidden. Taken before the next one.

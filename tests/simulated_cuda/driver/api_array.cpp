@@ -1,4 +1,4 @@
-// Arrays and hints: what a memory report has to see, without texture semantics.
+// Arrays: what a memory report has to see, without texture semantics.
 // Any thread.
 // An array takes device memory by its format and extent, or none where it is mapped later; copies to and from
 // arrays are not modelled.
@@ -49,11 +49,6 @@ CUresult create(machine& m, context& here, CUarray* out, CUDA_ARRAY3D_DESCRIPTOR
   return CUDA_SUCCESS;
 }
 
-CUresult hint(machine& m, CUdeviceptr address, std::uint64_t bytes) {
-  block const* const found = m.memory_.find(address);
-  return (found != nullptr || m.pageable_) && bytes != 0 ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
-}
-
 }  // namespace
 
 SIMULATED_API cuArrayCreate_v2(CUarray* out, CUDA_ARRAY_DESCRIPTOR const* wanted) {
@@ -88,35 +83,3 @@ SIMULATED_API cuArrayDestroy(CUarray which) {
   delete gone;
   return CUDA_SUCCESS;
 }
-
-SIMULATED_API cuMemAdvise_v2(CUdeviceptr address, size_t bytes, CUmem_advise, CUmemLocation) {
-  SIMULATED_CALL(with_context);
-  return hint(m, address, bytes);
-}
-
-SIMULATED_API cuMemPrefetchAsync_v2(CUdeviceptr address, size_t bytes, CUmemLocation, unsigned, CUstream on) {
-  SIMULATED_CALL(with_context);
-  stream* where = nullptr;
-  SIMULATED_TRY(m.resolve(on, where));
-  SIMULATED_TRY(hint(m, address, bytes));
-  return m.submit(*where, {"prefetch", 1000, {}, {}, {}, false});
-}
-SIMULATED_PER_THREAD(cuMemPrefetchAsync_v2, _ptsz,
-                     (CUdeviceptr address, size_t bytes, CUmemLocation location, unsigned flags, CUstream on),
-                     (address, bytes, location, flags, on))
-
-SIMULATED_API cuMemAdvise(CUdeviceptr address, size_t bytes, CUmem_advise, CUdevice) {
-  SIMULATED_CALL(with_context);
-  return hint(m, address, bytes);
-}
-
-SIMULATED_API cuMemPrefetchAsync(CUdeviceptr address, size_t bytes, CUdevice, CUstream on) {
-  SIMULATED_CALL(with_context);
-  stream* where = nullptr;
-  SIMULATED_TRY(m.resolve(on, where));
-  SIMULATED_TRY(hint(m, address, bytes));
-  return m.submit(*where, {"prefetch", 1000, {}, {}, {}, false});
-}
-SIMULATED_PER_THREAD(cuMemPrefetchAsync, _ptsz,
-                     (CUdeviceptr address, size_t bytes, CUdevice device, CUstream on),
-                     (address, bytes, device, on))

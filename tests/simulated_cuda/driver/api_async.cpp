@@ -52,19 +52,23 @@ CUresult give_pool(machine& m, CUmemoryPool* out, int device, std::vector<pool*>
 }  // namespace
 
 SIMULATED_API cuMemAllocAsync(CUdeviceptr* out, size_t bytes, CUstream on) {
+  if (out != nullptr) *out = 0;
   SIMULATED_CALL(after_init);
   stream* where = nullptr;
   SIMULATED_TRY(m.resolve(on, where));
+  SIMULATED_TRY(m.unsafe_call(*where));
   return allocate(m, m.memory_.current_pool[static_cast<std::size_t>(where->owner->device)], *where, out,
                   bytes);
 }
 SIMULATED_PER_THREAD(cuMemAllocAsync, _ptsz, (CUdeviceptr * out, size_t bytes, CUstream on), (out, bytes, on))
 
 SIMULATED_API cuMemAllocFromPoolAsync(CUdeviceptr* out, size_t bytes, CUmemoryPool from, CUstream on) {
+  if (out != nullptr) *out = 0;
   SIMULATED_CALL(after_init);
   stream* where = nullptr;
   pool* found = nullptr;
   SIMULATED_TRY(m.resolve(on, where));
+  SIMULATED_TRY(m.unsafe_call(*where));
   SIMULATED_TRY(find_pool(m, from, found));
   return allocate(m, found, *where, out, bytes);
 }
@@ -76,6 +80,7 @@ SIMULATED_API cuMemFreeAsync(CUdeviceptr address, CUstream on) {
   SIMULATED_CALL(after_init);
   stream* where = nullptr;
   SIMULATED_TRY(m.resolve(on, where));
+  SIMULATED_TRY(m.unsafe_call(*where));
   if (address == 0) return CUDA_SUCCESS;
   block* const found = m.memory_.at(address);
   if (found == nullptr) return CUDA_ERROR_INVALID_VALUE;
@@ -114,6 +119,7 @@ SIMULATED_PER_THREAD(cuMemFreeAsync, _ptsz, (CUdeviceptr address, CUstream on), 
 
 SIMULATED_API cuMemPoolCreate(CUmemoryPool* out, CUmemPoolProps const* properties) {
   SIMULATED_CALL(after_init);
+  SIMULATED_TRY(m.unsafe_call());
   if (out == nullptr || properties == nullptr) return CUDA_ERROR_INVALID_VALUE;
   if (properties->location.type != CU_MEM_LOCATION_TYPE_DEVICE) return CUDA_ERROR_NOT_SUPPORTED;
   int const device = properties->location.id;
@@ -128,6 +134,7 @@ SIMULATED_API cuMemPoolCreate(CUmemoryPool* out, CUmemPoolProps const* propertie
 
 SIMULATED_API cuMemPoolDestroy(CUmemoryPool which) {
   SIMULATED_CALL(after_init);
+  SIMULATED_TRY(m.unsafe_call());
   pool* gone = nullptr;
   SIMULATED_TRY(find_pool(m, which, gone));
   if (gone->is_default) return CUDA_ERROR_INVALID_VALUE;
@@ -142,6 +149,7 @@ SIMULATED_API cuMemPoolDestroy(CUmemoryPool which) {
 
 SIMULATED_API cuMemPoolTrimTo(CUmemoryPool which, size_t keep) {
   SIMULATED_CALL(after_init);
+  SIMULATED_TRY(m.unsafe_call());
   pool* found = nullptr;
   SIMULATED_TRY(find_pool(m, which, found));
   m.memory_.trim(*found, keep, m.now_, m.host_);
@@ -167,10 +175,12 @@ SIMULATED_API cuMemPoolSetAttribute(CUmemoryPool which, CUmemPool_attribute attr
       found->reuse_internal = *static_cast<int*>(value);
       break;
     case CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH:
+      if (*static_cast<cuuint64_t*>(value) != 0) return CUDA_ERROR_INVALID_VALUE;
       found->reserved_high = found->reserved;
       break;
     case CU_MEMPOOL_ATTR_USED_MEM_HIGH:
-      found->used_high = found->used;
+      if (*static_cast<cuuint64_t*>(value) != 0) return CUDA_ERROR_INVALID_VALUE;
+      found->used_high = found->told_used;
       break;
     default:
       return CUDA_ERROR_INVALID_VALUE;
@@ -180,6 +190,7 @@ SIMULATED_API cuMemPoolSetAttribute(CUmemoryPool which, CUmemPool_attribute attr
 
 SIMULATED_API cuMemPoolGetAttribute(CUmemoryPool which, CUmemPool_attribute attribute, void* value) {
   SIMULATED_CALL(after_init);
+  SIMULATED_TRY(m.unsafe_call());
   pool* found = nullptr;
   SIMULATED_TRY(find_pool(m, which, found));
   if (value == nullptr) return CUDA_ERROR_INVALID_VALUE;
@@ -196,7 +207,7 @@ SIMULATED_API cuMemPoolGetAttribute(CUmemoryPool which, CUmemPool_attribute attr
       wide = found->reserved_high;
       break;
     case CU_MEMPOOL_ATTR_USED_MEM_CURRENT:
-      wide = found->used;
+      wide = found->told_used;
       break;
     case CU_MEMPOOL_ATTR_USED_MEM_HIGH:
       wide = found->used_high;
@@ -259,7 +270,7 @@ SIMULATED_API cuDeviceSetMemPool(CUdevice device, CUmemoryPool which) {
   SIMULATED_CALL(after_init);
   pool* found = nullptr;
   SIMULATED_TRY(find_pool(m, which, found));
-  if (device < 0 || device >= m.device_count() || found->device != device) return CUDA_ERROR_INVALID_DEVICE;
+  if (device < 0 || device >= m.device_count() || found->device != device) return CUDA_ERROR_INVALID_VALUE;
   m.memory_.current_pool[static_cast<std::size_t>(device)] = found;
   return CUDA_SUCCESS;
 }

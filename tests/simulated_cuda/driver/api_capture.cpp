@@ -7,12 +7,6 @@ using namespace simulated;
 
 namespace {
 
-void release_members(machine& m, std::shared_ptr<capture> const& ended) {
-  ended->origin->capturing = nullptr;
-  for (stream* each : ended->members) each->capturing = nullptr;
-  m.captures_.erase(ended);
-}
-
 CUresult begin(machine& m, CUstream on, CUstreamCaptureMode mode) {
   stream* where = nullptr;
   SIMULATED_TRY(m.resolve(on, where));
@@ -21,7 +15,6 @@ CUresult begin(machine& m, CUstream on, CUstreamCaptureMode mode) {
   if (where->capturing) return CUDA_ERROR_ILLEGAL_STATE;
   auto made = std::make_shared<capture>();
   made->id = m.next_id_++;
-  made->owner = where->owner;
   made->origin = where;
   made->mode = mode;
   made->thread = this_thread().id;
@@ -58,12 +51,14 @@ SIMULATED_API cuStreamEndCapture(CUstream on, CUgraph* out) {
   if (out == nullptr) return CUDA_ERROR_INVALID_VALUE;
   if (!where->capturing) return CUDA_ERROR_ILLEGAL_STATE;
   std::shared_ptr<capture> const ended = where->capturing;
-  if (ended->origin != where) return CUDA_ERROR_STREAM_CAPTURE_UNMATCHED;
-  if (ended->mode != CU_STREAM_CAPTURE_MODE_RELAXED && ended->thread != this_thread().id) {
-    return CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD;
-  }
   *out = nullptr;
-  release_members(m, ended);
+  if (ended->origin != where) {
+    ended->invalidated = true;
+    return CUDA_ERROR_STREAM_CAPTURE_UNMATCHED;
+  }
+  m.end_capture(ended);
+  if (ended->mode != CU_STREAM_CAPTURE_MODE_RELAXED && ended->thread != this_thread().id)
+    return CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD;  // and it is over (measured)
   if (ended->invalidated) return CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
   if (!ended->joined.empty()) return CUDA_ERROR_STREAM_CAPTURE_UNJOINED;
   graph* const made = ended->result.release();

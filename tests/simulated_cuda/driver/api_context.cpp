@@ -40,11 +40,17 @@ CUresult synchronise(machine& m, context& of) {
 void reset_primary(machine& m, context& gone) {
   if (gone.alive) m.finish(gone);
   // Memory of pools outlives the context (measured: driver 580, default and explicit pools). The program's
-  // own blocks in it may not, where a preloaded library made them: the checker forgets them.
+  // own blocks in it may not, where a preloaded library made them out of larger ones: the checker forgets them.
   for (pool const* each : m.memory_.pools) {
     if (each->device != gone.device) continue;
-    for (auto const& [base, bytes] : each->segments) m.checker_.forget(base, bytes);
+    for (auto const& [base, bytes] : each->segments) {
+      m.checker_.forget(base, bytes, [&m](std::uint64_t address, std::uint64_t size) {
+        block const* const whole = m.memory_.at(address);
+        return whole == nullptr || whole->kind != block_kind::pooled || whole->bytes != size;
+      });
+    }
   }
+  m.let_others_in();
 }
 
 CUresult primary_reset(machine& m, CUdevice device) {
@@ -95,6 +101,7 @@ SIMULATED_API cuCtxDestroy_v2(CUcontext which) {
   m.finish(*gone);
   thread_state& mine = this_thread();
   if (mine.current() == gone) --mine.depth;
+  m.let_others_in();
   return CUDA_SUCCESS;
 }
 

@@ -1,6 +1,7 @@
 // Pinned and registered host memory.
 // Any thread.
 // Freeing pinned memory waits for all work, so that no copy reads it afterwards.
+#include <pthread.h>
 #include <sys/mman.h>
 
 #include "entry.hpp"
@@ -9,8 +10,13 @@ using namespace simulated;
 
 namespace {
 
+constexpr std::uint64_t most_pinned = 1ull << 40;  // of a host that has less; nothing is touched here
+
 CUresult allocate(machine& m, context& here, void** out, std::uint64_t bytes, unsigned flags) {
-  if (out == nullptr || bytes == 0) return CUDA_ERROR_INVALID_VALUE;
+  if (out == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  *out = nullptr;
+  if (bytes == 0) return CUDA_SUCCESS;
+  if (bytes > most_pinned) return CUDA_ERROR_OUT_OF_MEMORY;
   std::uint64_t const span = (bytes + 4095) / 4096 * 4096;
   void* const memory =
       mmap(nullptr, span, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -22,7 +28,7 @@ CUresult allocate(machine& m, context& here, void** out, std::uint64_t bytes, un
   made.span = span;
   made.owner = &here;
   made.device = here.device;
-  made.flags = flags;
+  made.flags = flags | CU_MEMHOSTALLOC_DEVICEMAP;  // as all of it with unified addresses (measured)
   m.memory_.insert(made);
   *out = memory;
   return CUDA_SUCCESS;
@@ -34,7 +40,9 @@ bool on_host(block const* found) {
 
 }  // namespace
 
+// Both end a cancelled thread, as the driver's do (580.159).
 SIMULATED_API cuMemHostAlloc(void** out, size_t bytes, unsigned flags) {
+  pthread_testcancel();
   SIMULATED_CALL(unsafe_in_capture);
   if (flags > (CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP | CU_MEMHOSTALLOC_WRITECOMBINED)) {
     return CUDA_ERROR_INVALID_VALUE;
@@ -43,17 +51,19 @@ SIMULATED_API cuMemHostAlloc(void** out, size_t bytes, unsigned flags) {
 }
 
 SIMULATED_API cuMemAllocHost_v2(void** out, size_t bytes) {
+  pthread_testcancel();
   SIMULATED_CALL(unsafe_in_capture);
   return allocate(m, *here, out, bytes, 0);
 }
 
+// Needs no context, as cuMemFree (measured).
 SIMULATED_API cuMemFreeHost(void* memory) {
-  SIMULATED_CALL(unsafe_in_capture);
+  SIMULATED_CALL(after_init);
+  SIMULATED_TRY(m.unsafe_call());
   if (memory == nullptr) return CUDA_SUCCESS;
   block const* const found = m.memory_.at(reinterpret_cast<std::uint64_t>(memory));
   if (found == nullptr || found->kind != block_kind::host) return CUDA_ERROR_INVALID_VALUE;
   block const gone = *found;
-  m.host_wait(m.all_work(*here));
   m.run_all();
   m.memory_.erase(gone.base);
   munmap(memory, gone.span);
@@ -80,8 +90,10 @@ SIMULATED_API cuMemHostRegister_v2(void* memory, size_t bytes, unsigned flags) {
   SIMULATED_CALL(unsafe_in_capture);
   auto const address = reinterpret_cast<std::uint64_t>(memory);
   if (memory == nullptr || bytes == 0) return CUDA_ERROR_INVALID_VALUE;
-  if (m.memory_.find(address) != nullptr || m.memory_.find(address + bytes - 1) != nullptr) {
-    return CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED;
+  for (block const* const there : {m.memory_.find(address), m.memory_.find(address + bytes - 1)}) {
+    if (there == nullptr) continue;
+    bool const registered = there->kind == block_kind::registered;
+    return registered ? CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED : CUDA_ERROR_INVALID_VALUE;  // measured
   }
   block made;
   made.kind = block_kind::registered;

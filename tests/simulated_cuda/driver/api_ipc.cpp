@@ -51,11 +51,11 @@ SIMULATED_API cuIpcGetMemHandle(CUipcMemHandle* out, CUdeviceptr address) {
   block const* const found = m.memory_.find(address);
   if (out == nullptr || found == nullptr || found->kind != block_kind::device)
     return CUDA_ERROR_INVALID_VALUE;
-  space const& device = m.memory_.of(found->device);
+  space& device = m.memory_.of(found->device);
   wire made = {};
   made.magic = magic;
   made.process = getpid();
-  made.position = found->segment - device.base();
+  made.position = device.export_from(found->segment);
   made.bytes = found->bytes;
   made.file = device.file();
   made.offset = static_cast<std::uint32_t>(found->base - found->segment);

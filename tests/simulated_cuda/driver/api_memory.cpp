@@ -36,6 +36,7 @@ SIMULATED_API cuMemGetInfo_v2(size_t* available, size_t* total) {
 }
 
 SIMULATED_API cuMemAlloc_v2(CUdeviceptr* out, size_t bytes) {
+  if (out != nullptr) *out = 0;  // whatever the refusal (measured)
   SIMULATED_CALL(unsafe_in_capture);
   if (out == nullptr) return CUDA_ERROR_INVALID_VALUE;
   *out = 0;
@@ -45,29 +46,35 @@ SIMULATED_API cuMemAlloc_v2(CUdeviceptr* out, size_t bytes) {
 
 SIMULATED_API cuMemAllocPitch_v2(CUdeviceptr* out, size_t* pitch, size_t width, size_t height,
                                  unsigned element) {
-  SIMULATED_CALL(unsafe_in_capture);
-  if (out == nullptr || pitch == nullptr || width == 0 || height == 0) return CUDA_ERROR_INVALID_VALUE;
-  if (element != 4 && element != 8 && element != 16) return CUDA_ERROR_INVALID_VALUE;
-  std::size_t const row = (width + 511) / 512 * 512;
-  SIMULATED_TRY(allocate(m, *here, block_kind::device, out, row * height));
-  *pitch = row;
-  return CUDA_SUCCESS;
+  SIMULATED_CALL(with_context);
+  if (out == nullptr || pitch == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  *out = 0;
+  *pitch = 0;
+  bool const known_element = element == 4 || element == 8 || element == 16;
+  if (width == 0 || height == 0 || !known_element) return CUDA_ERROR_INVALID_VALUE;
+  *pitch = (width + 511) / 512 * 512;  // told before the rest is looked at; 0 where it overflows
+  std::size_t bytes = 0;
+  if (*pitch == 0 || __builtin_mul_overflow(*pitch, height, &bytes)) return CUDA_ERROR_INVALID_VALUE;
+  SIMULATED_TRY(m.unsafe_call());
+  return allocate(m, *here, block_kind::device, out, bytes);
 }
 
 SIMULATED_API cuMemAllocManaged(CUdeviceptr* out, size_t bytes, unsigned flags) {
-  SIMULATED_CALL(unsafe_in_capture);
+  SIMULATED_CALL(with_context);
   if (out == nullptr || bytes == 0) return CUDA_ERROR_INVALID_VALUE;
   if (flags != CU_MEM_ATTACH_GLOBAL && flags != CU_MEM_ATTACH_HOST) return CUDA_ERROR_INVALID_VALUE;
+  SIMULATED_TRY(m.unsafe_call());
   return allocate(m, *here, block_kind::managed, out, bytes);
 }
 
-// A block is freed from any context and from none (measured); what an address that is no block's gets without
-// a context is a guess.
+// A block is freed from any context and from none, and what is no block is refused alike (measured); under a
+// context that has ended the driver says that first.
 SIMULATED_API cuMemFree_v2(CUdeviceptr address) {
   SIMULATED_CALL(after_init);
   block* const found = m.memory_.at(address);
   context* current = nullptr;
-  if (found == nullptr) SIMULATED_TRY(m.current(current));
+  bool const asked = found == nullptr && address != 0 && this_thread().current() != nullptr;
+  if (asked) SIMULATED_TRY(m.current(current));
   SIMULATED_TRY(m.unsafe_call());
   if (address == 0) return CUDA_SUCCESS;
   if (found == nullptr) return CUDA_ERROR_INVALID_VALUE;
@@ -80,6 +87,7 @@ SIMULATED_API cuMemFree_v2(CUdeviceptr address) {
       m.memory_.release(gone);
       return CUDA_SUCCESS;
     case block_kind::pooled:  // no barrier; its bytes wait for all that is submitted now
+      if (!gone.owner->alive) m.checker_.forget(gone.base, gone.span);
       m.memory_.erase(address);
       m.memory_.release(gone, nullptr, m.all_work(*gone.owner), m.now_);
       return CUDA_SUCCESS;
@@ -96,6 +104,7 @@ SIMULATED_API cuMemFree_v2(CUdeviceptr address) {
 SIMULATED_API cuMemGetAddressRange_v2(CUdeviceptr* base, size_t* bytes, CUdeviceptr address) {
   SIMULATED_CALL(with_context);
   block const* const found = m.memory_.find(address);
+  if (base == nullptr && bytes == nullptr) return CUDA_SUCCESS;  // nothing was asked (measured)
   if (found == nullptr) return CUDA_ERROR_NOT_FOUND;
   if (base != nullptr) *base = found->base;
   if (bytes != nullptr) *bytes = found->bytes;
@@ -112,8 +121,10 @@ static CUresult attribute_of(machine& m, void* data, CUpointer_attribute attribu
   };
   if (found == nullptr) return CUDA_ERROR_INVALID_VALUE;
   switch (attribute) {
-    case CU_POINTER_ATTRIBUTE_CONTEXT:
-      return give(reinterpret_cast<CUcontext>(found->owner));
+    case CU_POINTER_ATTRIBUTE_CONTEXT: {  // no context owns these (measured: 0, and null)
+      bool const nobodys = found->kind == block_kind::mapping || found->kind == block_kind::pooled;
+      return give(nobodys ? nullptr : reinterpret_cast<CUcontext>(found->owner));
+    }
     case CU_POINTER_ATTRIBUTE_MEMORY_TYPE:
       return give(on_host ? CU_MEMORYTYPE_HOST : CU_MEMORYTYPE_DEVICE);
     case CU_POINTER_ATTRIBUTE_DEVICE_POINTER:
@@ -138,7 +149,7 @@ static CUresult attribute_of(machine& m, void* data, CUpointer_attribute attribu
     case CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE:
       return give(reinterpret_cast<CUmemoryPool>(found->from));
     case CU_POINTER_ATTRIBUTE_SYNC_MEMOPS:
-      return give(0u);
+      return give(found->sync_memops ? 1u : 0u);
     default:
       return CUDA_ERROR_NOT_SUPPORTED;
   }
@@ -171,8 +182,13 @@ SIMULATED_API cuPointerGetAttributes(unsigned count, CUpointer_attribute* attrib
   return CUDA_SUCCESS;
 }
 
-SIMULATED_API cuPointerSetAttribute(void const* value, CUpointer_attribute, CUdeviceptr address) {
+// Of the program's allocation, whatever shares a driver block with it; virtual memory has none (measured).
+SIMULATED_API cuPointerSetAttribute(void const* value, CUpointer_attribute attribute, CUdeviceptr address) {
   SIMULATED_CALL(with_context);
-  if (value == nullptr || m.memory_.find(address) == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  block* const found = m.memory_.find(address);
+  if (value == nullptr || found == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  if (attribute != CU_POINTER_ATTRIBUTE_SYNC_MEMOPS) return CUDA_ERROR_INVALID_VALUE;
+  if (found->kind == block_kind::mapping) return CUDA_ERROR_NOT_SUPPORTED;
+  found->sync_memops = *static_cast<unsigned const*>(value) != 0;
   return CUDA_SUCCESS;
 }

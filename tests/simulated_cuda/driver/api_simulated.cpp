@@ -70,10 +70,17 @@ EXPORTED void simulatedNoteAllocate(CUdeviceptr address, size_t bytes, CUstream 
     m.checker_.report("not allocated: the program was given memory that no driver allocation holds");
   }
   if (found != nullptr && found->kind == block_kind::graph) return;  // its order is the graph's
-  // Mapped memory outlives a context; what a program was given in it does not.
-  bool const mapped = found != nullptr && found->kind == block_kind::mapping;
+  // Mapped memory, and the host's, outlives a context; what a program was given in it does not.
+  context const* const current = this_thread().current();
+  bool const outlives = found == nullptr || found->kind == block_kind::mapping;
+  bool const on_host =
+      found != nullptr && (found->kind == block_kind::host || found->kind == block_kind::registered);
+  int const device = on_host              ? -1
+                     : found != nullptr   ? found->device
+                     : current != nullptr ? current->device
+                                          : 0;
   m.checker_.allocated(address, bytes, static_cast<unsigned long long>(reinterpret_cast<std::uintptr_t>(on)),
-                       mapped ? this_thread().current() : nullptr);
+                       device, outlives ? current : nullptr);
 }
 
 EXPORTED void simulatedNoteFree(CUdeviceptr address, CUstream) {
@@ -107,6 +114,15 @@ EXPORTED void simulatedHazardClear() {
   machine& m = machine::get();
   std::lock_guard const guard(m.lock_);
   m.checker_.clear();
+}
+
+EXPORTED unsigned long long simulatedSyncMemops() {
+  machine& m = machine::get();
+  std::lock_guard const guard(m.lock_);
+  unsigned long long set = 0;
+  for (auto const& [base, each] : m.memory_.blocks())
+    set += each.kind == block_kind::device && each.sync_memops;
+  return set;
 }
 
 EXPORTED unsigned long long simulatedCounters(char const* name) {

@@ -52,10 +52,6 @@ SIMULATED_API cuStreamDestroy_v2(CUstream which) {
   if (which == CU_STREAM_LEGACY || which == CU_STREAM_PER_THREAD || m.streams_.count(gone) == 0) {
     return CUDA_ERROR_INVALID_HANDLE;
   }
-  if (gone->capturing) {
-    gone->capturing->invalidated = true;
-    std::erase_if(m.captures_, [gone](auto const& each) { return each->origin == gone; });
-  }
   // Its unfinished work still belongs to the context: whatever waits for "all work" must wait for it.
   m.leave_work(*gone);
   m.destroy_stream(gone);
@@ -211,13 +207,3 @@ SIMULATED_API cuStreamAddCallback(CUstream on, CUstreamCallback function, void* 
 SIMULATED_PER_THREAD(cuStreamAddCallback, _ptsz,
                      (CUstream on, CUstreamCallback function, void* argument, unsigned flags),
                      (on, function, argument, flags))
-
-SIMULATED_API cuStreamAttachMemAsync(CUstream on, CUdeviceptr address, size_t, unsigned) {
-  SIMULATED_CALL(after_init);
-  stream* where = nullptr;
-  SIMULATED_TRY(m.resolve(on, where));
-  return m.memory_.find(address) != nullptr ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
-}
-SIMULATED_PER_THREAD(cuStreamAttachMemAsync, _ptsz,
-                     (CUstream on, CUdeviceptr address, size_t bytes, unsigned flags),
-                     (on, address, bytes, flags))

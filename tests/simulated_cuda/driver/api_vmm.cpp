@@ -58,6 +58,14 @@ void* address_of(std::uint64_t number) {
 
 }  // namespace
 
+std::uint64_t simulated::physical_bytes(int device) {
+  std::uint64_t bytes = 0;
+  for (physical const* each : all().physicals) {
+    if (each->counted && each->properties.location.id == device) bytes += each->bytes;
+  }
+  return bytes;
+}
+
 SIMULATED_API cuMemGetAllocationGranularity(size_t* out, CUmemAllocationProp const* wanted,
                                             CUmemAllocationGranularity_flags) {
   SIMULATED_CALL(after_init);

@@ -4,6 +4,7 @@
 // submitted by the host; dropping those keeps both maps small.
 #include "checker.hpp"
 
+#include <algorithm>
 #include <cinttypes>
 #include <cstdio>
 
@@ -28,6 +29,19 @@ void checker::report(std::string text) {
 void checker::clear() {
   count_ = 0;
   texts_.clear();
+}
+
+void checker::begins(std::uint64_t address, live made) {
+  use& on = uses_[static_cast<std::size_t>(made.device + 1) % uses_.size()];
+  on.now += made.bytes;
+  on.most = std::max(on.most, on.now);
+  freed_.erase(freed_.lower_bound({address, 0}), freed_.upper_bound({address, ~std::uint64_t{0}}));
+  live_[address] = std::move(made);
+}
+
+std::map<std::uint64_t, checker::live>::iterator checker::ends(std::map<std::uint64_t, live>::iterator at) {
+  uses_[static_cast<std::size_t>(at->second.device + 1) % uses_.size()].now -= at->second.bytes;
+  return live_.erase(at);
 }
 
 void checker::settle(records& of) const {
@@ -68,7 +82,7 @@ checker::records checker::cut_dead(std::uint64_t begin, std::uint64_t end) {
   return found;
 }
 
-void checker::allocated(std::uint64_t address, std::uint64_t bytes, unsigned long long stream,
+void checker::allocated(std::uint64_t address, std::uint64_t bytes, unsigned long long stream, int device,
                         void const* owner) {
   if (address == 0 || bytes == 0) return;
   noted_ = true;
@@ -83,20 +97,20 @@ void checker::allocated(std::uint64_t address, std::uint64_t bytes, unsigned lon
     report("handed out twice: new allocation " + hex_range(address, address + bytes) + " on stream " +
            std::to_string(stream) + " overlaps live allocation #" + std::to_string(clash->second.id) + " " +
            hex_range(clash->first, clash->first + clash->second.bytes));
-    live_.erase(clash);
+    ends(clash);
   }
-  live_[address] = live{bytes, next_id_++, {}, cut_dead(address, address + bytes), owner};
+  begins(address, live{bytes, next_id_++, {}, cut_dead(address, address + bytes), owner, device});
 }
 
 void checker::freed(std::uint64_t address, std::uint64_t thread) {
   auto it = live_.find(address);
   if (it == live_.end()) {
-    last_freed_.erase(thread);
+    freed_.erase({address, thread});
     return;
   }
-  live gone = std::move(it->second);
-  last_freed_[thread] = {address, gone};
-  live_.erase(it);
+  live gone = it->second;
+  freed_[{address, thread}] = gone;
+  ends(it);
   merge(gone.own, gone.inherited);
   merge(gone.own, cut_dead(address, address + gone.bytes));
   settle(gone.own);
@@ -104,11 +118,10 @@ void checker::freed(std::uint64_t address, std::uint64_t thread) {
 }
 
 void checker::free_refused(std::uint64_t address, std::uint64_t thread) {
-  auto const it = last_freed_.find(thread);
-  if (it == last_freed_.end() || it->second.first != address) return;
-  cut_dead(address, address + it->second.second.bytes);
-  live_[address] = std::move(it->second.second);
-  last_freed_.erase(it);
+  auto const it = freed_.find({address, thread});
+  if (it == freed_.end()) return;
+  cut_dead(address, address + it->second.bytes);
+  begins(address, live(it->second));
 }
 
 void checker::check_order(records& of, std::uint64_t allocation, simulated_access const& range,
@@ -166,17 +179,17 @@ void checker::unmapped(std::uint64_t address, std::uint64_t bytes) {
   for (auto it = live_.lower_bound(address); it != live_.end() && it->first < address + bytes;) {
     report("unmapped in use: the driver was told to take away " + hex_range(address, address + bytes) +
            " beneath live allocation #" + std::to_string(it->second.id));
-    it = live_.erase(it);
+    it = ends(it);
   }
 }
 
 void checker::forget(std::uint64_t address, std::uint64_t bytes) {
   cut_dead(address, address + bytes);
-  live_.erase(live_.lower_bound(address), live_.lower_bound(address + bytes));
+  for (auto it = live_.lower_bound(address); it != live_.end() && it->first < address + bytes;) it = ends(it);
 }
 
 void checker::forget(void const* owner) {
-  std::erase_if(live_, [owner](auto const& entry) { return entry.second.owner == owner; });
+  for (auto it = live_.begin(); it != live_.end();) it = it->second.owner == owner ? ends(it) : std::next(it);
 }
 
 }  // namespace simulated

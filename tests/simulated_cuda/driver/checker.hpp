@@ -5,6 +5,7 @@
 // its work.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <deque>
 #include <map>
@@ -21,11 +22,12 @@ class checker {
  public:
   explicit checker(vector_clock const& host) : host_(host) {}
 
-  // `owner`: the context that it goes with, where its memory does not; may be null.
-  void allocated(std::uint64_t address, std::uint64_t bytes, unsigned long long stream,
+  // `owner`: the context that it goes with, where its memory does not; may be null. `device`: whose memory it
+  // is; -1: the host's.
+  void allocated(std::uint64_t address, std::uint64_t bytes, unsigned long long stream, int device,
                  void const* owner = nullptr);
   void freed(std::uint64_t address, std::uint64_t thread);
-  // The free that `thread` noted last was refused: the allocation lives on.
+  // The free that `thread` noted of it was refused: the allocation lives on.
   void free_refused(std::uint64_t address, std::uint64_t thread);
 
   // One access by the operation (slot, tick) that comes after `after`. `freed_is_hazard`: a declared kernel
@@ -36,7 +38,21 @@ class checker {
   void unmapped(std::uint64_t address, std::uint64_t bytes);
   // A context is gone with all its memory.
   void forget(std::uint64_t address, std::uint64_t bytes);
+  // Those of them that `goes` says: by address and bytes.
+  template <typename Predicate>
+  void forget(std::uint64_t address, std::uint64_t bytes, Predicate goes) {
+    for (auto it = live_.lower_bound(address); it != live_.end() && it->first < address + bytes;)
+      it = goes(it->first, it->second.bytes) ? ends(it) : std::next(it);
+  }
   void forget(void const* owner);
+
+  // Bytes of live allocations on a device, and the highest value of that.
+  struct use {
+    std::uint64_t now = 0, most = 0;
+  };
+  use const& use_of(int device) const noexcept {
+    return uses_[static_cast<std::size_t>(device + 1) % uses_.size()];
+  }
 
   void report(std::string text);
   unsigned long long count() const noexcept { return count_; }
@@ -56,12 +72,15 @@ class checker {
     records own;
     records inherited;  // of earlier allocations in this range, not yet ordered
     void const* owner = nullptr;
+    int device = 0;
   };
   struct dead {
     std::uint64_t bytes = 0;
     records of;
   };
 
+  void begins(std::uint64_t address, live made);
+  std::map<std::uint64_t, live>::iterator ends(std::map<std::uint64_t, live>::iterator at);
   void settle(records& of) const;  // drops what the host is ordered after
   static void merge(records& into, records const& from);
   void check_order(records& of, std::uint64_t allocation, simulated_access const& range,
@@ -73,8 +92,11 @@ class checker {
 
   vector_clock const& host_;
   std::map<std::uint64_t, live> live_;
+  std::array<use, 65> uses_{};  // by device, the host's first
   std::map<std::uint64_t, dead> dead_;
-  std::map<std::uint64_t, std::pair<std::uint64_t, live>> last_freed_;  // by thread
+  // By address and thread, until it is allocated again: a host function may free others inside of the call that
+  // is refused.
+  std::map<std::pair<std::uint64_t, std::uint64_t>, live> freed_;
   std::uint64_t next_id_ = 1;
   unsigned long long count_ = 0;
   std::deque<std::string> texts_;

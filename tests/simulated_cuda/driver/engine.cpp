@@ -180,8 +180,12 @@ CUresult machine::unsafe_call() {
 
 CUresult machine::disturbs(context& of) {
   bool disturbed = false;
+  auto const is_there = [&of](stream const* each) {
+    return each->owner == &of || each->owner->home() == &of;
+  };
   for (auto const& each : captures_) {
-    if (each->owner != &of && each->owner->home() != &of) continue;
+    if (!is_there(each->origin) && std::none_of(each->members.begin(), each->members.end(), is_there))
+      continue;
     each->invalidated = true;
     disturbed = true;
   }

@@ -4,6 +4,8 @@
 // forms do, before locking.
 #pragma once
 
+#include <pthread.h>
+
 #include "cuda_api.hpp"
 #include "machine.hpp"
 
@@ -21,6 +23,7 @@ class entry {
  public:
   entry(counter& calls, rules const& needs) : m(machine::get()) {
     calls.fetch_add(1, std::memory_order_relaxed);
+    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancellable_);  // nobody leaves in the middle of a change
     m.lock_.lock();
     if (!needs.initialised) return;
     code = m.initialised() && !m.forked() ? CUDA_SUCCESS : CUDA_ERROR_NOT_INITIALIZED;
@@ -30,13 +33,19 @@ class entry {
     if (code == CUDA_SUCCESS && needs.context) code = m.current(here);
     if (code == CUDA_SUCCESS && needs.unsafe) code = m.unsafe_call();
   }
-  ~entry() { m.lock_.unlock(); }
+  ~entry() {
+    m.lock_.unlock();
+    pthread_setcancelstate(cancellable_, nullptr);
+  }
   entry(entry const&) = delete;
   entry& operator=(entry const&) = delete;
 
   machine& m;
   context* here = nullptr;
   CUresult code = CUDA_SUCCESS;
+
+ private:
+  int cancellable_ = PTHREAD_CANCEL_ENABLE;
 };
 
 // Makes stream 0 mean the calling thread's own default stream.

@@ -4,11 +4,13 @@
 #include "machine.hpp"
 
 #include <pthread.h>
+#include <time.h>
 
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <new>
+#include <utility>
 
 namespace simulated {
 namespace {
@@ -17,6 +19,17 @@ unsigned long long number(char const* name, unsigned long long otherwise) {
   char const* const text = std::getenv(name);
   return text == nullptr || *text == '\0' ? otherwise : std::strtoull(text, nullptr, 0);
 }
+
+// A thread's default streams end with it, and a capture that one of them began (measured).
+struct own_streams {
+  explicit own_streams(std::uint64_t thread) : of(thread) {}
+  ~own_streams() {
+    machine& m = machine::get();
+    std::lock_guard const held(m.lock_);
+    m.thread_ends(of);
+  }
+  std::uint64_t const of;
+};
 
 }  // namespace
 
@@ -37,6 +50,7 @@ machine::machine() {
   manual_clock_ = clock != nullptr && std::strcmp(clock, "manual") == 0;
   strict_ = number("GPUMEM_SIMULATED_STRICT", 0) != 0;
   pageable_ = number("GPUMEM_SIMULATED_PAGEABLE", 0) != 0;
+  context_bytes_ = number("GPUMEM_SIMULATED_CONTEXT", 0);
   version_ = static_cast<int>(number("GPUMEM_SIMULATED_OLD_DRIVER", static_cast<unsigned>(default_version)));
   pthread_atfork([] { get().before_fork(); }, [] { get().after_fork_in_parent(); },
                  [] { get().after_fork_in_child(); });
@@ -72,6 +86,8 @@ void machine::start(context& made) {
   made.id = next_id_++;
   made.legacy = make_stream(made, CU_STREAM_DEFAULT, 0);
   made.legacy->is_legacy = true;
+  bool const takes = made.green_of == nullptr && memory_.of(made.device).charge(context_bytes_);
+  made.own = takes ? context_bytes_ : 0;
 }
 
 // What a green context has not finished stays its primary context's.
@@ -82,9 +98,6 @@ void machine::finish(context& gone) {
   } else {
     host_wait(all_work(gone));
     while (!gone.greens.empty()) finish(**gone.greens.begin());
-  }
-  for (auto it = captures_.begin(); it != captures_.end();) {
-    it = (*it)->owner == &gone ? captures_.erase(it) : std::next(it);
   }
   while (!gone.streams.empty()) destroy_stream(*gone.streams.begin());
   for (event* e : gone.events) {
@@ -97,8 +110,16 @@ void machine::finish(context& gone) {
   gone.peers.clear();
   gone.legacy = nullptr;
   gone.alive = false;
+  memory_.of(gone.device).uncharge(std::exchange(gone.own, 0));
   memory_.forget(&gone);
   checker_.forget(&gone);
+}
+
+void machine::let_others_in() {
+  timespec const pause{.tv_sec = 0, .tv_nsec = 50'000};
+  lock_.unlock();
+  nanosleep(&pause, nullptr);
+  lock_.lock();
 }
 
 stream* machine::make_stream(context& owner, unsigned flags, int priority) {
@@ -114,14 +135,33 @@ stream* machine::make_stream(context& owner, unsigned flags, int priority) {
 }
 
 void machine::destroy_stream(stream* gone) {
+  // A stream that only joined a capture may go, its work joined back or not: what it put into the graph stays
+  // there (NVIDIA's sample graphMemoryNodes does it). With its origin a capture is over. Both measured.
   if (gone->capturing) {
     gone->capturing->joined.erase(gone);
     gone->capturing->members.erase(gone);
+    if (gone->capturing->origin == gone) end_capture(gone->capturing);
   }
   gone->owner->streams.erase(gone);
   streams_.erase(gone);
   idle_slots_.push_back(gone->slot);
   delete gone;
+}
+
+void machine::end_capture(std::shared_ptr<capture> ended) {
+  ended->origin->capturing = nullptr;
+  for (stream* each : ended->members) each->capturing = nullptr;
+  captures_.erase(ended);
+}
+
+void machine::thread_ends(std::uint64_t id) {
+  for (context* each : contexts_) {
+    auto const own = each->per_thread.find(id);
+    if (own == each->per_thread.end()) continue;
+    leave_work(*own->second);
+    destroy_stream(own->second);
+    each->per_thread.erase(own);
+  }
 }
 
 void machine::leave_work(stream& gone) {
@@ -171,6 +211,7 @@ CUresult machine::resolve(CUstream handle, stream*& result) {
   }
   stream*& own = here->per_thread[mine.id];
   if (own == nullptr) own = make_stream(*here, CU_STREAM_DEFAULT, 0);
+  thread_local own_streams const end_with_thread(mine.id);
   result = own;
   return CUDA_SUCCESS;
 }

@@ -64,6 +64,8 @@ class machine {
   void tick(nanoseconds to);  // the same, but stands still while a host function runs: nothing waits for it
   void run_all();
   void trim_pools();  // what a synchronisation does to pools above their threshold
+  // A call that takes a while: others get in before it returns, as they do where a driver ends a context.
+  void let_others_in();
 
   // --- handles
   // --------------------------------------------------------------------------------------------------
@@ -76,13 +78,18 @@ class machine {
   void finish(context& gone);  // destroys all it holds
   stream* make_stream(context& owner, unsigned flags, int priority);
   void destroy_stream(stream* gone);
+  void thread_ends(std::uint64_t id);
   void leave_work(stream& gone);  // what a stream has not finished stays the context's
 
   // --- captures
   // ------------------------------------------------------------------------------------------------- An
   // unsafe call by this thread: invalidates the captures it disturbs and returns 900, or 0.
   CUresult unsafe_call();
-  // A call that touches all streams of the context: any capture there is disturbed, whatever the mode.
+  // Stream-ordered memory is a node of the graph on a capturing stream, and unsafe on any other (measured).
+  CUresult unsafe_call(stream const& on) { return on.capturing ? CUDA_SUCCESS : unsafe_call(); }
+  void end_capture(std::shared_ptr<capture> ended);  // its streams capture no longer
+  // A call that touches all streams of the context: any capture that one of them is in is disturbed, whatever
+  // the mode, and wherever it began.
   CUresult disturbs(context& of);
   CUresult implicit_sync(context& of);  // legacy stream used while a blocking stream captures: 906
 
@@ -98,6 +105,7 @@ class machine {
   bool manual_clock_ = false;
   bool strict_ = false;
   bool pageable_ = false;  // devices reach any memory of the host
+  std::uint64_t context_bytes_ = 0;  // that each context takes for itself
   vector_clock host_;
   memory memory_;
   checker checker_{host_};
@@ -135,6 +143,9 @@ class machine {
   bool forked_ = false;
   int version_ = default_version;
 };
+
+// Physical memory of cuMemCreate on a device (api_vmm.cpp).
+std::uint64_t physical_bytes(int device);
 
 // The primary context's references (api_context.cpp); a green context holds one.
 CUresult primary_retain(machine& m, CUdevice device, context*& result);

@@ -68,7 +68,19 @@ block* memory::at(std::uint64_t base) {
 
 block& memory::insert(block made) {
   made.id = next_id_++;
+  if (made.kind == block_kind::managed) {
+    made.sync_memops = true;  // measured
+    advised.forget(made.base, made.span);
+  }
   return blocks_[made.base] = made;
+}
+
+std::uint64_t memory::held(int device, block_kind kind) const {
+  std::uint64_t bytes = 0;
+  for (auto const& [base, each] : blocks_) {
+    if (each.device == device && each.kind == kind) bytes += each.bytes;
+  }
+  return bytes;
 }
 
 std::uint64_t memory::carve(context* owner, std::uint64_t bytes) {

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "cuda_api.hpp"
+#include "managed_ranges.hpp"
 #include "model.hpp"
 #include "space.hpp"
 
@@ -39,6 +40,7 @@ struct block {
   context* owner = nullptr;
   int device = 0;
   unsigned flags = 0;
+  bool sync_memops = false;
   std::uint64_t segment = 0;  // device: the driver block that holds it
   std::uint64_t segment_bytes = 0;
   pool* from = nullptr;
@@ -52,7 +54,9 @@ struct pool {
   bool destroyed = false;  // by the program; lives on until its last block is freed
   std::uint64_t threshold = 0;
   std::uint64_t maximum = 0;
-  std::uint64_t reserved = 0, reserved_high = 0, used = 0, used_high = 0;
+  std::uint64_t reserved = 0, reserved_high = 0, used = 0;
+  // What the attributes tell: bytes as asked; what cuMemFree takes back stays used (measured).
+  std::uint64_t told_used = 0, used_high = 0;
   struct chunk {
     std::uint64_t bytes = 0;
     std::uint64_t segment = 0;
@@ -90,6 +94,9 @@ class memory {
   void erase(std::uint64_t base) { blocks_.erase(base); }
   std::map<std::uint64_t, block>& blocks() { return blocks_; }
 
+  // Bytes as they were asked for, of all blocks of a kind.
+  std::uint64_t held(int device, block_kind kind) const;
+
   // cuMemAlloc and its kind. 0: no room.
   std::uint64_t allocate(context* owner, block_kind kind, std::uint64_t bytes);
   void release(block const& gone);  // its bytes may serve at once
@@ -104,6 +111,7 @@ class memory {
   void collect(nanoseconds now, vector_clock& host);
   void forget(context* owner);
 
+  managed_ranges advised;
   std::set<pool*> pools;
   std::vector<pool*> default_pool, current_pool;  // by device
 
@@ -111,6 +119,7 @@ class memory {
   std::uint64_t carve(context* owner, std::uint64_t bytes);
   static bool absorb(pool& home, std::map<std::uint64_t, pool::chunk>::iterator left, nanoseconds now);
   static void coalesce(pool& home, nanoseconds now);
+  void cut(pool& home, std::map<std::uint64_t, pool::chunk>::iterator idle, std::uint64_t gone);
   bool grow(pool& from, std::uint64_t bytes);
   std::uint64_t take_chunk(pool& from, std::map<std::uint64_t, pool::chunk>::iterator it,
                            std::uint64_t bytes);

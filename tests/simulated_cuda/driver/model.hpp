@@ -62,12 +62,11 @@ struct context;
 
 struct capture {
   unsigned long long id = 0;
-  context* owner = nullptr;
   stream* origin = nullptr;
   CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_GLOBAL;
   std::uint64_t thread = 0;
   bool invalidated = false;
-  std::unordered_set<stream*> members;  // streams pulled in by an event
+  std::unordered_set<stream*> members;  // streams pulled in by an event, of any context
   std::unordered_set<stream*> joined;   // those with work that the origin has not waited for
   std::unique_ptr<graph> result;
 };
@@ -90,7 +89,7 @@ struct event {
   unsigned flags = 0;
   bool recorded = false;
   point when;
-  stream* recorded_on = nullptr;        // in that capture
+  stream* recorded_on = nullptr;        // in that capture; compared, never followed
   std::shared_ptr<capture> in_capture;  // recorded in a capture: no moment of its own
 };
 
@@ -101,6 +100,7 @@ struct context {
   bool primary = false;
   bool alive = false;
   unsigned references = 0;  // of a primary context
+  std::uint64_t own = 0;    // device memory that it takes for itself
   stream* legacy = nullptr;
   std::unordered_map<std::uint64_t, stream*> per_thread;
   std::unordered_set<stream*> streams;  // all, with the default ones

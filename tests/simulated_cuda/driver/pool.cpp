@@ -49,7 +49,6 @@ std::uint64_t memory::take_chunk(pool& from, std::map<std::uint64_t, pool::chunk
   it->second.free = false;
   it->second.when = {};
   from.used += bytes;
-  from.used_high = std::max(from.used_high, from.used);
   return address;
 }
 
@@ -73,6 +72,8 @@ std::uint64_t memory::allocate(pool& from, stream& on, std::uint64_t bytes, nano
     if (attempt == 1 && grow(from, size)) attempt = 0;  // once more over all, with the new segment
   }
   if (address == 0) return 0;
+  from.told_used += bytes;
+  from.used_high = std::max(from.used_high, from.told_used);
   block made;
   made.kind = block_kind::pooled;
   made.base = made.segment = address;
@@ -116,6 +117,7 @@ void memory::release(block const& gone, stream const* on, point when, nanosecond
   auto it = home.chunks.find(gone.base);
   if (it == home.chunks.end()) return;
   home.used -= it->second.bytes;
+  if (on != nullptr) home.told_used -= gone.bytes;
   it->second.free = true;
   it->second.when = std::move(when);
   it->second.stream = on != nullptr ? on->id : 0;
@@ -128,22 +130,49 @@ void memory::release(block const& gone, stream const* on, point when, nanosecond
   if (it != home.chunks.begin()) absorb(home, std::prev(it), now);
 }
 
+// Cuts `gone` bytes off an idle chunk that begins or ends its segment, and off the segment.
+void memory::cut(pool& home, std::map<std::uint64_t, pool::chunk>::iterator idle, std::uint64_t gone) {
+  std::uint64_t const base = idle->second.segment;
+  std::uint64_t const bytes = home.segments[base] - gone;
+  bool const at_front = idle->first == base;
+  std::uint64_t const rest = at_front ? base + gone : base;
+  pool::chunk left = idle->second;
+  std::uint64_t const at = at_front ? rest : idle->first;
+  home.by_size.erase({left.bytes, idle->first});
+  home.chunks.erase(idle);
+  left.bytes -= gone;
+  if (left.bytes != 0) {
+    home.by_size.insert({left.bytes, at});
+    home.chunks[at] = left;
+  }
+  home.segments.erase(base);
+  if (bytes != 0) home.segments[rest] = bytes;
+  for (auto it = home.chunks.lower_bound(rest); it != home.chunks.end() && it->first < rest + bytes; ++it)
+    it->second.segment = rest;
+  home.reserved -= gone;
+  of(home.device).give(at_front ? base : rest + bytes, gone);
+}
+
+// Goes by whole steps from either end of a segment, and never below `keep`; a smaller segment goes whole.
 void memory::trim(pool& home, std::uint64_t keep, nanoseconds now, vector_clock& host) {
   coalesce(home, now);
-  for (auto it = home.segments.begin(); it != home.segments.end() && home.reserved > keep;) {
-    auto const [base, bytes] = *it;
-    auto const chunk = home.chunks.find(base);
-    bool const idle = chunk->second.free && chunk->second.bytes == bytes && chunk->second.when.end <= now;
-    if (!idle) {
-      ++it;
-      continue;
+  auto const bytes_of = [&](pool::chunk const& c) {
+    std::uint64_t const spare = home.reserved > keep ? home.reserved - keep : 0;
+    std::uint64_t const around = home.segments[c.segment];
+    bool const whole = c.bytes == around && around < segment_step && around <= spare;
+    return whole ? around : std::min(c.bytes, spare) / segment_step * segment_step;
+  };
+  auto const segments = home.segments;
+  for (auto const& [base, bytes] : segments) {
+    auto const last = std::prev(home.chunks.lower_bound(base + bytes));
+    auto const first = home.chunks.find(base);
+    std::set<std::uint64_t> const ends{last->first, first->first};
+    for (std::uint64_t const at : ends) {
+      auto const idle = home.chunks.find(at);
+      if (!idle->second.free || idle->second.when.end > now || bytes_of(idle->second) == 0) continue;
+      host.join(idle->second.when.after);
+      cut(home, idle, bytes_of(idle->second));
     }
-    host.join(chunk->second.when.after);
-    home.by_size.erase({bytes, base});
-    home.chunks.erase(chunk);
-    it = home.segments.erase(it);
-    home.reserved -= bytes;
-    of(home.device).give(base, bytes);
   }
 }
 

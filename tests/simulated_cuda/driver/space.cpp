@@ -52,16 +52,44 @@ std::uint64_t space::take(std::uint64_t bytes) {
     auto const [address, size] = *it;
     holes_.erase(it);
     if (size > bytes) holes_[address + bytes] = size - bytes;
+    auto const moved = moved_.lower_bound(address);  // pieces that moved one by one are in no order
+    if (moved != moved_.end() && moved->first < address + bytes) renew(address, bytes);
     return address;
   }
   used_ -= bytes;
   return 0;
 }
 
+std::uint64_t space::export_from(std::uint64_t address) {
+  exported_.insert(address);
+  auto const moved = moved_.find(address / driver_block * driver_block);
+  return moved != moved_.end() ? moved->second + address % driver_block : address - base_;
+}
+
+// Fresh memory at these addresses.
+void space::renew(std::uint64_t address, std::uint64_t bytes) {
+  if (file_end_ == 0) file_end_ = span_ + driver_block;
+  void* const at = reinterpret_cast<void*>(address);
+  auto const offset = static_cast<off_t>(file_end_);
+  if (ftruncate(file_, static_cast<off_t>(file_end_ + bytes)) != 0 ||
+      mmap(at, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE | MAP_FIXED, file_, offset) == MAP_FAILED) {
+    std::abort();
+  }
+  for (std::uint64_t i = 0; i < bytes; i += driver_block) moved_[address + i] = file_end_ + i;
+  file_end_ += bytes;
+}
+
 void space::give(std::uint64_t address, std::uint64_t bytes) {
   used_ -= bytes;
-  fallocate(file_, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, static_cast<off_t>(address - base_),
-            static_cast<off_t>(bytes));
+  auto const first = exported_.lower_bound(address), last = exported_.lower_bound(address + bytes);
+  auto const moved = moved_.lower_bound(address);
+  if (first != last || (moved != moved_.end() && moved->first < address + bytes)) {
+    exported_.erase(first, last);
+    renew(address, bytes);
+  } else {
+    fallocate(file_, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, static_cast<off_t>(address - base_),
+              static_cast<off_t>(bytes));
+  }
   auto next = holes_.lower_bound(address);
   if (next != holes_.end() && next->first == address + bytes) {
     bytes += next->second;

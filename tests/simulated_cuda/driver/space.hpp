@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <set>
 
 namespace simulated {
 
@@ -19,6 +20,9 @@ class space {
 
   std::uint64_t take(std::uint64_t bytes);  // 0 if there is no room
   void give(std::uint64_t address, std::uint64_t bytes);
+  // Another process may open this memory, and then keeps it: whoever gets these addresses next has other memory
+  // there (measured: driver 580). Where it lies in the file.
+  std::uint64_t export_from(std::uint64_t address);
 
   bool contains(std::uint64_t address) const noexcept { return address >= base_ && address < base_ + span_; }
   std::uint64_t base() const noexcept { return base_; }
@@ -37,6 +41,11 @@ class space {
   std::uint64_t capacity_ = 0;
   std::uint64_t used_ = 0;
   std::map<std::uint64_t, std::uint64_t> holes_;  // address -> bytes
+  std::set<std::uint64_t> exported_;              // addresses in use of which a handle was made
+  std::map<std::uint64_t, std::uint64_t> moved_;  // address of a step -> where it lies, if not at its distance from base
+  std::uint64_t file_end_ = 0;
+
+  void renew(std::uint64_t address, std::uint64_t bytes);
 };
 
 }  // namespace simulated

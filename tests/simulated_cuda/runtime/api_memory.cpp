@@ -52,6 +52,12 @@ cudaError_t allocate_pitch(driver_table const& d, void** out, std::size_t* pitch
   return given(code, out, address, code == CUDA_SUCCESS ? *pitch * rows : 0, nullptr);
 }
 
+cudaError_t allocate_volume(driver_table const& d, cudaPitchedPtr* out, cudaExtent const& asked) {
+  if (out == nullptr) return cudaErrorInvalidValue;
+  *out = {nullptr, 0, asked.width, asked.height};
+  return allocate_pitch(d, &out->ptr, &out->pitch, asked.width, asked.height * asked.depth);
+}
+
 cudaError_t allocate_managed(driver_table const& d, void** out, std::size_t bytes, unsigned flags) {
   if (out == nullptr) return cudaErrorInvalidValue;
   CUdeviceptr address = 0;
@@ -144,6 +150,7 @@ RUNTIME_FUNCTION(cudaFree, (void* memory),
                  give_back(memory, nullptr, [&] { return d.cuMemFree(number(memory)); }))
 RUNTIME_FUNCTION(cudaMallocPitch, (void** out, size_t* pitch, size_t width, size_t rows),
                  allocate_pitch(d, out, pitch, width, rows))
+RUNTIME_FUNCTION(cudaMalloc3D, (cudaPitchedPtr * out, cudaExtent asked), allocate_volume(d, out, asked))
 RUNTIME_FUNCTION(cudaMallocManaged, (void** out, size_t bytes, unsigned flags),
                  allocate_managed(d, out, bytes, flags))
 RUNTIME_BOTH_TRIED(cudaMallocAsync, _ptsz, (void** out, size_t bytes, cudaStream_t on),

@@ -152,3 +152,112 @@ TEST_F(captures, reuse_under_a_graph_launch_is_found) {
   cuGraphExecDestroy(exec);
   cuGraphDestroy(graph);
 }
+
+TEST_F(captures, stream_ordered_memory_of_another_stream_is_unsafe) {
+  cuMemAllocAsync(&p, 4096, t);
+  CUdeviceptr q = 0;
+  begin(CU_STREAM_CAPTURE_MODE_GLOBAL);
+  EXPECT_EQ(cuMemAllocAsync(&q, 4096, t), CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
+  EXPECT_EQ(end(), CUDA_ERROR_STREAM_CAPTURE_INVALIDATED);
+  begin(CU_STREAM_CAPTURE_MODE_THREAD_LOCAL);
+  EXPECT_EQ(cuMemFreeAsync(p, t), CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
+  EXPECT_EQ(end(), CUDA_ERROR_STREAM_CAPTURE_INVALIDATED);
+  begin(CU_STREAM_CAPTURE_MODE_RELAXED);
+  EXPECT_EQ(cuMemFreeAsync(p, t), CUDA_SUCCESS);
+  EXPECT_EQ(end(), CUDA_SUCCESS);
+}
+
+TEST_F(captures, an_end_in_another_thread_ends_it_all_the_same) {
+  begin(CU_STREAM_CAPTURE_MODE_GLOBAL);
+  CUresult code = CUDA_SUCCESS;
+  std::thread([&] {
+    cuCtxSetCurrent(context);
+    code = end();
+  }).join();
+  EXPECT_EQ(code, CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD);
+  EXPECT_EQ(end(), CUDA_ERROR_ILLEGAL_STATE);
+}
+
+// NVIDIA's sample graphMemoryNodes does so.
+TEST_F(captures, a_joined_stream_may_be_destroyed) {
+  begin(CU_STREAM_CAPTURE_MODE_GLOBAL);
+  CUstream joined = nullptr;
+  cuStreamCreate(&joined, CU_STREAM_NON_BLOCKING);
+  cuEventRecord(event, s);
+  cuStreamWaitEvent(joined, event, 0);
+  cuEventRecord(event, joined);
+  cuStreamWaitEvent(s, event, 0);
+  EXPECT_EQ(cuStreamDestroy(joined), CUDA_SUCCESS);
+  EXPECT_EQ(end(), CUDA_SUCCESS);
+}
+
+TEST_F(captures, also_one_that_is_not_joined_back) {
+  begin(CU_STREAM_CAPTURE_MODE_RELAXED);
+  CUstream joined = nullptr;
+  cuStreamCreate(&joined, CU_STREAM_NON_BLOCKING);
+  cuEventRecord(event, s);
+  cuStreamWaitEvent(joined, event, 0);
+  cuStreamDestroy(joined);
+  EXPECT_EQ(end(), CUDA_SUCCESS);
+}
+
+TEST_F(captures, an_origin_that_is_destroyed_takes_its_capture_along) {
+  CUstream origin = nullptr;
+  cuStreamCreate(&origin, CU_STREAM_NON_BLOCKING);
+  cuStreamBeginCapture(origin, CU_STREAM_CAPTURE_MODE_GLOBAL);
+  cuEventRecord(event, origin);
+  cuStreamWaitEvent(t, event, 0);
+  EXPECT_EQ(cuStreamDestroy(origin), CUDA_SUCCESS);
+  CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_ACTIVE;
+  cuStreamIsCapturing(t, &status);
+  EXPECT_EQ(status, CU_STREAM_CAPTURE_STATUS_NONE);
+  EXPECT_EQ(cuMemAlloc(&p, 16), CUDA_SUCCESS);
+  EXPECT_EQ(cuCtxRecordEvent(context, event), CUDA_SUCCESS);
+}
+
+// A stream of another device in a capture: legal, and its context captures then as well.
+class joined_captures : public captures {
+ protected:
+  void SetUp() override {
+    captures::SetUp();
+    ASSERT_EQ(cuDevicePrimaryCtxRetain(&other, 1), CUDA_SUCCESS);
+    cuCtxSetCurrent(other);
+    cuStreamCreate(&far, CU_STREAM_NON_BLOCKING);
+    cuEventCreate(&of_far, CU_EVENT_DISABLE_TIMING);
+    cuEventCreate(&of_context, CU_EVENT_DISABLE_TIMING);
+    cuCtxSetCurrent(context);
+    begin(CU_STREAM_CAPTURE_MODE_RELAXED);
+    cuEventRecord(event, s);
+    ASSERT_EQ(cuStreamWaitEvent(far, event, 0), CUDA_SUCCESS);
+  }
+  void TearDown() override {
+    cuDevicePrimaryCtxRelease(1);
+    captures::TearDown();
+  }
+  CUresult join_back_and_end() {
+    cuEventRecord(of_far, far);
+    cuStreamWaitEvent(s, of_far, 0);
+    return end();
+  }
+  CUcontext other = nullptr;
+  CUstream far = nullptr;
+  CUevent of_far = nullptr, of_context = nullptr;
+};
+
+TEST_F(joined_captures, its_memory_is_the_graphs) {
+  EXPECT_EQ(cuMemAllocAsync(&p, 4096, far), CUDA_SUCCESS);
+  EXPECT_EQ(cuMemFreeAsync(p, far), CUDA_SUCCESS);
+  EXPECT_EQ(join_back_and_end(), CUDA_SUCCESS);
+}
+
+TEST_F(joined_captures, a_context_event_of_the_joined_context_spoils) {
+  EXPECT_EQ(cuCtxRecordEvent(other, of_context), CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
+  EXPECT_EQ(join_back_and_end(), CUDA_ERROR_STREAM_CAPTURE_INVALIDATED);
+  EXPECT_EQ(cuCtxRecordEvent(other, of_context), CUDA_SUCCESS);
+}
+
+TEST_F(joined_captures, the_joined_stream_must_not_be_asked_who_it_is) {
+  unsigned long long id = 0;
+  EXPECT_EQ(cuStreamGetId(far, &id), CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
+  EXPECT_EQ(join_back_and_end(), CUDA_ERROR_STREAM_CAPTURE_INVALIDATED);
+}

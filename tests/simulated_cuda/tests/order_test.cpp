@@ -203,6 +203,35 @@ TEST_F(order, the_drivers_own_reuse_is_silent) {
   EXPECT_EQ(simulatedHazardCount(), 0u) << simulatedHazardText(0);
 }
 
+// The host function frees another one inside of the call that is refused, in the same thread.
+TEST_F(order, a_refused_free_lives_on_whatever_else_is_freed_meanwhile) {
+  CUdeviceptr blocks[2] = {};
+  for (CUdeviceptr& p : blocks) {
+    ASSERT_EQ(cuMemAlloc(&p, 4096), CUDA_SUCCESS);
+    simulatedNoteAllocate(p, 4096, nullptr);
+  }
+  ASSERT_EQ(simulatedLive(0), 8192u);
+  simulatedNoteFree(blocks[0], nullptr);
+  simulatedNoteFree(blocks[1], nullptr);
+  simulatedNoteFreeRefused(blocks[1]);
+  simulatedNoteFreeRefused(blocks[0]);
+  EXPECT_EQ(simulatedLive(0), 8192u);
+  simulatedNoteFree(blocks[0], nullptr);
+  EXPECT_EQ(cuMemFree(blocks[0]), CUDA_SUCCESS);
+  CUdeviceptr again = 0;
+  ASSERT_EQ(cuMemAlloc(&again, 1024), CUDA_SUCCESS);
+  ASSERT_EQ(again, blocks[0]);
+  simulatedNoteAllocate(again, 1024, nullptr);
+  simulatedNoteFreeRefused(again);
+  EXPECT_EQ(simulatedLive(0), 4096u + 1024u) << "an allocation of its own, whatever was said of the one before";
+  simulatedNoteFree(again, nullptr);
+  simulatedNoteFree(blocks[1], nullptr);
+  EXPECT_EQ(cuMemFree(again), CUDA_SUCCESS);
+  EXPECT_EQ(cuMemFree(blocks[1]), CUDA_SUCCESS);
+  EXPECT_EQ(simulatedLive(0), 0u);
+  EXPECT_EQ(simulatedHazardCount(), 0u) << simulatedHazardText(0);
+}
+
 TEST_F(order, many_threads) {
   std::vector<std::thread> threads;
   for (int i = 0; i < 8; ++i) {

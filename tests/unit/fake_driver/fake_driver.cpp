@@ -42,6 +42,13 @@ CUresult get_device(CUdevice* device) {
   *device = found->second;
   return CUDA_SUCCESS;
 }
+CUresult context_id(CUcontext asked, unsigned long long* id) {
+  if (CUresult const code = fake().enter("cuCtxGetId"); code != CUDA_SUCCESS) return code;
+  std::lock_guard lock(fake().mutex);
+  auto const found = fake().context_ids.find(asked);
+  *id = found != fake().context_ids.end() ? found->second : reinterpret_cast<std::uintptr_t>(asked);
+  return *id != 0 ? CUDA_SUCCESS : CUDA_ERROR_CONTEXT_IS_DESTROYED;
+}
 CUresult exchange_mode(CUstreamCaptureMode* wanted) {
   fake().enter("cuThreadExchangeStreamCaptureMode");
   std::swap(mode, *wanted);
@@ -152,6 +159,12 @@ CUresult stream_synchronize(CUstream) {
   if (code == CUDA_SUCCESS) fake().finish_all();
   return code;
 }
+CUresult event_synchronize(CUevent event) {
+  CUresult const code = fake().unsafe("cuEventSynchronize");
+  fake().wait_begins();
+  if (code == CUDA_SUCCESS) fake().finish(event);
+  return code;
+}
 CUresult stream_capturing(CUstream asked, CUstreamCaptureStatus* status) {
   if (CUresult const code = fake().enter("cuStreamIsCapturing"); code != CUDA_SUCCESS) return code;
   std::lock_guard lock(fake().mutex);
@@ -201,9 +214,11 @@ fake_driver& fake_driver::instance() {
 
 void fake_driver::reset() {
   std::lock_guard lock(mutex);
+  memory_.merge(ended_);
   for (auto const& [address, bytes] : memory_) munmap(reinterpret_cast<void*>(address), bytes);
   memory_.clear();
   devices = {{first_context, 0}};
+  context_ids.clear();
   stream_ids.clear();
   capturing.clear();
   waits.clear();
@@ -212,7 +227,7 @@ void fake_driver::reset() {
   recorded_.clear();
   calls_.clear();
   failures_.clear();
-  at_record_ = nullptr;
+  at_record_ = at_wait_ = nullptr;
   capacity = 8ull << 30;
   in_use = 0;
   manual_ = hurt_ = false;
@@ -222,6 +237,7 @@ void fake_driver::reset() {
   real.cuCtxPushCurrent_v2 = push_current;
   real.cuCtxPopCurrent_v2 = pop_current;
   real.cuCtxGetDevice = get_device;
+  real.cuCtxGetId = context_id;
   real.cuThreadExchangeStreamCaptureMode = exchange_mode;
   real.cuMemAlloc_v2 = alloc;
   real.cuMemAllocManaged = alloc_managed;
@@ -240,6 +256,7 @@ void fake_driver::reset() {
   real.cuEventCreate = event_create;
   real.cuEventDestroy_v2 = event_destroy;
   real.cuEventQuery = event_query;
+  real.cuEventSynchronize = event_synchronize;
   real.cuCtxRecordEvent = record_context;
   real.cuCtxSynchronize = context_synchronize;
   real.cuStreamCreate = stream_create;
@@ -266,6 +283,14 @@ void fake_driver::finish_all() {
   recorded_.clear();
 }
 
+void fake_driver::finish(CUevent upto) {
+  std::lock_guard lock(mutex);
+  while (!recorded_.empty() && !events[upto]) {
+    events[recorded_.front()] = true;
+    recorded_.erase(recorded_.begin());
+  }
+}
+
 void fake_driver::finish_oldest() {
   std::lock_guard lock(mutex);
   if (recorded_.empty()) return;
@@ -288,6 +313,14 @@ void fake_driver::set_context(CUcontext context, int device) {
   devices[context] = device;
 }
 
+void fake_driver::end_context(CUcontext context, bool again) {
+  std::lock_guard lock(mutex);
+  context_ids[context] = again ? ++next_handle : 0;
+  ended_.insert(memory_.begin(), memory_.end());
+  memory_.clear();
+  in_use = 0;
+}
+
 void fake_driver::capture(CUstream origin) {
   std::lock_guard lock(mutex);
   capturing.insert(origin);
@@ -306,6 +339,20 @@ void fake_driver::new_stream(CUstream handle) {
 void fake_driver::at_record(std::function<void()> hook) {
   std::lock_guard lock(mutex);
   at_record_ = std::move(hook);
+}
+
+void fake_driver::at_wait(std::function<void()> hook) {
+  std::lock_guard lock(mutex);
+  at_wait_ = std::move(hook);
+}
+
+void fake_driver::wait_begins() {
+  std::function<void()> hook;
+  {
+    std::lock_guard lock(mutex);
+    hook = at_wait_;
+  }
+  if (hook) hook();
 }
 
 int fake_driver::calls(std::string const& name) {
@@ -414,6 +461,8 @@ CUresult fake_driver::query(CUevent event) {
   return found->second ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
 }
 
+// What a capture hurts is looked at where the call enters the driver: one that begins while it waits is no
+// matter (measured).
 CUresult fake_driver::synchronize() {
   CUresult const code = enter("cuCtxSynchronize");
   {
@@ -423,6 +472,7 @@ CUresult fake_driver::synchronize() {
       return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
     }
   }
+  wait_begins();
   if (code == CUDA_SUCCESS) finish_all();
   return code;
 }

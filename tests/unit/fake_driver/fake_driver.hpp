@@ -29,16 +29,21 @@ class fake_driver {
   // --- what the test says ---
   void manual_events(bool manual);         // false (the start): an event is done as soon as it is asked for
   void finish_all();                       // all recorded events are done
+  void finish(CUevent upto);               // this one and those recorded before it
   void finish_oldest();                    // the one recorded first of those not done
   void set_capacity(std::uint64_t bytes);  // of the device
   void fail(std::string const& name, CUresult code, int times = 1);
   void set_context(CUcontext context, int device);
+  // The context has ended, and its memory with it; `again`: its handle names another one at once.
+  void end_context(CUcontext context, bool again);
   void capture(CUstream stream);  // the real begin of a global-mode capture
   void end_capture(CUstream stream);
   // A stream made anew with this handle has another id.
   void new_stream(CUstream stream);
   // Called inside cuCtxRecordEvent, without the lock of this driver.
   void at_record(std::function<void()> hook);
+  // The same inside cuCtxSynchronize and cuEventSynchronize, which then wait.
+  void at_wait(std::function<void()> hook);
 
   // --- what the test asks ---
   int calls(std::string const& name);
@@ -57,6 +62,7 @@ class fake_driver {
   CUresult record(CUevent event);
   CUresult query(CUevent event);
   CUresult synchronize();
+  void wait_begins();
 
   // Virtual memory (fake_pages.cpp). Pages are host memory of their address: what is moved loses its content.
   static constexpr std::uint64_t page = 2ull << 20;
@@ -73,6 +79,7 @@ class fake_driver {
 
   std::mutex mutex;
   std::map<CUcontext, int> devices;
+  std::map<CUcontext, unsigned long long> context_ids;  // others are their handle's number; 0: it has ended
   std::map<CUstream, unsigned long long> stream_ids;
   std::set<CUstream> capturing;
   std::vector<std::pair<CUstream, CUevent>> waits;
@@ -88,10 +95,11 @@ class fake_driver {
     int times;
   };
   std::map<CUdeviceptr, std::uint64_t> memory_;
+  std::map<CUdeviceptr, std::uint64_t> ended_;  // of contexts that have: no address is given twice
   std::vector<CUevent> recorded_;  // not done, in order
   std::map<std::string, int> calls_;
   std::map<std::string, failure> failures_;
-  std::function<void()> at_record_;
+  std::function<void()> at_record_, at_wait_;
   bool manual_ = false;
   bool hurt_ = false;
 };

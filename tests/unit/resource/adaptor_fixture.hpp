@@ -30,6 +30,15 @@ struct adaptor_fixture : resource_fixture {
     });
   }
 
+  // The adaptors of a test end with it, the pools below still have blocks to forget, which they tell those above.
+  void TearDown() override {
+    pool& nobody = make_pool();
+    for (auto& part : here->parts) {
+      if (part.get() != &nobody) part->stand_under(nobody);
+    }
+    resource_fixture::TearDown();
+  }
+
   // As the program's code `site` would.
   space::handle get_from(resource& from, std::uint64_t bytes, void const* site, stream_order::slot s = 0) {
     driver::request const by{.bytes = bytes, .caller = site};

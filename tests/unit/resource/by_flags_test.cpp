@@ -1,6 +1,7 @@
 // Requests with flags that a pool's segments lack go past it.
 #include "core/resource/by_flags.hpp"
 
+#include "core/upstream/managed.hpp"
 #include "tests/unit/resource/fixture.hpp"
 
 namespace gpumem::resource {
@@ -57,6 +58,21 @@ TEST_F(flags, a_pool_of_the_host_relieves_itself) {
   for (int i = 0; i < 4; ++i) live.push_back(get_with(all, 2 * mib, 0));
   for (space::handle const h : live) give(all, h);
   EXPECT_NE(get_with(all, 8 * mib, 0), space::none) << "the empty segments had to go first";
+}
+
+// Managed memory is asked for by whole pages: blocks for smaller requests than one have to hold it.
+TEST_F(flags, blocks_of_one_size_of_managed_memory_hold_whole_pages) {
+  here->home.kind = driver::memory_kind::managed;
+  upstream::managed memory(here->home, 0, {});
+  for (std::uint64_t const size : {512u, 4096u, 6000u}) {
+    auto& pooled_by_size = make<fixed_size>(fixed_size_options{.block_size = size}, memory);
+    auto& all = make<by_flags>(0u, pooled_by_size, make<direct>(memory));
+    EXPECT_EQ(owner(get(all, 1)), &pooled_by_size);
+    EXPECT_EQ(block(get(all, size)).bytes() % 4096, 0u);
+    EXPECT_EQ(refusal(all, (size + 4095) / 4096 * 4096 + 1), CUDA_ERROR_OUT_OF_MEMORY);
+    all.forget();
+    pooled_by_size.forget();
+  }
 }
 
 }  // namespace

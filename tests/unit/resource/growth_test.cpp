@@ -37,7 +37,7 @@ TEST_F(growth, small_requests_share_a_part_of_what_there_is) {
 TEST_F(growth, a_capture_makes_larger_steps) {
   pool& p = make_pool();
   get(p, 256 * mib);
-  here->when.capture_begins(tests::stream(1));
+  here->when.capture_begins({tests::stream(1)});
   EXPECT_EQ(step(p, 4096), 16 * mib);
   here->when.capture_ended(tests::stream(1));
 }

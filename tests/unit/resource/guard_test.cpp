@@ -75,26 +75,26 @@ TEST_F(guard_test, the_free_finds_it_too) {
 TEST_F(guard_test, a_free_waits_for_the_work_before_it_fills) {
   auto part = over(make_pool());
   auto const h = get_from(*part, 3000, code(1));
-  int const waits = driver.calls("cuCtxSynchronize"), fills = driver.calls("cuMemsetD8Async");
-  driver.fail("cuCtxSynchronize", CUDA_ERROR_LAUNCH_FAILED);
+  int const waits = driver.calls("cuEventSynchronize"), fills = driver.calls("cuMemsetD8Async");
+  driver.fail("cuEventSynchronize", CUDA_ERROR_LAUNCH_FAILED);
   give_from(h, code(2));
-  EXPECT_EQ(driver.calls("cuCtxSynchronize"), waits + 1);
+  EXPECT_EQ(driver.calls("cuEventSynchronize"), waits + 1);
   EXPECT_EQ(driver.calls("cuMemsetD8Async"), fills) << "filled although the work was not known to be done";
 }
 
 TEST_F(guard_test, a_stream_ordered_free_is_filled_on_its_stream) {
   auto part = over(make_pool());
   auto const h = get_from(*part, 3000, code(1), 1);
-  int const waits = driver.calls("cuCtxSynchronize");
+  int const waits = driver.calls("cuEventSynchronize");
   give_from(h, code(2), 1);
-  EXPECT_EQ(driver.calls("cuCtxSynchronize"), waits);
+  EXPECT_EQ(driver.calls("cuEventSynchronize"), waits);
   EXPECT_TRUE(all(bytes_of(h), 3000, guard::freed_pattern));
 }
 
 TEST_F(guard_test, nothing_is_done_in_a_capture) {
   auto part = over(make_pool());
   auto const filled = get_from(*part, 3000, code(1));
-  here->when.capture_begins(tests::stream(1));
+  here->when.capture_begins({tests::stream(1)});
   driver.capture(tests::stream(1));
   int const calls = driver.calls("cuMemsetD8Async") + driver.calls("cuMemcpyDtoHAsync_v2");
   auto const h = get_from(*part, 3000, code(1));
@@ -109,7 +109,7 @@ TEST_F(guard_test, nothing_is_done_in_a_capture) {
 TEST_F(guard_test, an_exported_block_keeps_its_content) {
   auto part = over(make_pool());
   auto const h = get_from(*part, 3000, code(1));
-  block(h).exported = 1;
+  block(h).mark(space::exported);
   driver::release const by{.caller = code(2)};
   tell_above(owner_of(here->where, h), h, {.by = &by});
   EXPECT_TRUE(all(bytes_of(h), 3000, guard::new_pattern));

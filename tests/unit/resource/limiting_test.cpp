@@ -171,9 +171,9 @@ TEST_F(limiting_fixture, the_most_that_was_observed_at_one_time_is_kept) {
   for (unsigned i = 1; i <= threads; ++i) {
     all.emplace_back([&, i] {
       for (int round = 0; round < rounds; ++round) {
-        observed_use::hold(device, i * mib, 0);
+        observed_use::enter(device, i * mib);
         together.arrive_and_wait();
-        observed_use::let_go(device, i * mib);
+        observed_use::leave(device, i * mib);
         together.arrive_and_wait();
       }
     });
@@ -181,9 +181,9 @@ TEST_F(limiting_fixture, the_most_that_was_observed_at_one_time_is_kept) {
   for (auto& thread : all) thread.join();
   EXPECT_EQ(stats::get(gauges.observed), 0u);
   EXPECT_EQ(stats::get(gauges.highest_observed), 10 * mib);
-  observed_use::hold(device, 2 * mib, 0);
+  observed_use::enter(device, 2 * mib);
   EXPECT_EQ(stats::get(gauges.highest_observed), 10 * mib);
-  observed_use::let_go(device, 2 * mib);
+  observed_use::leave(device, 2 * mib);
 }
 
 TEST_F(limiting_fixture, every_budget_of_the_device_must_agree_and_none_keeps_a_part) {

@@ -115,7 +115,7 @@ TEST_F(stacked, cuda_async_frees_nothing_unordered_during_a_capture) {
   left_behind.push_back(&async);
   direct& d = make<direct>(async);
   space::handle const a = get(d, 1 * mib);
-  here->when.capture_begins(tests::stream(1));
+  here->when.capture_begins({tests::stream(1)});
   driver.capture(tests::stream(1));
   give(d, a);
   EXPECT_EQ(driver.calls("cuMemFreeAsync"), 0);

@@ -152,7 +152,7 @@ TEST_F(ladder, out_of_memory_gives_empty_segments_back) {
 TEST_F(ladder, during_a_capture_frees_wait_and_growth_goes_on) {
   pool& p = make_pool();
   space::handle const a = get(p, 2 * mib);
-  here->when.capture_begins(tests::stream(1));
+  here->when.capture_begins({tests::stream(1)});
   driver.capture(tests::stream(1));
   give(p, a);
   space::handle const b = get(p, 2 * mib);

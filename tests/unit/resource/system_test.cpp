@@ -150,13 +150,13 @@ TEST_F(system_memory, is_served_without_advice_that_is_refused) {
 TEST_F(system_memory, goes_back_after_the_work_and_not_while_a_stream_captures) {
   upstream::system& s = make_system();
   extent const first = s.reserve({.bytes = mib});
-  int const waits = driver.calls("cuCtxSynchronize");
+  int const waits = driver.calls("cuEventSynchronize");
   s.release(first, nullptr);
-  EXPECT_EQ(driver.calls("cuCtxSynchronize"), waits + 1);
+  EXPECT_EQ(driver.calls("cuEventSynchronize"), waits + 1);
   EXPECT_EQ(driver.used(), 0u);
   extent const second = s.reserve({.bytes = mib});
   driver.capture(tests::stream(1));
-  here->when.capture_begins(tests::stream(1));
+  here->when.capture_begins({tests::stream(1)});
   s.release(second, nullptr);
   EXPECT_EQ(driver.used(), mib);
   EXPECT_EQ(s.trim(), 0u);
@@ -164,6 +164,31 @@ TEST_F(system_memory, goes_back_after_the_work_and_not_while_a_stream_captures) 
   here->when.capture_ended(tests::stream(1));
   EXPECT_EQ(s.trim(), mib);
   EXPECT_EQ(driver.used(), 0u);
+}
+
+TEST_F(system_memory, what_was_freed_on_a_stream_is_pending_until_the_program_synchronises) {
+  driver.manual_events(true);
+  chain whole;
+  auto& s = static_cast<upstream::system&>(whole.add_source(
+      std::make_unique<upstream::system>(here->home, std::size_t{0}, std::uint64_t{0}, host)));
+  extent const early = s.reserve({.bytes = mib});
+  s.release(early, tests::stream(1));
+  EXPECT_EQ(whole.measure().pending, mib);
+  stream_order::stamp const mark = here->when.synchronize_begins();
+  extent const late = s.reserve({.bytes = 2 * mib});
+  s.release(late, tests::stream(1));
+  EXPECT_EQ(whole.measure().pending, 3 * mib);
+  EXPECT_EQ(driver.used(), 3 * mib);
+  here->when.synchronize_done(mark);
+  EXPECT_EQ(whole.measure().pending, 2 * mib) << "the work of the first is known to be done";
+  int const before = driver.calls_in_all();
+  whole.synchronized();
+  EXPECT_EQ(driver.calls_in_all(), before) << "the driver was asked what is known";
+  EXPECT_EQ(driver.used(), 2 * mib);
+  here->when.synchronize_done(here->when.synchronize_begins());
+  whole.synchronized();
+  EXPECT_EQ(driver.used(), 0u);
+  EXPECT_EQ(whole.measure().pending, 0u);
 }
 
 TEST(host_memory, of_this_machine_is_aligned_and_goes_back) {

@@ -1,4 +1,9 @@
 // What the shim reports to the router: captures, streams and contexts that come and go, pools, forks.
+#include <optional>
+#include <thread>
+
+#include "core/resource/budget.hpp"
+#include "core/route/limits.hpp"
 #include "tests/unit/route/fixture.hpp"
 
 namespace gpumem::route {
@@ -10,7 +15,7 @@ using observe = route_fixture;
 
 TEST_F(observe, a_capturing_streams_memory_is_the_drivers) {
   CUdeviceptr const before = must_get(1000, stream(1));
-  capture_begins(first_context, stream(1));
+  capture_begins(first_context, stream(1), CU_STREAM_CAPTURE_MODE_RELAXED);
   driver.capture(stream(1));
   CUdeviceptr unused = 0;
   EXPECT_PASS(get(1000, &unused, stream(1)));
@@ -50,6 +55,30 @@ TEST_F(observe, streams_that_come_and_go_for_ever_keep_their_order) {
   }
 }
 
+TEST_F(observe, threads_that_come_and_go_for_ever_keep_their_order) {
+  for (int round = 0; round < 3000; ++round) {
+    driver.new_stream(CU_STREAM_PER_THREAD);
+    std::jthread([&] {
+      CUdeviceptr const a = must_get(1000, CU_STREAM_PER_THREAD);
+      ASSERT_TRUE(give(a, CU_STREAM_PER_THREAD).served());
+      ASSERT_EQ(must_get(1000, CU_STREAM_PER_THREAD), a) << "round " << round << " has no slot";
+      ASSERT_TRUE(give(a, CU_STREAM_PER_THREAD).served());
+    }).join();
+  }
+}
+
+TEST_F(observe, what_a_thread_freed_on_its_stream_waits_when_it_has_ended) {
+  driver.manual_events(true);
+  CUdeviceptr a = 0;
+  std::jthread([&] {
+    a = must_get(1000, CU_STREAM_PER_THREAD);
+    give(a, CU_STREAM_PER_THREAD);
+  }).join();
+  driver.new_stream(CU_STREAM_PER_THREAD);
+  std::jthread(
+      [&] { EXPECT_NE(must_get(1000, CU_STREAM_PER_THREAD), a) << "it has the slot, not the work"; });
+}
+
 TEST_F(observe, memory_of_a_context_that_is_gone_is_forgotten) {
   CUdeviceptr const a = must_get(1000);
   give(must_get(2000));
@@ -64,10 +93,168 @@ TEST_F(observe, memory_of_a_context_that_is_gone_is_forgotten) {
   EXPECT_SERVED(give(b), CUDA_SUCCESS);
 }
 
+// The driver has ended the context, and given its handle to another one, before the call returns.
+TEST_F(observe, a_context_that_has_ended_serves_nobody_though_nobody_said_so) {
+  CUdeviceptr const old = must_get(1000), idle = must_get(3000);
+  give(idle);
+  done();
+  context_ending call(first_context);
+  EXPECT_EQ(must_get(3000), idle) << "it may end, but has not";
+  driver.end_context(first_context, true);
+  CUdeviceptr const fresh = must_get(1000);
+  EXPECT_FALSE(owns(old));
+  EXPECT_PASS(give(old));
+  EXPECT_EQ(driver.allocations(), 1u) << "of the context that is there now";
+  EXPECT_TRUE(call.settle(false));
+  EXPECT_TRUE(owns(fresh)) << "it was made meanwhile, and lives";
+  EXPECT_SERVED(give(fresh), CUDA_SUCCESS);
+}
+
+TEST_F(observe, a_free_finds_that_its_context_has_ended) {
+  CUdeviceptr const old = must_get(1000);
+  context_ending call(first_context);
+  driver.end_context(first_context, false);
+  EXPECT_PASS(give(old));
+  EXPECT_FALSE(owns(old));
+  EXPECT_TRUE(call.settle(true));
+}
+
+TEST_F(observe, a_context_met_while_it_might_end_is_well_afterwards) {
+  std::optional<context_ending> call(std::in_place, first_context);
+  CUdeviceptr const a = must_get(1000);
+  EXPECT_FALSE(call->settle(false));
+  call.reset();
+  EXPECT_TRUE(present->known.find(first_context)->order.well());
+  EXPECT_SERVED(give(a), CUDA_SUCCESS);
+  // The other way round: it was known, ended, and was met again.
+  call.emplace(first_context);
+  driver.end_context(first_context, true);
+  must_get(1000);
+  EXPECT_TRUE(call->settle(false));
+  call.reset();
+  EXPECT_TRUE(present->known.find(first_context)->order.well());
+}
+
+// A driver before 12.0 cannot tell contexts apart: the call's own success is all there is.
+TEST_F(observe, contexts_that_cannot_be_told_apart_end_when_the_call_says_so) {
+  driver::real.cuCtxGetId = nullptr;
+  CUdeviceptr const a = must_get(1000);
+  {
+    context_ending call(first_context);
+    EXPECT_FALSE(call.settle(false));
+  }
+  EXPECT_TRUE(owns(a));
+  context_ending call(first_context);
+  EXPECT_TRUE(call.settle(true));
+  EXPECT_FALSE(owns(a));
+}
+
+TEST_F(observe, a_synchronisation_of_a_context_that_ended_says_nothing_of_the_next) {
+  driver.manual_events(true);
+  must_get(1000);
+  for (int i = 0; i < 100; ++i) done();
+  std::uint64_t const mark = synchronize_begins(first_context);
+  {
+    context_ending call(first_context);
+    driver.end_context(first_context, true);
+    EXPECT_TRUE(call.settle(true));
+  }
+  CUdeviceptr const a = must_get(1000);
+  give(a);
+  synchronize_done(first_context, mark);
+  EXPECT_NE(must_get(1000), a) << "its work is not known to be done";
+}
+
 TEST_F(observe, a_captures_end_is_not_missed_when_its_context_goes) {
-  capture_begins(first_context, stream(1));
+  capture_begins(first_context, stream(1), CU_STREAM_CAPTURE_MODE_RELAXED);
   context_gone(first_context);
   EXPECT_EQ(stream_order::active_captures.load(), 0);
+}
+
+TEST_F(observe, captures_end_in_every_context_that_they_joined) {
+  using tests::second_context;
+  CUdeviceptr const before = must_get(1000, stream(2), second_context);
+  capture_begins(first_context, stream(1), CU_STREAM_CAPTURE_MODE_GLOBAL);
+  context_entry* const joined = present->known.find(second_context);
+  join_begins(second_context);
+  join_ended(second_context, true);
+  EXPECT_TRUE(joined->order.capturing());
+  EXPECT_FALSE(joined->order.well()) << "watched, as every context";
+  driver.capture(stream(2));
+  CUdeviceptr unused = 0;
+  EXPECT_PASS(get(1000, &unused, stream(2), second_context));
+  driver.end_capture(stream(2));
+  context_gone(first_context);
+  EXPECT_FALSE(joined->order.capturing());
+  EXPECT_TRUE(joined->order.well());
+  EXPECT_SERVED(give(before, stream(2), second_context), CUDA_SUCCESS);
+}
+
+TEST_F(observe, the_capture_of_a_threads_own_stream_ends_with_the_thread) {
+  capture_begins(first_context, stream(1), CU_STREAM_CAPTURE_MODE_THREAD_LOCAL);
+  capture_begins(tests::second_context, stream(1), CU_STREAM_CAPTURE_MODE_RELAXED);
+  thread_ended(stream(2));
+  EXPECT_EQ(stream_order::active_captures.load(), 2);
+  thread_ended(stream(1));
+  EXPECT_EQ(stream_order::active_captures.load(), 0);
+  EXPECT_TRUE(present->known.find(first_context)->order.well());
+}
+
+TEST_F(observe, a_stream_that_goes_is_not_asked_who_it_is) {
+  give(must_get(1000, stream(1)), stream(1));
+  int const asked = driver.calls("cuStreamGetId");
+  stream_destroyed(first_context, stream(1));
+  EXPECT_EQ(driver.calls("cuStreamGetId"), asked) << "it may have joined a capture";
+}
+
+// Each has a context of its own made while a capture runs, which must be told as well.
+TEST_F(observe, what_a_capture_forbids_is_refused_by_the_driver) {
+  CUdeviceptr const before = must_get(1000);
+  CUdeviceptr const ordered = must_get(1000, stream(2));
+  capture_begins(first_context, stream(1), CU_STREAM_CAPTURE_MODE_GLOBAL);
+  CUdeviceptr result = 7;
+  for (CUcontext const c : {first_context, tests::second_context}) {
+    driver.fail("cuMemFree_v2", CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, 2);
+    EXPECT_SERVED(get(1000, &result, nullptr, c), CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
+    EXPECT_EQ(result, 0u);
+    EXPECT_SERVED(get(1000, &result, stream(3), c), CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
+  }
+  driver.fail("cuMemFree_v2", CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, 3);
+  EXPECT_SERVED(give(before), CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
+  EXPECT_SERVED(give(before + 512), CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);  // whatever the address
+  EXPECT_SERVED(give(ordered, stream(2)), CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
+  EXPECT_TRUE(owns(before));
+  EXPECT_TRUE(owns(ordered));
+  // A thread that exchanged its mode is not refused.
+  EXPECT_SERVED(give(must_get(1000)), CUDA_SUCCESS);
+  capture_ended(first_context, stream(1));
+  int const asked = driver.calls("cuMemFree_v2");
+  EXPECT_SERVED(give(before), CUDA_SUCCESS);
+  EXPECT_SERVED(give(ordered, stream(2)), CUDA_SUCCESS);
+  EXPECT_EQ(driver.calls("cuMemFree_v2"), asked) << "nothing captures: nobody is asked";
+}
+
+// A limit would refuse it with another code, and the capture would go on.
+TEST_F(observe, what_a_capture_forbids_is_refused_for_that_and_not_by_a_limit) {
+  constexpr std::uint64_t mib = 1 << 20;
+  resource::budget& b = *resource::budget::find_or_make({.name = "limit", .device = 0, .limit = 2 * mib});
+  observed_request const wanted{.device = 0, .bytes = 3 * mib};
+  std::uint64_t const noted = stats::local().devices[0].out_of_memory;
+  capture_begins(first_context, stream(1), CU_STREAM_CAPTURE_MODE_GLOBAL);
+  driver.fail("cuMemFree_v2", CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
+  EXPECT_EQ(admit(wanted), CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
+  EXPECT_EQ(stats::local().devices[0].out_of_memory, noted);
+  EXPECT_EQ(admit(wanted), CUDA_ERROR_OUT_OF_MEMORY) << "a thread that exchanged its mode";
+  int const asked = driver.calls("cuMemFree_v2");
+  EXPECT_EQ(admit({.device = 0, .bytes = 3 * mib, .captures_forbid = false}), CUDA_ERROR_OUT_OF_MEMORY);
+  EXPECT_EQ(admit({.device = 0, .bytes = mib}), CUDA_SUCCESS) << "the driver itself refuses it";
+  EXPECT_EQ(driver.calls("cuMemFree_v2"), asked);
+  capture_ended(first_context, stream(1));
+  EXPECT_EQ(admit(wanted), CUDA_ERROR_OUT_OF_MEMORY);
+  EXPECT_EQ(driver.calls("cuMemFree_v2"), asked) << "nothing captures: nobody is asked";
+  withdraw(0, mib);
+  EXPECT_EQ(b.left(), 2 * mib);
+  resource::budget::forget_all();
 }
 
 TEST_F(observe, a_pool_of_the_programs_own_gets_the_ordered_calls) {
@@ -112,6 +299,7 @@ TEST_F(observe, what_was_in_use_before_the_first_request_is_kept) {
   constexpr std::uint64_t before = 700u << 20;
   auto& gauges = stats::gauges(0);
   stats::set(gauges.first_unseen, 0);
+  stats::set(gauges.first_looked, 0);
   stats::set(gauges.reserved, 0);  // what a test before this one left behind is no part of the fresh driver
   CUdeviceptr others = 0, past_the_hooks = 0;
   ASSERT_EQ(driver.allocate(&others, before), CUDA_SUCCESS);
@@ -120,17 +308,18 @@ TEST_F(observe, what_was_in_use_before_the_first_request_is_kept) {
   ASSERT_EQ(driver.allocate(&past_the_hooks, 3u << 20), CUDA_SUCCESS);
   must_get(1u << 30);  // grows, and so looks again
   EXPECT_EQ(stats::get(gauges.first_unseen), before);
-  EXPECT_EQ(stats::get(gauges.used) - stats::get(gauges.reserved), before + (3u << 20));
+  EXPECT_EQ(stats::get(gauges.used) - stats::get(gauges.used_known), before + (3u << 20));
 }
 
 TEST_F(observe, the_first_look_waits_while_a_stream_captures) {
   auto& gauges = stats::gauges(0);
   stats::set(gauges.first_unseen, 0);
+  stats::set(gauges.first_looked, 0);
   stream_order::active_captures = 1;
   int const asked = driver.calls("cuMemGetInfo_v2");
   must_get(1000);
   EXPECT_EQ(driver.calls("cuMemGetInfo_v2"), asked);
-  EXPECT_EQ(stats::get(gauges.first_unseen), 0u);
+  EXPECT_EQ(stats::get(gauges.first_looked), 0u);
   stream_order::active_captures = 0;
 }
 

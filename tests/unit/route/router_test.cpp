@@ -118,15 +118,66 @@ TEST_F(router, kinds_do_not_mix) {
 }
 
 TEST_F(router, an_exported_block_serves_nobody_again) {
-  CUdeviceptr const a = must_get(2 * mib);
+  CUdeviceptr const beside = must_get(mib / 2), a = must_get(mib / 2);
   exported(a);
   exported(a + 512);
   EXPECT_SERVED(give(a), CUDA_SUCCESS);
   done();
-  EXPECT_NE(must_get(2 * mib), a);
-  EXPECT_SERVED(give(a), CUDA_ERROR_INVALID_VALUE);
+  EXPECT_TRUE(owns(beside));
+  for (int i = 0; i < 8; ++i) EXPECT_NE(must_get(mib / 2), a);
+}
+
+// Natively an importer keeps what the exporter frees: so here, once the driver has it back.
+TEST_F(router, an_exported_blocks_memory_goes_back_to_the_driver) {
+  CUdeviceptr const kept = must_get(mib / 2), a = must_get(mib / 2);
+  std::uint64_t const used = driver.used();
+  exported(a);
+  EXPECT_SERVED(give(a), CUDA_SUCCESS);
+  EXPECT_EQ(driver.used(), used) << "a block beside it is in use";
+  EXPECT_SERVED(give(kept), CUDA_SUCCESS);
+  done();
   give_back(first_context);
-  EXPECT_GE(driver.used(), 2 * mib);
+  EXPECT_EQ(driver.used(), 0u);
+}
+
+TEST_F(router, temporaries_are_exported_for_ever) {
+  CUdeviceptr const lasting = must_get(1000);
+  std::uint64_t highest = 0;
+  for (int round = 0; round < 500; ++round) {
+    for (std::uint64_t const bytes : {mib / 4, 3 * mib, 40 * mib}) {
+      CUdeviceptr const a = must_get(bytes);
+      exported(a);
+      EXPECT_SERVED(give(a), CUDA_SUCCESS);
+    }
+    if (round == 2) highest = driver.used();
+    if (round > 2) { ASSERT_EQ(driver.used(), highest) << round; }
+  }
+  EXPECT_SERVED(give(lasting), CUDA_SUCCESS);
+}
+
+TEST_F(router, temporaries_of_ever_new_sizes_are_exported_for_ever) {
+  must_get(1000);
+  for (std::uint64_t round = 0; round < 2000; ++round) {
+    CUdeviceptr const a = must_get(mib + round * 64 * 1024);
+    exported(a);
+    EXPECT_SERVED(give(a), CUDA_SUCCESS);
+    ASSERT_LT(driver.used(), 1024 * mib) << round;
+  }
+}
+
+TEST_F(router, each_life_of_an_address_has_a_number_of_its_own) {
+  CUdeviceptr const a = must_get(1000);
+  CUdeviceptr const b = must_get(1000);
+  std::uint64_t const first = identity_of(a);
+  EXPECT_EQ(identity_of(a + 999), first);
+  EXPECT_NE(identity_of(b), first);
+  EXPECT_NE(first, 0u);
+  EXPECT_SERVED(give(a), CUDA_SUCCESS);
+  EXPECT_EQ(identity_of(a), 0u) << "nobody has it";
+  done();
+  ASSERT_EQ(must_get(1000), a);
+  EXPECT_NE(identity_of(a), first);
+  EXPECT_NE(identity_of(a), identity_of(b));
 }
 
 TEST_F(router, free_can_be_a_barrier) {
@@ -134,14 +185,14 @@ TEST_F(router, free_can_be_a_barrier) {
   driver.manual_events(true);
   CUdeviceptr const a = must_get(1000);
   EXPECT_SERVED(give(a), CUDA_SUCCESS);
-  EXPECT_EQ(driver.calls("cuCtxSynchronize"), 1);
+  EXPECT_EQ(driver.calls("cuEventSynchronize"), 1);
   EXPECT_EQ(must_get(1000), a);
-  driver.fail("cuCtxSynchronize", CUDA_ERROR_ILLEGAL_ADDRESS);
+  driver.fail("cuEventSynchronize", CUDA_ERROR_ILLEGAL_ADDRESS);
   EXPECT_SERVED(give(a), CUDA_ERROR_ILLEGAL_ADDRESS);
-  capture_begins(first_context, stream(1));
+  capture_begins(first_context, stream(1), CU_STREAM_CAPTURE_MODE_RELAXED);
   driver.capture(stream(1));
   EXPECT_SERVED(give(a), CUDA_SUCCESS);
-  EXPECT_EQ(driver.calls("cuCtxSynchronize"), 2);
+  EXPECT_EQ(driver.calls("cuEventSynchronize"), 2);
   driver.end_capture(stream(1));
   capture_ended(first_context, stream(1));
 }
@@ -164,12 +215,12 @@ TEST_F(router, a_second_stream_ends_the_promise_of_one) {
   CUdeviceptr const a = must_get(1000);
   give(a);
   stream_created(first_context, stream(1));
-  EXPECT_EQ(driver.calls("cuCtxSynchronize"), 1);  // work of before may use what was handed out since
+  EXPECT_EQ(driver.calls("cuEventSynchronize"), 1);  // work of before may use what was handed out since
   EXPECT_EQ(must_get(1000), a);
   give(a);
   EXPECT_NE(must_get(1000), a);
   stream_created(first_context, stream(2));
-  EXPECT_EQ(driver.calls("cuCtxSynchronize"), 1);
+  EXPECT_EQ(driver.calls("cuEventSynchronize"), 1);
 }
 
 TEST_F(router, a_second_context_ends_the_promise_of_one_stream) {
@@ -178,7 +229,7 @@ TEST_F(router, a_second_context_ends_the_promise_of_one_stream) {
   CUdeviceptr const a = must_get(1000);
   CUdeviceptr other = 0;
   EXPECT_SERVED(get(1000, &other, nullptr, second_context), CUDA_SUCCESS);
-  EXPECT_EQ(driver.calls("cuCtxSynchronize"), 1);
+  EXPECT_EQ(driver.calls("cuEventSynchronize"), 1);
   give(a);
   EXPECT_NE(must_get(1000), a);
 }
@@ -214,15 +265,15 @@ TEST_F(router, pooled_host_memory_waits_for_the_work_of_other_contexts) {
   using tests::first_context, tests::second_context;
   must_get(1000, nullptr, second_context);  // that context is known from here on
   CUdeviceptr const first = must_get(1000, nullptr, first_context, driver::memory_kind::host);
-  int const waits = driver.calls("cuCtxSynchronize");
+  int const waits = driver.calls("cuEventSynchronize");
   EXPECT_SERVED(give(first, nullptr, first_context, driver::memory_kind::host), CUDA_SUCCESS);
-  EXPECT_EQ(driver.calls("cuCtxSynchronize"), waits + 1);
+  EXPECT_EQ(driver.calls("cuEventSynchronize"), waits + 1);
   done();
   EXPECT_EQ(must_get(1000, nullptr, first_context, driver::memory_kind::host), first);
   // While the other one captures it cannot be waited for: the block stays away for good.
-  capture_begins(second_context, tests::stream(9));
+  capture_begins(second_context, tests::stream(9), CU_STREAM_CAPTURE_MODE_RELAXED);
   EXPECT_SERVED(give(first, nullptr, first_context, driver::memory_kind::host), CUDA_SUCCESS);
-  EXPECT_EQ(driver.calls("cuCtxSynchronize"), waits + 1);
+  EXPECT_EQ(driver.calls("cuEventSynchronize"), waits + 1);
   capture_ended(second_context, tests::stream(9));
   done();
   EXPECT_NE(must_get(1000, nullptr, first_context, driver::memory_kind::host), first);

@@ -32,7 +32,7 @@ TEST(block_table, reuses_what_was_released_and_clears_it) {
   b.before = b.after = b.next = b.previous = b.later = b.earlier = 7;
   b.units = b.segment = b.freed = 7;
   b.where = 7;
-  b.mapped = b.exported = 1;
+  b.mark(mapped | exported);
   blocks.release(h);
   EXPECT_EQ(b.now.load(), state::unused);
   ASSERT_EQ(blocks.acquire(), h);
@@ -40,7 +40,7 @@ TEST(block_table, reuses_what_was_released_and_clears_it) {
   for (auto const field : {b.before, b.after, b.next, b.previous, b.later, b.earlier}) EXPECT_EQ(field, none);
   EXPECT_EQ(b.units + b.segment + b.freed, 0u);
   EXPECT_EQ(b.where, done);
-  EXPECT_EQ(b.mapped | b.exported, 0);
+  EXPECT_FALSE(b.is(mapped | exported));
 }
 
 // In a child with little address space, so that the table is a small one.

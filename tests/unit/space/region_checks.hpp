@@ -39,7 +39,7 @@ void check_region(atlas& where, region& space, region_model const& model, Compla
       if (hole && before != none && where.blocks[before].now.load() == state::hole)
         complain("holes that are not merged");
       bool const found = where.map.find(b.begin()) == h;
-      if (found != (b.mapped == 1)) complain("the map and the block disagree");
+      if (found != b.is(mapped)) complain("the map and the block disagree");
       space.map_starts(*s);
       for (std::uint64_t const address : {b.begin(), b.begin() + b.bytes() / 2, b.end() - 1}) {
         if (space.block_at(*s, address) != (found ? h : none))

@@ -52,7 +52,11 @@ class region_driver {
   class owner final : public segment_owner {};
 
   std::uint32_t size() { return 1 + static_cast<std::uint32_t>(choose_(1u << choose_(12))); }
-  domain some_domain() { return static_cast<domain>(choose_(6)); }
+  // Of done, pending and four streams; `withheld` is none that anybody takes from.
+  domain some_domain() {
+    auto const d = static_cast<domain>(choose_(6));
+    return d < withheld ? d : static_cast<domain>(d + 1);
+  }
   bool is_done(stamp s) const { return static_cast<std::int32_t>(done_ - s) >= 0; }
 
   void add() {
@@ -140,7 +144,7 @@ class region_driver {
     return false;
   }
   void orphan() {
-    auto const from = static_cast<domain>(first_stream + choose_(4));
+    auto const from = static_cast<domain>(first_stream + 1 + choose_(4));
     std::uint64_t const before = space_.pending_bytes();
     space_.orphan(from);
     if (space_.pending_bytes() != before) complain_("orphan: bytes");

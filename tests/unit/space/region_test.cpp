@@ -147,16 +147,34 @@ TEST_F(region_test, hidden_blocks_are_not_in_the_map_even_when_they_were) {
   check();
 }
 
-TEST_F(region_test, empty_segments_pass_over_pinned_and_kept_ones) {
+TEST_F(region_test, a_segment_with_withheld_memory_goes_when_nothing_of_it_is_in_use) {
+  add(base, 4);
+  handle const a = take(done, 1), b = take(done, 1);
+  space.segments()[0]->pinned = true;
+  EXPECT_EQ(space.left_segment(), nullptr);
+  space.put(a, withheld);
+  EXPECT_EQ(space.withheld_bytes(), unit);
+  EXPECT_EQ(space.idle_bytes(), 2 * unit);
+  EXPECT_EQ(space.left_segment(), nullptr) << "a block of it is live";
+  handle const rest = space.take(done, 2);
+  EXPECT_EQ(space.take(done, 1), none) << "withheld memory serves nobody";
+  EXPECT_EQ(space.take_unfinished(done, 1), none);
+  space.put(b, withheld);
+  space.put(rest, done);
+  EXPECT_EQ(space.empty_segment(), nullptr);
+  ASSERT_EQ(space.left_segment(), space.segments()[0]);
+  space.remove_segment(space.segments()[0]);
+  EXPECT_EQ(space.withheld_bytes(), 0u);
+  EXPECT_EQ(space.reserved_bytes(), 0u);
+  model = {};
+}
+
+TEST_F(region_test, empty_segments_pass_over_kept_ones) {
   add(base, 4);
   add(base + 64 * unit, 4);
   EXPECT_NE(space.empty_segment(0), nullptr);
   EXPECT_NE(space.empty_segment(1), nullptr);
   EXPECT_EQ(space.empty_segment(2), nullptr);
-  space.segments()[0]->pinned = true;
-  EXPECT_EQ(space.empty_segment(), space.segments()[1]);
-  space.segments()[1]->pinned = true;
-  EXPECT_EQ(space.empty_segment(), nullptr);
 }
 
 TEST_F(region_test, a_segment_goes_with_its_live_blocks) {

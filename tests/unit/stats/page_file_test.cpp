@@ -47,6 +47,9 @@ TEST_F(page_file_test, the_folder_comes_from_the_environment) {
   EXPECT_EQ(std::string(path), folder_);
   ::setenv("GPUMEM_STATE_DIR", std::string(600, 'x').c_str(), 1);
   EXPECT_FALSE(state_directory(path));
+  ::setenv("GPUMEM_STATE_DIR", "relative", 1);
+  ASSERT_TRUE(state_directory(path));
+  EXPECT_EQ(std::string(path), std::filesystem::current_path().string() + "/relative");
   ::unsetenv("GPUMEM_STATE_DIR");
   ::setenv("XDG_RUNTIME_DIR", folder_.c_str(), 1);
   ASSERT_TRUE(state_directory(path));

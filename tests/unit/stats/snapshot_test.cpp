@@ -5,12 +5,16 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <cstddef>
 #include <cstring>
 #include <fstream>
 #include <memory>
 #include <random>
+#include <thread>
 
+#include "core/stats/in_use.hpp"
+#include "core/stats/page_state.hpp"
 #include "tests/unit/stats/page_fixture.hpp"
 
 namespace gpumem::stats {
@@ -92,6 +96,69 @@ TEST_F(snapshot_test, counters_are_found_by_name) {
   EXPECT_EQ(before.value.hooks.at(0).counters.calls, 100u);
   EXPECT_EQ(after.value.hooks.at(0).counters.calls, 4711u);
   EXPECT_EQ(after.value.hooks.at(0).counters.bytes, 0u);
+}
+
+// What the driver says is in use, and the peak, are several words each: nobody sees half of a change, however
+// long it takes the thread that makes it.
+TEST_F(snapshot_test, figures_of_one_moment_are_read_as_of_one_moment) {
+  expect_good_child([this] {
+    static constexpr auto pause = std::chrono::microseconds(300);
+    open_test_page();
+    register_device(0, "H100", "GPU-0", 1ull << 40);
+    std::jthread const writer([](std::stop_token const& ends) {
+      for (std::uint64_t round = 1; !ends.stop_requested(); ++round) {
+        {
+          locked const guard;
+          gauge_change const together(gauges(0));
+          set(gauges(0).used_known, round);
+          std::this_thread::sleep_for(pause);
+          set(gauges(0).used, round);
+        }
+        std::this_thread::sleep_for(pause);
+      }
+    });
+    std::string const path = files().front();
+    std::uint64_t last = 0;
+    int moments = 0;
+    for (int i = 0; i < 20'000 && moments < 40; ++i) {
+      for (auto const& seen : {read_snapshot(path), take_snapshot()}) {
+        ASSERT_EQ(seen.error, "");
+        device_gauges const& now = seen.value.devices.at(0).gauges;
+        ASSERT_EQ(now.used, now.used_known);
+        moments += now.used != last ? 1 : 0;
+        last = now.used;
+      }
+    }
+    EXPECT_EQ(moments, 40) << "nothing changed meanwhile";
+  });
+}
+
+TEST_F(snapshot_test, all_that_changes_such_figures_says_so) {
+  expect_good_child([] {
+    open_test_page();
+    register_device(0, "H100", "GPU-0", 1ull << 40);
+    auto& number = gauges(0).changes;
+    in_use_question(0).answered(7);
+    EXPECT_EQ(get(number), 2u);
+    note_first_unseen(0);
+    EXPECT_EQ(get(number), 4u);
+    set(gauges(0).reserved, 512);
+    sample_device(0);
+    EXPECT_EQ(get(gauges(0).peak_reserved), 512u);
+    EXPECT_EQ(get(number), 6u);
+    sample_device(0);
+    EXPECT_EQ(get(number), 6u) << "no higher peak";
+  });
+}
+
+// Killed in the middle of such a change.
+TEST_F(snapshot_test, a_change_that_never_ends_is_not_waited_for) {
+  std::string const path = write_page();
+  poke_value(path, offsetof(fixed_part, gauges) + offsetof(device_gauges, changes), std::uint64_t{7});
+  auto const found = read_snapshot(path);
+  ASSERT_EQ(found.error, "");
+  EXPECT_EQ(found.value.devices.at(0).gauges.changes, 7u);
+  EXPECT_EQ(found.value.devices.at(0).now.requested, 10'000u);
 }
 
 TEST_F(snapshot_test, truncated_at_any_place) {

@@ -21,6 +21,7 @@ TEST_F(timeline, the_peak_is_measured_at_one_moment) {
     register_device(0, "H100", "GPU-0", 10'000);
     allocate(1000, 1024);
     set(gauges(0).used, 6000);
+    set(gauges(0).used_known, 4096);
     set(gauges(0).reserved, 4096);
     set(gauges(0).pending, 512);
     sample_device(0);

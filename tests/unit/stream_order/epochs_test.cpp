@@ -45,6 +45,27 @@ TEST_F(epochs_test, the_epoch_moves_on_before_its_event_is_recorded) {
   EXPECT_NE(during, before) << "a free between record and increment would count as covered";
 }
 
+// A magazine that nobody visits keeps stamps for as long as there are numbers.
+TEST_F(epochs_test, what_was_freed_long_ago_is_done_however_long_ago) {
+  when->synchronize_done(when->synchronize_begins());
+  for (stamp const ago : {1u, 1u << 16, 1u << 30, (1u << 31) - 1, 1u << 31, (1u << 31) + 1, 3u << 30})
+    EXPECT_TRUE(when->is_done(when->last_done() - ago)) << ago;
+  EXPECT_FALSE(when->is_done(when->open()));
+}
+
+TEST_F(epochs_test, synchronisations_that_fail_close_no_epochs_for_ever) {
+  stamp const first = when->open();
+  for (int i = 0; i < 200'000; ++i) when->synchronize_begins();
+  stamp const last = when->open();
+  EXPECT_FALSE(when->is_done(first));
+  EXPECT_FALSE(when->is_done(last));
+  when->synchronize_done(when->synchronize_begins());
+  EXPECT_TRUE(when->is_done(first));
+  EXPECT_FALSE(when->is_done(last)) << "it was open when the synchronisation began";
+  when->synchronize_done(when->synchronize_begins());
+  EXPECT_TRUE(when->is_done(last));
+}
+
 TEST_F(epochs_test, one_event_settles_many_frees_and_events_are_used_again) {
   for (int round = 0; round < 50; ++round) {
     stamp const s = when->open();
@@ -194,8 +215,8 @@ TEST_F(epochs_test, a_failed_event_creation_covers_nothing) {
   EXPECT_EQ(records(), 0);
   EXPECT_FALSE(when->is_done(s));
   driver.fail("cuEventCreate", CUDA_ERROR_OUT_OF_MEMORY);
-  EXPECT_TRUE(when->wait(s)) << "falls back to the context's synchronisation";
-  EXPECT_EQ(driver.calls("cuCtxSynchronize"), 1);
+  EXPECT_TRUE(when->wait(s)) << "falls back to a wait of its own";
+  EXPECT_EQ(driver.calls("cuEventSynchronize"), 1);
 }
 
 TEST_F(epochs_test, a_sticky_error_breaks_the_context) {
@@ -231,20 +252,32 @@ TEST_F(epochs_test, a_failed_synchronisation_completes_nothing) {
   EXPECT_FALSE(when->is_done(s));
 }
 
-// The number goes round after 2^32 epochs. Getting there takes half a minute at this price; a sixteenth of
-// the way leaves no room to be wrong by a comparison of plain values, as marks are compared on both sides of
-// the step.
-TEST_F(epochs_test, stamps_are_compared_by_difference) {
-  epochs near_wrap(tests::first_context, 0);
-  for (std::uint32_t i = 0; i < (1u << 24); ++i) near_wrap.synchronize_begins();
-  stamp const s = near_wrap.open();
-  EXPECT_FALSE(near_wrap.is_done(s));
-  near_wrap.synchronize_done(near_wrap.synchronize_begins());
-  EXPECT_TRUE(near_wrap.is_done(s));
-  EXPECT_TRUE(near_wrap.is_done(s - 5));
-  EXPECT_FALSE(near_wrap.is_done(s + 1));
-  EXPECT_FALSE(near_wrap.is_done(s + (1u << 30)));
-  EXPECT_TRUE(near_wrap.is_done(s - (1u << 30))) << "on the other side of zero";
+// In a host function it makes no context current: that is no word about the context.
+TEST_F(epochs_test, a_synchronisation_that_the_driver_refuses_says_so) {
+  for (CUresult const code : {CUDA_ERROR_NOT_PERMITTED, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED}) {
+    driver.fail("cuEventCreate", code);
+    driver.fail("cuCtxPushCurrent_v2", code, 2);
+    EXPECT_EQ(when->synchronize(), code);
+    driver.reset();
+  }
+  driver.fail("cuCtxPushCurrent_v2", CUDA_ERROR_INVALID_CONTEXT, 2);
+  driver.fail("cuEventCreate", CUDA_ERROR_INVALID_CONTEXT);
+  EXPECT_EQ(when->synchronize(), CUDA_ERROR_INVALID_CONTEXT);
+  EXPECT_EQ(driver.calls("cuCtxSynchronize"), 0);
+}
+
+// The number goes round after 2^32 epochs: it begins shortly before.
+TEST_F(epochs_test, stamps_go_round) {
+  epochs near_wrap(tests::first_context, 0, stamp{0} - 20);
+  for (int i = 0; i < 40; ++i) {
+    stamp const s = near_wrap.open();
+    ASSERT_FALSE(near_wrap.is_done(s)) << s;
+    ASSERT_TRUE(near_wrap.is_done(s - 1)) << s;
+    near_wrap.synchronize_done(near_wrap.synchronize_begins());
+    ASSERT_TRUE(near_wrap.is_done(s)) << s;
+    ASSERT_TRUE(near_wrap.is_done(s - (1u << 30))) << s;
+    ASSERT_FALSE(near_wrap.is_done(s + 1)) << s;
+  }
 }
 
 }  // namespace

@@ -33,6 +33,22 @@ TEST(streams, a_forgotten_slot_serves_nobody_until_it_is_recycled) {
   EXPECT_NE(known.slot_of(10), no_slot);
 }
 
+TEST(streams, a_stream_that_goes_is_named_by_its_handle) {
+  streams known;
+  int handles[2] = {};
+  auto* const first = reinterpret_cast<CUstream>(&handles[0]);
+  auto* const second = reinterpret_cast<CUstream>(&handles[1]);
+  slot const of_first = known.slot_of(7, first);
+  EXPECT_EQ(known.slot_of(7, first), of_first);
+  EXPECT_EQ(known.forget(second), no_slot) << "never seen";
+  EXPECT_EQ(known.forget(first), of_first);
+  EXPECT_EQ(known.forget(first), no_slot);
+  // The handle serves another stream: the later one is meant.
+  known.slot_of(8, second);
+  slot const later = known.slot_of(9, second);
+  EXPECT_EQ(known.forget(second), later);
+}
+
 TEST(streams, says_so_when_all_are_taken) {
   streams known;
   for (std::uint64_t id = 1; id < most_slots; ++id) ASSERT_NE(known.slot_of(id), no_slot) << id;

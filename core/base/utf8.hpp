@@ -1,11 +1,11 @@
 // UTF-8 by hand: the checks of a file and the columns of messages must agree on what one character is.
-// Called by the text check and the renderer of diagnostics; pure, no locale.
+// Called by the text check and the printer of foreign text; pure, no locale.
 #pragma once
 
 #include <cstddef>
 #include <string_view>
 
-namespace gpumem::config {
+namespace gpumem::base {
 
 // The length of the UTF-8 sequence at the front, 0 if it is none.
 inline std::size_t utf8_sequence(std::string_view text) noexcept {
@@ -23,4 +23,4 @@ inline std::size_t utf8_sequence(std::string_view text) noexcept {
   return overlong || outside ? 0 : size;
 }
 
-}  // namespace gpumem::config
+}  // namespace gpumem::base

@@ -1,0 +1,30 @@
+// Which file a descriptor names: a program that closes what it did not open, and opens files of its own, may
+// have one of them under a number that we know. Any thread, at the start of every process too: by the plain
+// system call, which nobody interposes. errno stays as it was.
+#pragma once
+
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <cerrno>
+
+namespace gpumem::base {
+
+struct file_identity {
+  dev_t device = 0;
+  ino_t number = 0;
+  mode_t mode = 0;
+  bool known = false;  // the descriptor is open
+
+  static file_identity of(int descriptor) noexcept {
+    struct stat about {};
+    int const saved = errno;
+    bool const open = ::syscall(SYS_fstat, descriptor, &about) == 0;
+    errno = saved;
+    return open ? file_identity{about.st_dev, about.st_ino, about.st_mode, true} : file_identity{};
+  }
+  bool operator==(file_identity const&) const = default;
+};
+
+}  // namespace gpumem::base

@@ -1,0 +1,43 @@
+// Which context a handle names. The driver gives the handle of a context that has ended to the next one (of a
+// primary context always), so that a handle alone does not tell them apart; its number, from driver 12.0 on,
+// does. Any thread; one driver call, which takes no context.
+#pragma once
+
+#include <cstdint>
+
+#include "core/driver/table.hpp"
+
+namespace gpumem::driver {
+
+inline bool tells_contexts_apart() noexcept {
+  return real.cuCtxGetId != nullptr;
+}
+
+// The number of the context that the handle names now; 0: not known.
+inline std::uint64_t id_of(CUcontext context) noexcept {
+  unsigned long long id = 0;
+  return tells_contexts_apart() && real.cuCtxGetId(context, &id) == CUDA_SUCCESS ? id : 0;
+}
+
+enum class context_state { same, ended, not_told };
+
+// What has become of the context that had this number. In a host function the driver does not answer.
+inline context_state state_of(CUcontext context, std::uint64_t id) noexcept {
+  unsigned long long now = 0;
+  switch (real.cuCtxGetId(context, &now)) {
+    case CUDA_SUCCESS:
+      return now == id ? context_state::same : context_state::ended;
+    case CUDA_ERROR_INVALID_VALUE:
+    case CUDA_ERROR_INVALID_CONTEXT:
+    case CUDA_ERROR_CONTEXT_IS_DESTROYED:
+      return context_state::ended;
+    default:
+      return context_state::not_told;
+  }
+}
+
+inline bool has_ended(CUcontext context, std::uint64_t id) noexcept {
+  return state_of(context, id) == context_state::ended;
+}
+
+}  // namespace gpumem::driver

@@ -1,0 +1,68 @@
+// `crossing`: one resource on which several stand: the rest of a binning, and the adaptors among its bins. A
+// free must be heard by those alone through whom its block went, so each of them asks at a door of its own,
+// which leaves its number with the block. Made by the builder where a bin needs it. No lock; a request and a
+// free cost one look at a table.
+#pragma once
+
+#include <vector>
+
+#include "core/driver/error.hpp"
+#include "core/resource/resource.hpp"
+#include "core/space/side_table.hpp"
+
+namespace gpumem::resource {
+
+class crossing final : public resource {
+ public:
+  // What one of those above stands on.
+  class door final : public resource {
+   public:
+    door(habitat const& home, crossing& of, std::uint32_t number) noexcept
+        : resource(home, 0), of_(of), number_(number) {}
+    space::handle allocate(demand const& wish) override { return of_.pass(wish, number_); }
+
+   private:
+    crossing& of_;
+    std::uint32_t const number_;
+  };
+
+  crossing(habitat const& home, resource& below) noexcept : resource(home, 0), below_(below) {
+    forks_ = true;
+    below_.stand_under(*this);
+  }
+
+  // Before the first request; the chain owns the door.
+  std::unique_ptr<door> make_door() {
+    auto made = std::make_unique<door>(home_, *this, static_cast<std::uint32_t>(doors_.size()));
+    doors_.push_back(made.get());
+    return made;
+  }
+
+  // Not asked itself: who stands here came by a door.
+  space::handle allocate(demand const& wish) override { return pass(wish, 0); }
+
+ private:
+  resource* way_up(space::handle h) const noexcept override {
+    std::uint32_t const* const number = came_by_.find(h);
+    return doors_[number != nullptr ? *number : 0]->above();
+  }
+
+  space::handle pass(demand const& wish, std::uint32_t number) {
+    space::handle const h = below_.allocate(wish);
+    if (std::uint32_t* const mark = came_by_.make(h); mark != nullptr) {
+      *mark = number;
+    } else if (number != 0) {
+      blocks()[h].now.store(space::state::cached, std::memory_order_release);
+      take_back(owner_of(home_.where, h), h, {.slot = wish.slot, .stream = wish.stream}, this);
+      throw driver::allocation_failed(CUDA_ERROR_OUT_OF_MEMORY, "binning", "no host memory for its tables",
+                                      driver::refused_by::tables);
+    }
+    return h;
+  }
+
+  resource& below_;
+  std::vector<door*> doors_;
+  mutable space::side_table<std::uint32_t> came_by_;  // by block
+};
+
+}  // namespace gpumem::resource

@@ -1,0 +1,120 @@
+// See default_pools.hpp.
+#include "core/route/default_pools.hpp"
+
+#include "core/base/mutant.hpp"
+#include "core/route/state.hpp"
+#include "core/upstream/cuda_async.hpp"
+
+namespace gpumem::route {
+namespace {
+
+pool_figures& figures(int device) noexcept {
+  return present->figures[static_cast<std::size_t>(device)];
+}
+
+CUmemoryPool default_pool(int device) noexcept {
+  CUmemoryPool pool = nullptr;
+  auto const ask = driver::real.cuDeviceGetDefaultMemPool;
+  return ask != nullptr && ask(&pool, device) == CUDA_SUCCESS ? pool : nullptr;
+}
+
+int device_of(space::atlas& where, space::block const& b) noexcept {
+  auto& owner = where.segments[b.segment].owner;
+  space::segment_owner* const known = std::atomic_ref<space::segment_owner*>(owner).load();
+  return known != nullptr ? static_cast<resource::resource*>(known)->home().device : -1;
+}
+
+// What is live already counts from now on. A block that is being freed meanwhile counts for nobody.
+void begin_to_count(int device) noexcept {
+  auto& use = present->pool_uses[static_cast<std::size_t>(device)];
+  pool_use expected = pool_use::served;
+  if (!use.compare_exchange_strong(expected, pool_use::counted)) return;
+  auto& where = present->where;
+  where.blocks.each([&](space::handle h) {
+    space::block& b = where.blocks[h];
+    auto const live = [&b] { return b.now.load() == space::state::live; };
+    if (!live() || b.where == stream_order::no_slot || device_of(where, b) != device) return;
+    count_taken(*present, device, b);
+    if (!live()) count_given(*present, device, b, true);
+  });
+}
+
+std::uint64_t less(std::uint64_t from, std::uint64_t bytes) noexcept {
+  return from > bytes ? from - bytes : 0;
+}
+
+}  // namespace
+
+int served_pool(CUmemoryPool pool) noexcept {
+  if (present == nullptr || pool == nullptr) return -1;
+  for (int device = 0; device < static_cast<int>(present->figures.size()); ++device) {
+    CUmemoryPool const its = default_pool(device);
+    if (its == nullptr) return -1;
+    if (its == pool) {
+      begin_to_count(device);
+      return device;
+    }
+  }
+  return -1;
+}
+
+void tell_attribute(int device, CUmemoryPool pool, CUmemPool_attribute attribute, void* value) noexcept {
+  pool_figures& ours = figures(device);
+  auto const add = [&](std::uint64_t more) {
+    auto& told = *static_cast<cuuint64_t*>(value);
+    // Segments of a chain that stands on this very pool are no blocks of the program's.
+    told = less(told, upstream::cuda_async::in_default_pool(device)) + more;
+  };
+  cuuint64_t threshold = 0;
+  auto const ask = driver::real.cuMemPoolGetAttribute;
+  if (ask != nullptr && ask(pool, CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, &threshold) == CUDA_SUCCESS)
+    ours.synchronized(threshold);  // whether the program has is not asked
+  if (attribute == CU_MEMPOOL_ATTR_USED_MEM_CURRENT) add(ours.used());
+  if (attribute == CU_MEMPOOL_ATTR_USED_MEM_HIGH) add(ours.used_high());
+  if (attribute == CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT) add(ours.reserved());
+  if (attribute == CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH) add(ours.reserved_high());
+}
+
+void attribute_set(int device, CUmemPool_attribute attribute) noexcept {
+  if (attribute == CU_MEMPOOL_ATTR_USED_MEM_HIGH) figures(device).reset_used_high();
+  if (attribute == CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH) figures(device).reset_reserved_high();
+}
+
+void trimmed(int device, std::uint64_t keep) noexcept {
+  std::uint64_t reserved = stats::get(stats::gauges(device).reserved);
+  if (reserved > keep) {
+    present->known.each([&](context_entry& e) {
+      if (e.device == device) e.each_device_chain([](resource::chain& c) { c.give_back(); });
+    });
+  }
+  figures(device).trimmed(keep);
+}
+
+CUmemoryPool pool_of(CUdeviceptr block) noexcept {
+  space::handle const h = present != nullptr ? live_block_at(*present, block) : space::none;
+  if (h == space::none) return nullptr;
+  space::block const& b = present->where.blocks[h];
+  bool const ordered = b.where != stream_order::no_slot || b.is(space::counted);
+  return ordered ? default_pool(device_of(present->where, b)) : nullptr;
+}
+
+CUcontext context_of(CUdeviceptr block, CUcontext real) noexcept {
+  space::handle const h = present != nullptr ? live_block_at(*present, block) : space::none;
+  if (h == space::none) return real;
+  if (pool_of(block) != nullptr) return nullptr;
+  return real != nullptr ? real : resource::owner_of(present->where, h).home().context;
+}
+
+void count_taken(state& s, int device, space::block& b) noexcept {
+  std::uint64_t const bytes = b.bytes() - b.slack;
+  if ((b.mark(space::counted) & space::counted) != 0) return;
+  s.figures[static_cast<std::size_t>(device)].took(bytes);
+}
+
+void count_given(state& s, int device, space::block& b, bool stream_ordered) noexcept {
+  std::uint64_t const bytes = b.bytes() - b.slack;
+  if ((b.unmark(space::counted) & space::counted) == 0) return;
+  s.figures[static_cast<std::size_t>(device)].gave(bytes, stream_ordered || GPUMEM_MUTANT(used_by_any_free));
+}
+
+}  // namespace gpumem::route

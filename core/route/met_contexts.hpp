@@ -1,0 +1,16 @@
+// The contexts that the program has got from the driver, also those that nothing was ever allocated in through a hook:
+// their work may use memory of the host that another one gives back. Kept from before the start on; any thread.
+#pragma once
+
+#include <cuda.h>
+
+namespace gpumem::route {
+
+void context_met(CUcontext context) noexcept;  // made, or retained
+void context_left(CUcontext context) noexcept;
+void forget_met_contexts() noexcept;  // in a forked child
+
+// Calls `visit` with each, with no lock held. False where not all of them are known.
+bool each_met_context(void (*visit)(CUcontext context)) noexcept;
+
+}  // namespace gpumem::route

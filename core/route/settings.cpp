@@ -1,0 +1,215 @@
+// See settings.hpp.
+#include "core/route/settings.hpp"
+
+#include <algorithm>
+#include <new>
+
+#include "core/base/mutant.hpp"
+#include "core/driver/managed_memory.hpp"
+#include "core/route/state.hpp"
+#include "core/stream_order/relaxed_mode.hpp"
+
+namespace gpumem::route {
+namespace {
+
+constexpr std::uint64_t host_bit = std::uint64_t{1} << 63;
+std::uint64_t bit_of(CUdevice device) noexcept {
+  return device >= 0 && device < 63 ? std::uint64_t{1} << device : host_bit;
+}
+
+}  // namespace
+
+settings::setting* settings::of(state& s, space::handle h) noexcept try {
+  space::block& b = s.where.blocks[h];
+  auto const [entry, fresh] = set_.try_emplace(h);
+  if (fresh || entry->second.begin != b.begin()) {
+    entry->second = {};
+    entry->second.begin = b.begin();
+    entry->second.bytes = b.bytes();
+  }
+  b.mark(space::altered);
+  return &entry->second;
+} catch (std::bad_alloc const&) {
+  return nullptr;
+}
+
+bool settings::wanted_within(std::uint64_t begin, std::uint64_t end) const noexcept {
+  return std::any_of(set_.begin(), set_.end(), [=](auto const& entry) {
+    setting const& other = entry.second;
+    return other.sync_memops.value_or(false) && other.begin < end && begin < other.begin + other.bytes;
+  });
+}
+
+// Each allocation of the driver's that holds a part of the block; of those that others want on none is turned
+// off, and none of managed memory, of which it is on from the start (measured).
+CUresult settings::tell_driver(state& s, space::handle h, bool on) noexcept {
+  auto const& real = driver::real;
+  space::block const& b = s.where.blocks[h];
+  if (!on && resource::owner_of(s.where, h).home().kind == driver::memory_kind::managed) return CUDA_SUCCESS;
+  if (real.cuPointerSetAttribute == nullptr || real.cuMemGetAddressRange_v2 == nullptr)
+    return CUDA_ERROR_NOT_SUPPORTED;
+  for (std::uint64_t at = b.begin(); at < b.end();) {
+    CUdeviceptr base = 0;
+    std::size_t size = 0;
+    CUresult code = real.cuMemGetAddressRange_v2(&base, &size, at);
+    if (code != CUDA_SUCCESS) return code;
+    std::uint64_t const end = base + size > at ? base + size : b.end();
+    unsigned const value = on ? 1 : 0;
+    if (on || !wanted_within(base, end) || GPUMEM_MUTANT(settings_shared))
+      code = real.cuPointerSetAttribute(&value, CU_POINTER_ATTRIBUTE_SYNC_MEMOPS, at);
+    if (code != CUDA_SUCCESS) return code;
+    at = end;
+  }
+  return CUDA_SUCCESS;
+}
+
+CUresult settings::set_sync_memops(state& s, space::handle h, bool on) noexcept {
+  std::lock_guard const lock(mutex_);
+  setting* const mine = of(s, h);
+  if (mine == nullptr) return CUDA_ERROR_OUT_OF_MEMORY;
+  std::optional<bool> const before = mine->sync_memops;
+  mine->sync_memops = on;
+  CUresult const code = tell_driver(s, h, on);
+  if (code != CUDA_SUCCESS) mine->sync_memops = before;
+  return code;
+}
+
+std::optional<bool> settings::sync_memops(space::handle h) noexcept {
+  std::lock_guard const lock(mutex_);
+  auto const found = set_.find(h);
+  return found != set_.end() ? found->second.sync_memops : std::nullopt;
+}
+
+void settings::advised(state& s, space::handle h, CUmem_advise what, CUdevice device) noexcept {
+  std::lock_guard const lock(mutex_);
+  setting* const mine = of(s, h);
+  if (mine == nullptr) {
+    s.where.blocks[h].mark(space::exported);  // what nobody remembers nobody can undo
+    return;
+  }
+  // Advice that is taken back for a part of a block may still hold for the rest: only a free forgets it.
+  if (what == CU_MEM_ADVISE_SET_READ_MOSTLY) mine->read_mostly = true;
+  if (what == CU_MEM_ADVISE_SET_PREFERRED_LOCATION) mine->preferred = true;
+  if (what == CU_MEM_ADVISE_SET_ACCESSED_BY) mine->accessed_by |= bit_of(device);
+}
+
+void settings::prefetched(state& s, space::handle h) noexcept {
+  std::lock_guard const lock(mutex_);
+  if (setting* const mine = of(s, h); mine != nullptr) mine->prefetched = true;
+}
+
+bool settings::was_prefetched(space::handle h) noexcept {
+  std::lock_guard const lock(mutex_);
+  auto const found = set_.find(h);
+  return found != set_.end() && found->second.prefetched;
+}
+
+bool settings::take_back_advice(resource::habitat const& home, setting const& was) noexcept {
+  bool done = true;
+  auto const unset = [&](CUmem_advise what, CUdevice device) {
+    CUresult const code = driver::advise(was.begin, was.bytes, what, device);
+    done = done && code == CUDA_SUCCESS;
+  };
+  if (was.read_mostly) unset(CU_MEM_ADVISE_UNSET_READ_MOSTLY, home.device);
+  if (was.preferred) unset(CU_MEM_ADVISE_UNSET_PREFERRED_LOCATION, home.device);
+  for (CUdevice device = 0; device < 63; ++device) {
+    if ((was.accessed_by & bit_of(device)) != 0) unset(CU_MEM_ADVISE_UNSET_ACCESSED_BY, device);
+  }
+  if ((was.accessed_by & host_bit) != 0) unset(CU_MEM_ADVISE_UNSET_ACCESSED_BY, CU_DEVICE_CPU);
+  return done;
+}
+
+bool settings::undo(state& s, space::handle h) noexcept {
+  resource::habitat const& home = resource::owner_of(s.where, h).home();
+  std::lock_guard const lock(mutex_);
+  s.where.blocks[h].unmark(space::altered);
+  auto const found = set_.find(h);
+  if (found == set_.end()) return true;
+  setting const was = found->second;
+  set_.erase(found);
+  if (was.begin != s.where.blocks[h].begin() || GPUMEM_MUTANT(settings_stay)) return true;
+  stream_order::relaxed_mode relaxed(true);
+  stream_order::current_context here(home.context);
+  bool done = !was.sync_memops.value_or(false) || tell_driver(s, h, false) == CUDA_SUCCESS;
+  if (was.has_advice()) {
+    done = take_back_advice(home, was) && done;
+    if (auto* const chain = s.known.chain_of(home)) chain->renew(was.begin, was.bytes);
+  }
+  return done;
+}
+
+namespace {
+
+// The live block that holds an address.
+space::handle block_around(CUdeviceptr address) noexcept {
+  range block;
+  return find(address, block) ? live_block_at(*present, block.base) : space::none;
+}
+
+bool is_managed(space::handle h) noexcept {
+  return resource::owner_of(present->where, h).home().kind == driver::memory_kind::managed;
+}
+
+}  // namespace
+
+outcome set_sync_memops(CUdeviceptr address, bool on) noexcept {
+  space::handle const h = block_around(address);
+  return h != space::none ? outcome{present->set.set_sync_memops(*present, h, on)} : pass;
+}
+
+std::optional<bool> sync_memops_of(CUdeviceptr address) noexcept {
+  space::handle const h = block_around(address);
+  if (h == space::none) return std::nullopt;
+  bool const set = present->where.blocks[h].is(space::altered);
+  std::optional<bool> const known = set ? present->set.sync_memops(h) : std::nullopt;
+  return known || is_managed(h) ? known : false;
+}
+
+bool leaves_block(CUdeviceptr address, std::uint64_t bytes) noexcept {
+  constexpr std::uint64_t page = 4096;
+  range block;
+  return find(address, block) && bytes > (block.base + block.bytes + page - 1) / page * page - address;
+}
+
+void block_advised(CUdeviceptr address, CUmem_advise what, CUdevice device) noexcept {
+  space::handle const h = block_around(address);
+  if (h != space::none) present->set.advised(*present, h, what, device);
+}
+
+void block_prefetched(CUdeviceptr address) noexcept {
+  space::handle const h = block_around(address);
+  if (h != space::none) present->set.prefetched(*present, h);
+}
+
+bool never_prefetched(CUdeviceptr address) noexcept {
+  space::handle const h = block_around(address);
+  if (h == space::none) return false;
+  return !present->where.blocks[h].is(space::altered) || !present->set.was_prefetched(h);
+}
+
+outcome attach(attachment const& wanted) noexcept {
+  auto const& real = driver::real;
+  range block;
+  if (!find(wanted.address, block) || !is_managed(live_block_at(*present, block.base))) return pass;
+  bool const all = wanted.address == block.base && (wanted.bytes == 0 || wanted.bytes == block.bytes);
+  bool const single = wanted.flags == CU_MEM_ATTACH_SINGLE;
+  bool const known = single || wanted.flags == CU_MEM_ATTACH_HOST || wanted.flags == CU_MEM_ATTACH_GLOBAL;
+  bool const is_default = wanted.stream == CU_STREAM_LEGACY || wanted.stream == CU_STREAM_PER_THREAD;
+  if (!all || !known || (single && is_default)) return {CUDA_ERROR_INVALID_VALUE};
+  int at_once = 0;
+  CUdevice const device =
+      resource::owner_of(present->where, live_block_at(*present, block.base)).home().device;
+  auto const ask = real.cuDeviceGetAttribute;
+  if (ask == nullptr ||
+      ask(&at_once, CU_DEVICE_ATTRIBUTE_CONCURRENT_MANAGED_ACCESS, device) != CUDA_SUCCESS || at_once == 0)
+    return {CUDA_ERROR_NOT_SUPPORTED};
+  CUdeviceptr base = 0;
+  std::size_t bytes = 0;
+  if (real.cuMemGetAddressRange_v2 == nullptr || real.cuStreamAttachMemAsync == nullptr ||
+      real.cuMemGetAddressRange_v2(&base, &bytes, block.base) != CUDA_SUCCESS)
+    return {CUDA_ERROR_NOT_SUPPORTED};
+  // As every segment is attached already: the driver has its say of the stream alone.
+  return {real.cuStreamAttachMemAsync(wanted.stream, base, 0, CU_MEM_ATTACH_GLOBAL)};
+}
+
+}  // namespace gpumem::route

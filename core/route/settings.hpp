@@ -1,0 +1,82 @@
+// What the program has set on blocks: SYNC_MEMOPS, advice, prefetches. Natively it goes with the allocation;
+// here the memory serves others afterwards, so it is undone when the block is freed, and each block answers
+// for itself meanwhile. A block of which this holds is marked `altered`; nothing else comes here. Any thread,
+// under a lock of its own; driver calls are made under it, so that what one block sets no other takes away.
+#pragma once
+
+#include <cuda.h>
+
+#include <cstdint>
+#include <mutex>
+#include <optional>
+#include <unordered_map>
+
+#include "core/route/router.hpp"
+#include "core/space/block.hpp"
+
+namespace gpumem::resource {
+struct habitat;
+}
+
+namespace gpumem::route {
+
+struct state;
+
+class settings {
+ public:
+  // SYNC_MEMOPS is a property of the driver's allocation, which holds other blocks as well: it is on while
+  // one of them wants it. A copy of the others waits a little longer then, and gets the same answer.
+  CUresult set_sync_memops(state& s, space::handle h, bool on) noexcept;
+  // As the program set it; nothing: it did not.
+  std::optional<bool> sync_memops(space::handle h) noexcept;
+
+  // After the driver took the advice, or the prefetch. `device`: CU_DEVICE_CPU for the host.
+  void advised(state& s, space::handle h, CUmem_advise what, CUdevice device) noexcept;
+  void prefetched(state& s, space::handle h) noexcept;
+  bool was_prefetched(space::handle h) noexcept;
+
+  // The block was freed, and nobody has it yet. False: its memory cannot serve others.
+  bool undo(state& s, space::handle h) noexcept;
+
+ private:
+  struct setting {
+    std::uint64_t begin = 0;
+    std::uint64_t bytes = 0;
+    std::optional<bool> sync_memops;
+    bool prefetched = false;
+    bool read_mostly = false;
+    bool preferred = false;
+    std::uint64_t accessed_by = 0;  // bit d: device d; the last: the host, and what has no bit
+
+    bool has_advice() const noexcept { return read_mostly || preferred || accessed_by != 0; }
+  };
+
+  // Null: no host memory.
+  setting* of(state& s, space::handle h) noexcept;
+  bool wanted_within(std::uint64_t begin, std::uint64_t end) const noexcept;
+  CUresult tell_driver(state& s, space::handle h, bool on) noexcept;
+  static bool take_back_advice(resource::habitat const& home, setting const& was) noexcept;
+
+  std::mutex mutex_;
+  std::unordered_map<space::handle, setting> set_;
+};
+
+// What the hooks ask, of any address. Pass, false, nothing: it lies in no live block of ours.
+outcome set_sync_memops(CUdeviceptr address, bool on) noexcept;
+std::optional<bool> sync_memops_of(CUdeviceptr address) noexcept;
+// The range begins in a block and ends beyond its last page: natively no range of one allocation.
+bool leaves_block(CUdeviceptr address, std::uint64_t bytes) noexcept;
+void block_advised(CUdeviceptr address, CUmem_advise what, CUdevice device) noexcept;
+void block_prefetched(CUdeviceptr address) noexcept;
+bool never_prefetched(CUdeviceptr address) noexcept;
+// cuStreamAttachMemAsync of a block, which natively is one of the whole allocation: where host and devices
+// may use managed memory at once it changes nothing that a program could see, and is only checked.
+struct attachment {
+  CUdeviceptr address = 0;
+  std::uint64_t bytes = 0;
+  unsigned flags = 0;
+  CUstream stream = nullptr;
+};
+outcome attach(attachment const& wanted) noexcept;
+
+}  // namespace gpumem::route

@@ -1,0 +1,28 @@
+// What captures forbid to threads (measured). A capture in global mode forbids allocations and frees to every
+// thread, stream-ordered ones too where the stream does not capture, and on whatever device; one in
+// thread-local mode forbids them to the thread that began it. A thread that exchanged its own mode is free of
+// the one or of both. The driver refuses such a call with 900, whatever the pointer, and the capture is
+// lost: so must a call that never reaches it. Asked on the slow path alone, while such a capture runs
+// (epochs::watch).
+#pragma once
+
+#include <atomic>
+
+#include "core/driver/table.hpp"
+
+namespace gpumem::stream_order {
+
+// Captures of this process that are not in relaxed mode; kept by epochs.
+inline std::atomic<int> watching_captures{0};
+
+// CUDA_SUCCESS, or the driver's refusal, with its consequence: a call that it forbids in the same way and
+// that does nothing else. The driver alone knows all threads' modes and captures.
+[[gnu::cold, gnu::noinline]] inline CUresult ask_captures() noexcept {
+  if (watching_captures.load(std::memory_order_acquire) == 0) return CUDA_SUCCESS;
+  CUresult const code = driver::real.cuMemFree_v2(0);
+  bool const refused =
+      code >= CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED && code <= CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD;
+  return refused ? code : CUDA_SUCCESS;
+}
+
+}  // namespace gpumem::stream_order

@@ -1,0 +1,46 @@
+// Memory that the driver did not take back when it was told to: in a host function of a stream it lets nobody free. It
+// stays reserved until a later call of the upstream gives it back. Called on slow paths, from any thread.
+#pragma once
+
+#include <atomic>
+#include <mutex>
+#include <new>
+#include <utility>
+#include <vector>
+
+#include "core/resource/source.hpp"
+
+namespace gpumem::upstream {
+
+class refused_frees {
+ public:
+  // `free(memory)` gives it back, or says false. Where the list finds no memory the block is lost.
+  template <typename Free>
+  void release(resource::extent const& memory, Free&& free) noexcept {
+    if (free(memory)) return;
+    try {
+      std::lock_guard const held(mutex_);
+      waiting_.push_back(memory);
+      some_.store(true, std::memory_order_relaxed);
+    } catch (std::bad_alloc const&) {
+    }
+  }
+  template <typename Free>
+  void retry(Free&& free) noexcept {
+    if (!some_.load(std::memory_order_relaxed)) return;
+    std::vector<resource::extent> now;
+    {
+      std::lock_guard const held(mutex_);
+      now.swap(waiting_);
+      some_.store(false, std::memory_order_relaxed);
+    }
+    for (resource::extent const& memory : now) release(memory, free);
+  }
+
+ private:
+  std::mutex mutex_;
+  std::atomic<bool> some_{false};
+  std::vector<resource::extent> waiting_;
+};
+
+}  // namespace gpumem::upstream

@@ -1,0 +1,81 @@
+#!/usr/bin/env python3
+"""Makes the Python wheel of an installed tree: wheel.py TREE VERSION MACHINE OUT. It holds the program, the library beside
+it, the examples and a console script, for every Python 3 and glibc 2.28 and later; needs no Python at build time but this
+file's. The same bytes for the same SOURCE_DATE_EPOCH. Called by package.sh.
+"""
+import base64
+import hashlib
+import os
+import pathlib
+import sys
+import time
+import zipfile
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+
+MODULE = '''"""gpumem: RAPIDS RMM's memory resources for unmodified CUDA programs. The console script and `python -m gpumem` run
+the program; `library` is what LD_PRELOAD wants.
+"""
+import os
+import sys
+
+_folder = os.path.dirname(os.path.abspath(__file__))
+program = os.path.join(_folder, "bin", "gpumem")
+library = os.path.join(_folder, "lib", "gpumem", "libgpumem.so")
+
+
+def main():
+    sys.stdout.flush()
+    os.execv(program, ["gpumem", *sys.argv[1:]])
+'''
+RUN_MODULE = '"""python -m gpumem."""\nfrom gpumem import main\n\nmain()\n'
+METADATA = """Metadata-Version: 2.1
+Name: gpumem
+Version: {version}
+Summary: RAPIDS RMM's memory resources for unmodified CUDA programs, by LD_PRELOAD
+License: Apache-2.0
+Classifier: License :: OSI Approved :: Apache Software License
+Classifier: Operating System :: POSIX :: Linux
+Classifier: Programming Language :: Python :: 3
+Requires-Python: >=3.6
+Description-Content-Type: text/markdown
+License-File: LICENSE
+
+{readme}"""
+
+
+def digest(data):
+    return "sha256=" + base64.urlsafe_b64encode(hashlib.sha256(data).digest()).rstrip(b"=").decode()
+
+
+def main():
+    tree, version, machine, out = pathlib.Path(sys.argv[1]), sys.argv[2], sys.argv[3], pathlib.Path(sys.argv[4])
+    tag = f"py3-none-manylinux_2_28_{machine}"
+    info = f"gpumem-{version}.dist-info"
+    files = {"gpumem/__init__.py": MODULE.encode(), "gpumem/__main__.py": RUN_MODULE.encode()}
+    executable = {"gpumem/bin/gpumem", "gpumem/lib/gpumem/libgpumem.so"}
+    for name in sorted(executable):
+        files[name] = (tree / name.partition("/")[2]).read_bytes()
+    examples = tree / "share" / "gpumem" / "examples"
+    for file in sorted(examples.rglob("*.toml")):
+        files[f"gpumem/examples/{file.relative_to(examples)}"] = file.read_bytes()
+    readme = (ROOT / "README.md").read_text()
+    files[f"{info}/METADATA"] = METADATA.format(version=version, readme=readme).encode()
+    files[f"{info}/WHEEL"] = f"Wheel-Version: 1.0\nGenerator: gpumem\nRoot-Is-Purelib: false\nTag: {tag}\n".encode()
+    files[f"{info}/entry_points.txt"] = b"[console_scripts]\ngpumem = gpumem:main\n"
+    files[f"{info}/LICENSE"] = (ROOT / "LICENSE").read_bytes()
+    record = "".join(f"{name},{digest(data)},{len(data)}\n" for name, data in sorted(files.items()))
+    files[f"{info}/RECORD"] = f"{record}{info}/RECORD,,\n".encode()
+
+    when = time.gmtime(max(int(os.environ["SOURCE_DATE_EPOCH"]), 315532800))[:6]  # a zip file knows no time before 1980
+    with zipfile.ZipFile(out / f"gpumem-{version}-{tag}.whl", "w") as wheel:
+        for name, data in sorted(files.items()):
+            entry = zipfile.ZipInfo(name, when)
+            entry.compress_type = zipfile.ZIP_DEFLATED
+            entry.create_system = 3
+            entry.external_attr = (0o100755 if name in executable else 0o100644) << 16
+            wheel.writestr(entry, data)
+
+
+if __name__ == "__main__":
+    main()

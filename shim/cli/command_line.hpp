@@ -1,0 +1,47 @@
+// The command line of `gpumem` as data: the verbs, their flags, what they say of themselves, and where their values go.
+// Made by main, which parses with it; whoever writes man pages or completions walks the same `app`, so that nothing is
+// said twice. One thread. Nothing is done here but parsing.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <string>
+#include <vector>
+
+#include "shim/cli/check.hpp"
+#include "shim/cli/report.hpp"
+#include "shim/cli/run.hpp"
+
+namespace gpumem::cli {
+
+class command_line {
+ public:
+  command_line();
+  command_line(command_line const&) = delete;
+  command_line& operator=(command_line const&) = delete;
+
+  CLI::App app;
+  CLI::App *run_verb, *check_verb, *report_verb;
+  bool version = false;
+  run_options run;
+  check_options check;
+  report_options report;
+
+  enum class outcome { good, help, misused };
+  // The arguments without the program's name. `problem` is for people, when misused.
+  outcome parse(std::vector<std::string> arguments);
+  std::string problem;
+  int misused_code() const;  // of the verb that was asked for
+
+ private:
+  void add_run();
+  void add_check();
+  void add_report();
+  void take_command(std::vector<std::string>& arguments);
+  outcome misused(std::vector<std::string> const& arguments, std::string const& reason);
+
+  bool text_ = false;
+  CLI::Option* explain_ = nullptr;
+  std::string program_in_help_;  // never filled: take_command has it
+};
+
+}  // namespace gpumem::cli

@@ -1,0 +1,149 @@
+"""The random program with kernels on a GPU: plain, under every chain, and with each seeded bug, which it must find.
+
+random_twin.py [--build FOLDER] [--seconds N] [--parts plain,chains,mutants] [--chains A,B] [--devices N] [--parallel N]
+[--markdown FILE]. Prints one table; exit code 1 if a row is not as wanted. What a run does is told in
+tests/integration/random/random_program.cpp, the bugs in core/base/mutant.hpp.
+"""
+import argparse
+import concurrent.futures
+import pathlib
+import random
+import re
+import subprocess
+import sys
+import tempfile
+
+HERE = pathlib.Path(__file__).resolve().parent
+ROOT = HERE.parent.parent
+sys.path[:0] = [str(ROOT / "tests" / "integration"), str(ROOT / "tests" / "integration" / "random")]
+import harness
+from random_run import CONFIGS, FIGURES
+
+OPERATIONS = 4000        # of a round: what was found is counted at its end
+THREADS = (4, 8, 2)
+NEEDS_OTHER_DEVICES = {"pool_over_system"}  # pageable memory
+# Bugs that this program cannot show, with the test that does.
+NOT_HERE = {"exported_served": "nobody imports here: integration.programs.ipc_pair",
+            "ended_thread_missed": "costs memory, hurts nobody: integration.programs.capture_bugs"}
+CHAIN_OF = {}            # where a bug is not in the pool over cuda
+
+
+def mutants():
+    found = set()
+    for path in (ROOT / "core").rglob("*.?pp"):
+        if path.name != "mutant.hpp":
+            found.update(re.findall(r"GPUMEM_MUTANT\((\w+)\)", path.read_text()))
+    return sorted(found)
+
+
+class Row:
+    def __init__(self, name, outcome, wanted_good):
+        figures = FIGURES.search(outcome.stdout)
+        self.name, self.outcome, self.wanted_good = name, outcome, wanted_good
+        self.allocations, self.operations, self.faults, self.wrong = map(int, figures.groups()) if figures else (0, 0, 0, 0)
+
+    def good(self):
+        if self.wanted_good:
+            return self.outcome.code == 0 and self.operations > 0
+        return self.outcome.code == 1 and self.faults + self.wrong > 0
+
+    def result(self):
+        if self.good():
+            return "as plain" if self.wanted_good else "caught"
+        return f"NOT GOOD, code {self.outcome.code}" if self.wanted_good else f"NOT CAUGHT, code {self.outcome.code}"
+
+    def cells(self):
+        return (self.name, f"{self.operations:,}", f"{self.allocations:,}", f"{self.faults}", f"{self.wrong:,}", self.result())
+
+
+def run(build, name, config, seconds, devices, threads, seed, mutant=None):
+    with tempfile.TemporaryDirectory(prefix="gpumem-twin.") as folder:
+        env = {"GPUMEM_SIMULATED_STRICT": None}
+        if config is not None:
+            path = pathlib.Path(folder) / "chain.toml"
+            path.write_text(CONFIGS[config])
+            library = "libgpumem.so" if mutant is None else "libgpumem_mutant.so"
+            env.update(LD_PRELOAD=build.preload(library), GPUMEM_CONFIG=str(path), GPUMEM_STATE_DIR=folder, GPUMEM_REPORT="none")
+        if mutant is not None:
+            env["TEST_MUTANT"] = mutant
+        command = [build.program("random_program" if build.simulated else "random_program.driver"), str(seed), str(OPERATIONS), str(threads), "--seconds", str(seconds),
+                   "--devices", str(devices)]
+        outcome = build.run(command, env=env, timeout=seconds + 90)
+    return Row(name, outcome, wanted_good=mutant in (None, "none"))
+
+
+def jobs(given, chains):
+    """(name, chain, seconds, devices, threads, mutant) of each run."""
+    parts = given.parts.split(",")
+    devices = [given.devices] if given.devices == 1 else [given.devices, 1]
+    if "plain" in parts:
+        for d in devices:
+            yield f"plain, {d} devices", None, max(4, given.seconds // 12), d, 4, None
+    if "chains" in parts:
+        each = max(4, given.seconds * 7 * given.parallel // (12 * len(chains)))
+        for number, chain in enumerate(chains):
+            yield chain, chain, each, devices[number % 5 == 4 and len(devices) > 1], THREADS[number % 3], None
+    if "mutants" in parts:
+        names = [name for name in mutants() if name not in NOT_HERE]
+        each = max(8, given.seconds * 4 * given.parallel // (12 * len(names)))
+        for number, name in enumerate(["none", *names]):
+            yield f"mutant {name}", CHAIN_OF.get(name, "pool"), each, given.devices, THREADS[number % 2], name
+
+
+def table(rows, heading):
+    cells = [("run", "operations", "allocations", "faults", "wrong words", "result"), *(row.cells() for row in rows)]
+    widths = [max(len(line[i]) for line in cells) for i in range(6)]
+    lines = [heading, ""]
+    for number, line in enumerate(cells):
+        lines.append("| " + " | ".join(text.ljust(width) if i in (0, 5) else text.rjust(width)
+                                       for i, (text, width) in enumerate(zip(line, widths))) + " |")
+        if number == 0:
+            lines.append("|" + "|".join("-" * (width + 2) for width in widths) + "|")
+    total = sum(row.operations for row in rows if row.wanted_good)
+    wrong = sum(row.wrong for row in rows if row.wanted_good)
+    faults = sum(row.faults for row in rows if row.wanted_good)
+    lines += ["", f"{total:,} operations without a seeded bug, {faults} faults, {wrong} wrong words"]
+    return "\n".join(lines) + "\n"
+
+
+def device_name():
+    try:
+        command = ["nvidia-smi", "--query-gpu=name,driver_version", "--format=csv,noheader"]
+        lines = subprocess.run(command, capture_output=True, text=True, timeout=30).stdout.splitlines()
+        return f"{len(lines)} x {lines[0]}" if lines else "no device"
+    except OSError:
+        return "simulated CUDA"
+
+
+def main():
+    options = argparse.ArgumentParser()
+    options.add_argument("--build", default=str(ROOT / "build"))
+    options.add_argument("--seconds", type=int, default=120)
+    options.add_argument("--parts", default="plain,chains,mutants")
+    options.add_argument("--chains", default="")
+    options.add_argument("--devices", type=int, default=2)
+    options.add_argument("--parallel", type=int, default=2)
+    options.add_argument("--seed", type=int, default=random.SystemRandom().randrange(1 << 20))
+    options.add_argument("--simulated", action="store_true", help="the same host code on the simulated CUDA")
+    options.add_argument("--markdown")
+    given = options.parse_args()
+    build = harness.Build(given.build, simulated=given.simulated)
+    chains = given.chains.split(",") if given.chains else [name for name in CONFIGS if name not in NEEDS_OTHER_DEVICES]
+    rows = []
+    with concurrent.futures.ThreadPoolExecutor(given.parallel) as workers:
+        pending = [workers.submit(run, build, name, chain, seconds, devices, threads, given.seed + number, mutant)
+                   for number, (name, chain, seconds, devices, threads, mutant) in enumerate(jobs(given, chains))]
+        for number, each in enumerate(pending):
+            row = each.result()
+            rows.append(row)
+            print("  ".join(row.cells()), flush=True)
+            if not row.good():
+                print(f"  seed {given.seed + number}:\n{row.outcome.stdout[-1500:]}{row.outcome.stderr[-1500:]}", flush=True)
+    text = table(rows, f"Random programs with kernels, {device_name()}, first seed {given.seed}")
+    print("\n" + text, end="")
+    if given.markdown:
+        pathlib.Path(given.markdown).write_text(text)
+    sys.exit(0 if all(row.good() for row in rows) else 1)
+
+
+main()

@@ -1,0 +1,148 @@
+"""What a report and the command line once said wrongly, each as the person met it: a small program, and what must be told."""
+import pathlib
+import re
+import subprocess
+import sys
+import tempfile
+import time
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
+import harness
+
+MIB, TIB = 1 << 20, 1 << 40
+START = """
+import ctypes, sys, time
+runtime = ctypes.CDLL("libcudart.so.13")
+def take(size, name="cudaMalloc", *more):
+    p = ctypes.c_void_p()
+    return getattr(runtime, name)(ctypes.byref(p), ctypes.c_size_t(size), *more), p
+def free(p, name="cudaFree"): return getattr(runtime, name)(p)
+"""
+
+
+def told(build, script, chain=None, code=0):
+    """The JSON report, the text report and stderr of a script under a chain."""
+    with tempfile.TemporaryDirectory() as name:
+        env = {}
+        if chain is not None:
+            path = pathlib.Path(name) / "chain.toml"
+            path.write_text("version = 1\n[route]\n" + chain)
+            env["GPUMEM_CONFIG"] = str(path)
+        run = build.run([sys.executable, "-c", START + script], preload=True, env=env)
+        harness.equal(run.code, code, f"exit code, {run.stderr}")
+        (report,), (text,) = run.reports, run.texts
+        harness.equal(harness.ledger_faults(report), [], "the ledger")
+        return report, text, run.stderr
+
+
+def node(report, name):
+    (found,) = [n for chain in report["chains"] for n in chain["nodes"] if n["name"] == name]
+    return found
+
+
+def test_a_chain_that_could_not_be_built_is_a_finding(build):
+    report, text, stderr = told(build, f"assert take({MIB})[0] == 0\n",
+                                'device = ["pool", "cuda"]\n[resource.pool]\ninitial_pool_size = "64 GiB"\n')
+    harness.equal(report["config"]["unbuilt_chains"], 1, "unbuilt_chains")
+    (finding,) = [f for f in report["findings"] if "could not be built" in f["text"]]
+    harness.equal((finding["level"], finding["see"]), ("!!", "gpumem check"), "the finding")
+    assert "device 0" in finding["text"] and "64.00 GiB" in finding["text"], finding
+    assert "!! 1 chain could not be built" in text and "could not be built" in stderr, text + stderr
+    harness.equal(told(build, f"take({MIB})\n")[0]["config"]["unbuilt_chains"], 0, "unbuilt_chains of a good one")
+
+
+def test_what_is_refused_was_not_handed_out(build):
+    refused = f"for i in range(3): assert take({408 * MIB})[0] == 2\n"
+    chains = {"pool": 'device = ["pool", "cuda"]\n[resource.pool]\nmaximum_pool_size = "100 MiB"\n',
+              "fixed_size": 'device = ["fixed_size", "cuda"]\n[resource.fixed_size]\nblock_size = "1 MiB"\n',
+              "arena": 'device = ["arena", "cuda"]\n[resource.arena]\narena_size = "100 MiB"\n',
+              "limiting": 'device = ["limiting", "pool", "cuda"]\n[resource.limiting]\nallocation_limit = "100 MiB"\n'}
+    for name, chain in chains.items():
+        report, _, _ = told(build, refused, chain)
+        part = node(report, name)
+        harness.equal((part["requests"], part["failed"], part["hits"], part["bytes"]["in"], part["bytes"]["current"]),
+                      (3, 3, 0, 0, 0), f"{name}: requests, failed, hits, bytes")
+        harness.equal(report["devices"][0]["at_exit"]["requested"], 0, "requested")
+
+
+def test_hits_are_what_asked_nothing_upstream(build):
+    script = f"blocks = [take({MIB}) for i in range(100)]\nfor code, p in blocks: assert code == 0 and free(p) == 0\n"
+    report, _, _ = told(build, script)
+    pool = node(report, "pool")
+    harness.equal((pool["requests"], pool["hits"] + pool["upstream"]), (100, 100), "requests, hits and upstream")
+    harness.equal(node(report, "cuda")["requests"], pool["upstream"], "what the driver was asked for")
+
+
+def test_remedies_that_could_help(build):
+    """32 TiB of a device of 8 GiB are not had by any option; a block of a pool has no block_size."""
+    report, text, _ = told(build, f"assert take({32 * TIB})[0] == 2\n")
+    (failure,) = report["failures"]
+    assert "the device has 8.00 GiB in all" in failure["remedy"] and "block_size" not in text, failure
+    report, text, _ = told(build, f"assert take({32 * TIB}, 'cudaMallocAsync', None)[0] == 2\n")
+    assert "the device has 8.00 GiB in all" in report["failures"][0]["remedy"], report["failures"]
+    report, _, _ = told(build, f"code, p = take({MIB}); free(ctypes.c_void_p(p.value + 512)); free(ctypes.c_void_p(4096))\n",
+                        'device = ["tracking", "pool", "cuda"]\n')
+    assert all(not f["remedy"] for f in report["failures"]) and len(report["misuses"]) == 2, report["failures"]
+
+
+def test_bytes_of_frees_are_not_half_told(build):
+    script = (f"free(take({MIB})[1])\np = take({MIB}, 'cudaMallocManaged', 1)[1]; free(p)\n"
+              f"p = take({MIB}, 'cudaMallocHost')[1]; free(p, 'cudaFreeHost')\n")
+    report, text, _ = told(build, script)
+    for hook in report["intercept"]["hooks"]:
+        if hook["kind"] == "free":
+            harness.equal(hook["bytes"], None, f"bytes of {hook['symbol']}")
+            (line,) = [line for line in text.splitlines() if line.startswith(f"  {hook['symbol']} ")]
+            harness.equal(line.split()[3], "-", line)
+        elif hook["kind"] == "allocate":
+            harness.equal(hook["bytes"], MIB, f"bytes of {hook['symbol']}")
+
+
+def test_a_live_process_has_not_ended(build):
+    with tempfile.TemporaryDirectory() as name:
+        env = {"GPUMEM_STATE_DIR": name}
+        process = subprocess.Popen([sys.executable, "-c", START + f"take({MIB})\nprint('ready', flush=True)\ntime.sleep(60)\n"],
+                                   env=build.environment({**env, "LD_PRELOAD": build.preload(), "GPUMEM_REPORT": "none"}),
+                                   stdout=subprocess.PIPE, text=True)
+        try:
+            harness.equal(process.stdout.readline(), "ready\n", "the program")
+            done = subprocess.run([build.tool, "report", "--pid", str(process.pid)], env=build.environment(env),
+                                  capture_output=True, text=True, timeout=60)
+            harness.equal((done.returncode, done.stderr), (0, ""), "report --pid")
+            assert "still allocated" not in done.stdout and "running, for" in done.stdout, done.stdout
+            assert not re.search(r"\b1 B from before", done.stdout), done.stdout
+        finally:
+            process.kill()
+            process.wait()
+
+
+def test_nothing_is_always_null(build):
+    """A field that no process ever fills says nothing."""
+    report, text, _ = told(build, f"take({MIB})\n")
+    assert None not in report["self"].values(), report["self"]
+    assert "unknown_frees" not in report["intercept"], report["intercept"]
+    assert not re.search(r"\b1 B from before", text), text
+
+
+def test_overhead_is_explained(build):
+    text = subprocess.run([build.tool, "report", "--explain", "overhead"], env=build.environment(), capture_output=True,
+                          text=True, timeout=60)
+    assert text.returncode == 0 and "It means something where" in " ".join(text.stdout.split()), text.stdout + text.stderr
+    older = subprocess.run([build.tool, "report", "--explain", "fragmentation"], env=build.environment(), capture_output=True,
+                           text=True, timeout=60)
+    assert older.returncode == 0 and "overhead" in older.stdout and "10 %" not in older.stdout, older.stdout + older.stderr
+    assert " % overhead" in told(build, f"take({MIB})\n")[1], "the text report"
+
+
+def test_words_of_the_state_folder(build):
+    """Where it is stands where one looks for it."""
+    house = pathlib.Path(__file__).resolve().parents[3]
+    for document in ("README.md", "config/REFERENCE.md"):
+        text = (house / document).read_text()
+        assert "XDG_RUNTIME_DIR/gpumem" in text and "/tmp/gpumem-UID" in text, document
+    first = [line for line in (house / "README.md").read_text().splitlines() if line.startswith("LD_PRELOAD=")]
+    assert first and all("/libgpumem.so" in line for line in first), f"without a path the loader ignores it: {first}"
+
+
+if __name__ == "__main__":
+    harness.main(globals())

@@ -1,0 +1,57 @@
+"""The ledger of a report against what the simulated driver knows, device by device, to the byte.
+
+Used by harness.py and everything that compares programs. The simulated driver writes what it holds at its end
+(GPUMEM_SIMULATED_LEDGER); a process that ends past its destructors wrote nothing, and is compared with nothing.
+"""
+HELD = ("plain", "managed", "pooled", "array", "virtual")
+TOLERANCE = 8 << 20  # of a peak, or one percent
+
+
+def on_device(chain):
+    return chain["route"] != "host"
+
+
+def of_the_host(report, device):
+    """Bytes that chains of this device reserved from the host: the driver knows nothing of them."""
+    return sum(node["bytes"]["current"] for chain in report["chains"] if on_device(chain) and chain["device"] == device
+               for node in chain["nodes"] if node["type"] == "system")
+
+
+def calls_of(report, *symbols):
+    return sum(hook["calls"] for hook in report["intercept"]["hooks"] if hook["symbol"].startswith(symbols))
+
+
+def device_faults(report, device, known, noted):
+    ledger, ordinal = device["at_exit"], device["ordinal"]
+    faults = []
+
+    def same(what, ours, truth):
+        if ours != truth:
+            faults.append(f"device {ordinal}: {what}: {ours:,} in the report, {truth:,} in truth ({ours - truth:+,})")
+
+    held = sum(known[kind] for kind in HELD)
+    same("reserved and seen", ledger["reserved"] + ledger["observed"], held + of_the_host(report, ordinal))
+    # What the program itself has: noted above the driver, but arrays and virtual memory.
+    noted = noted and known["most_live"] != 0
+    if noted and not calls_of(report, "cuMemCreate"):
+        same("requested and seen", ledger["requested"] + ledger["observed"], known["live"] + known["array"])
+    if noted and device["highest_observed"] == 0 and not calls_of(report, "cuMemCreate", "cuArray", "cuMemAllocPitch"):
+        highest, most = device["highest_requested"], known["most_live"]
+        if abs(highest - most) > max(TOLERANCE, most // 100):
+            same("the highest requested", highest, most)
+    return faults
+
+
+def faults_of(report, known, noted=True):
+    """`known`: what the simulated driver of that process wrote, or None. `noted`: the program's allocations and frees are."""
+    if known is None or report["end"]["kind"] != "exit":
+        return []
+    faults = []
+    seen = {device["ordinal"]: device for device in report["devices"]}
+    for truth in known:
+        device = seen.get(truth["ordinal"])
+        if device is not None:
+            faults += device_faults(report, device, truth, noted)
+        elif sum(truth[kind] for kind in HELD) != 0:
+            faults.append(f"device {truth['ordinal']} holds memory and is not in the report: {truth}")
+    return faults

@@ -1,0 +1,42 @@
+"""Seeded bugs (core/base/mutant.hpp) in what is done when contexts, threads and the work of others end: each must be seen.
+
+ended.py BUILD [test...]; see harness.main. The same programs are compared without a bug in CMakeLists.txt.
+"""
+import pathlib
+import sys
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
+import harness
+
+CONFIGS = pathlib.Path(__file__).resolve().parent / "configs"
+
+
+def caught(build, mutant, program, *arguments, config=None, attempts=1):
+    command = [build.program(program), *arguments]
+    plain = build.run(command)
+    for _ in range(attempts):
+        env = {"LD_PRELOAD": str(build.folder / "libgpumem_mutant.so"), "TEST_MUTANT": mutant}
+        if config:
+            env["GPUMEM_CONFIG"] = str(CONFIGS / f"{config}.toml")
+        if harness.differences(plain, build.run(command, preload=True, env=env)):
+            return
+    raise AssertionError(f"{mutant}: not caught by {' '.join(command)}")
+
+
+def test_a_context_that_ended_serves(build):
+    caught(build, "ended_served", "racing_contexts.driver", "retain", "2000", attempts=5)
+
+
+def test_work_of_unknown_contexts_is_forgotten(build):
+    caught(build, "unknown_contexts", "late_frees.driver", "host", config="portable_host_pool")
+
+
+def test_the_slot_of_an_ended_thread_keeps_its_memory(build):
+    caught(build, "slot_of_an_ended_thread", "late_frees.driver", "threads", "500")
+
+
+def test_what_is_freed_in_stream_order_goes_at_once(build):
+    caught(build, "freed_before_done", "late_frees.driver", "async", config="direct_vmm")
+
+
+harness.main(globals())

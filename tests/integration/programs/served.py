@@ -1,0 +1,64 @@
+"""What else is served, or answered for: pitched memory, the default pool, and what a program sets on a block.
+
+served.py BUILD [test...]; see harness.main. That nobody can tell is compare.py's to show.
+"""
+import pathlib
+import sys
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
+import harness
+
+POOLS = {"GPUMEM_CONFIG": str(pathlib.Path(__file__).resolve().parent / "configs" / "every_pool.toml")}
+
+
+def only_report(outcome):
+    harness.equal(outcome.code, 0, f"exit code, {outcome.stderr}")
+    harness.equal(len(outcome.reports), 1, "reports")
+    return outcome.reports[0]
+
+
+def of_hook(report, symbol):
+    return next(hook for hook in report["intercept"]["hooks"] if hook["symbol"] == symbol)
+
+
+def test_pitched_memory_comes_from_the_chain(build):
+    hook = of_hook(only_report(build.run([build.program("pitched.shared")], preload=True)), "cuMemAllocPitch_v2")
+    asked = hook["calls"] - hook["failed"]
+    harness.equal(hook["route"], "device", "the route of pitched memory")
+    # Each of 12 widths, 3 elements and 4 classes of heights for one plane, and the volumes' classes, once.
+    assert hook["served"] >= 0.8 * asked, hook
+
+
+def test_a_trim_of_the_default_pool_gives_back(build):
+    for mode, kept in (("keep", True), ("trim", False)):
+        report = only_report(build.run([build.program("default_pool.shared"), mode], preload=True))
+        reserved = report["devices"][0]["at_exit"]["reserved"]
+        assert (reserved >= 100 << 20) == kept, f"{mode}: {reserved} bytes are reserved at the end"
+
+
+def caught(build, bug, program, env):
+    plain = build.run([build.program(program)])
+    library = {"LD_PRELOAD": str(build.folder / "libgpumem_mutant.so"), **env}
+    for name, differs in (("none", False), (bug, True)):
+        outcome = build.run([build.program(program)], preload=True, env={**library, "TEST_MUTANT": name})
+        equal = outcome.code == 0 and plain.stdout == outcome.stdout
+        assert equal != differs, f"{name}: exit code {outcome.code}, {'equal' if equal else 'different'}\n{outcome.stderr}"
+
+
+def test_the_bug_that_settings_stay_is_caught(build):
+    caught(build, "settings_stay", "settings.shared", POOLS)
+
+
+def test_the_bug_that_a_neighbour_loses_its_setting_is_caught(build):
+    caught(build, "settings_shared", "settings.shared", POOLS)
+
+
+def test_the_bug_that_figures_hear_of_any_free_is_caught(build):
+    caught(build, "used_by_any_free", "default_pool.shared", {})
+
+
+def test_the_bug_of_a_wrong_pitch_is_caught(build):
+    caught(build, "pitch_of_any_width", "pitched.shared", {})
+
+
+harness.main(globals())

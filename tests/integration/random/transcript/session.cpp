@@ -1,0 +1,362 @@
+// See session.hpp. Here: the steps and how one is chosen, names, and what is alive.
+#include "tests/integration/random/transcript/session.hpp"
+
+#include <algorithm>
+#include <cstdarg>
+#include <cstdio>
+
+namespace transcript {
+
+struct session::action {
+  unsigned weight;
+  void (session::*run)();
+  char const* name;
+};
+
+std::vector<session::action> const& session::actions() {
+  using s = session;
+  static std::vector<action> const all = {
+      {60, &s::allocate, "allocate"},
+      {60, &s::allocate_ordered, "allocate_ordered"},
+      {8, &s::allocate_managed, "allocate_managed"},
+      {12, &s::allocate_pinned, "allocate_pinned"},
+      {10, &s::allocate_pitched, "allocate_pitched"},
+      {10, &s::allocate_from_pool, "allocate_from_pool"},
+      {90, &s::free_right, "free_right"},
+      {24, &s::free_wrong, "free_wrong"},
+      {16, &s::misuse, "misuse"},
+      {30, &s::touch, "touch"},
+      {4, &s::registered, "registered"},
+      {5, &s::virtual_memory, "virtual_memory"},
+      {4, &s::array, "array"},
+      {24, &s::address_range, "address_range"},
+      {30, &s::attribute, "attribute"},
+      {10, &s::attributes, "attributes"},
+      {8, &s::memory_info, "memory_info"},
+      {8, &s::ipc, "ipc"},
+      {6, &s::sync_memops, "sync_memops"},
+      {6, &s::advise, "advise"},
+      {6, &s::look_up, "look_up"},
+      {24, &s::create_stream, "create_stream"},
+      {14, &s::destroy_stream, "destroy_stream"},
+      {10, &s::observe_stream, "observe_stream"},
+      {6, &s::wait_for_stream, "wait_for_stream"},
+      {16, &s::record_event, "record_event"},
+      {16, &s::wait_event, "wait_event"},
+      {10, &s::create_event, "create_event"},
+      {6, &s::destroy_event, "destroy_event"},
+      {3, &s::context_event, "context_event"},
+      {14, &s::begin_capture, "begin_capture"},
+      {20, &s::end_capture, "end_capture"},
+      {14, &s::fork_and_join, "fork_and_join"},
+      {14, &s::exchange_mode, "exchange_mode"},
+      {10, &s::instantiate, "instantiate"},
+      {14, &s::launch, "launch"},
+      {6, &s::destroy_graph, "destroy_graph"},
+      {40, &s::set_context, "set_context"},
+      {10, &s::push_context, "push_context"},
+      {10, &s::pop_context, "pop_context"},
+      {4, &s::create_context, "create_context"},
+      {3, &s::destroy_context, "destroy_context"},
+      {10, &s::retain_primary, "retain_primary"},
+      {5, &s::release_primary, "release_primary"},
+      {2, &s::reset_primary, "reset_primary"},
+      {5, &s::synchronize, "synchronize"},
+      {5, &s::peer_access, "peer_access"},
+      {2, &s::green_context, "green_context"},
+      {4, &s::create_pool, "create_pool"},
+      {2, &s::destroy_pool, "destroy_pool"},
+      {10, &s::pool_attribute, "pool_attribute"},
+      {4, &s::trim_pool, "trim_pool"},
+      {3, &s::set_pool, "set_pool"},
+      {3, &s::pool_access, "pool_access"},
+  };
+  return all;
+}
+
+session::session(unsigned seed, bool tame, std::set<std::string> without)
+    : seed_(seed), tame_(tame), without_(std::move(without)) {
+  said(cuInit(0), "cuInit");
+  said(cuDeviceGetCount(&devices_), "cuDeviceGetCount");
+}
+
+void session::step(unsigned number, unsigned thread) {
+  number_ = number;
+  thread_ = thread;
+  random_.seed(seed_ * 1'000'003u + number);
+  // The begin of a program: contexts and streams, or nothing is there to ask for.
+  if (number < 6)
+    return number % 3 == 0 ? retain_primary() : number % 3 == 1 ? set_context() : create_stream();
+  CUdevice device = 0;
+  if (cuCtxGetDevice(&device) != CUDA_SUCCESS && one_in(2))
+    return places_.empty() ? retain_primary() : set_context();
+  unsigned sum = 0;
+  for (action const& each : actions()) sum += each.weight;
+  unsigned pick = below(sum);
+  for (action const& each : actions()) {
+    if (pick < each.weight) return without_.contains(each.name) ? void() : (this->*each.run)();
+    pick -= each.weight;
+  }
+}
+
+void session::finish() {
+  number_ = 999'999;
+  thread_ = 0;
+  while (!capturing_.empty()) {
+    CUgraph graph = nullptr;
+    queue const origin = capturing_.back();
+    CUresult const code =
+        said(cuStreamEndCapture(origin.handle, &graph), "cuStreamEndCapture %s", origin.name.c_str());
+    capture_ended(origin.handle, graph);
+    if (code != CUDA_SUCCESS && !capturing_.empty() && capturing_.back().handle == origin.handle)
+      capturing_.pop_back();
+  }
+  if (places_.empty()) return;
+  CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
+  said(cuThreadExchangeStreamCaptureMode(&mode), "cuThreadExchangeStreamCaptureMode");
+  while (!blocks_.empty()) {
+    block const b = blocks_.front();
+    said(cuCtxSetCurrent(b.context), "cuCtxSetCurrent %s", name_of(b.context).c_str());
+    if (b.made == kind::pinned) {
+      said(cuMemFreeHost(reinterpret_cast<void*>(b.address)), "cuMemFreeHost %s", b.name.c_str());
+    } else {
+      said(cuMemFree(b.address), "cuMemFree %s", b.name.c_str());
+    }
+    blocks_.pop_front();
+  }
+}
+
+void session::say(char const* format, ...) {
+  std::printf("%u.%u  ", number_, thread_);
+  va_list arguments;
+  va_start(arguments, format);
+  std::vprintf(format, arguments);
+  va_end(arguments);
+  std::printf("\n");
+  std::fflush(stdout);  // the last line is where a driver may end the process
+}
+
+CUresult session::said(CUresult code, char const* format, ...) {
+  std::printf("%u.%u  ", number_, thread_);
+  va_list arguments;
+  va_start(arguments, format);
+  std::vprintf(format, arguments);
+  va_end(arguments);
+  std::printf(" = %d\n", static_cast<int>(code));
+  std::fflush(stdout);
+  return code;
+}
+
+CUcontext session::current() {
+  CUcontext context = nullptr;
+  return cuCtxGetCurrent(&context) == CUDA_SUCCESS ? context : nullptr;
+}
+
+int session::current_device() {
+  CUdevice device = 0;
+  return cuCtxGetDevice(&device) == CUDA_SUCCESS ? device : 0;
+}
+
+int session::device_of(queue const& on) {
+  CUcontext const wanted = on.context != nullptr ? on.context : current();
+  for (place const& each : places_) {
+    if (each.handle == wanted) return each.device;
+  }
+  return -1;
+}
+
+std::string session::name_of(CUcontext context) {
+  if (context == nullptr) return "no context";
+  for (place const& each : places_) {
+    if (each.handle == context) return each.name;
+  }
+  return "an ended context";
+}
+
+std::string session::name_of(CUmemoryPool pool) {
+  if (pool == nullptr) return "no pool";
+  for (own_pool const& each : pools_) {
+    if (each.handle == pool) return each.name;
+  }
+  for (int d = 0; d < devices_; ++d) {
+    CUmemoryPool of = nullptr;
+    if (cuDeviceGetDefaultMemPool(&of, d) == CUDA_SUCCESS && of == pool)
+      return "default pool " + std::to_string(d);
+  }
+  return "another pool";
+}
+
+std::string session::where(CUdeviceptr address) {
+  if (address == 0) return "null";
+  for (block const& each : blocks_) {
+    if (address < each.address || address >= each.address + each.bytes) continue;
+    return each.name + "+" + std::to_string(address - each.address);
+  }
+  return "elsewhere";
+}
+
+std::size_t session::some_size() {
+  switch (below(24)) {
+    case 0:
+      return 0;
+    case 1:
+      return std::size_t{1} << 44;
+    case 2:
+    case 3:
+      return 1 + below(4u << 20);
+    default:
+      return 1 + below(1u << (4 + below(14)));
+  }
+}
+
+int session::some_device() {
+  unsigned const pick = below(24);
+  if (pick == 0) return devices_;
+  if (pick == 1) return -1;
+  return static_cast<int>(below(static_cast<unsigned>(devices_)));
+}
+
+// Beside captures not the legacy stream: where a blocking stream captures, a driver refuses stream-ordered
+// calls on it with 906, and a chain serves them.
+queue session::some_stream() {
+  unsigned const pick = below(12);
+  switch (anything_captures() && pick < 2 ? 2 : pick) {
+    case 0:
+      return {"0", nullptr, nullptr};
+    case 1:
+      return {"legacy", CU_STREAM_LEGACY, nullptr};
+    case 2:
+      return {"per thread", CU_STREAM_PER_THREAD, nullptr};
+    case 3:
+      if (!tame_ && one_in(4)) return {"bad stream", reinterpret_cast<CUstream>(0x5000), nullptr};
+      [[fallthrough]];
+    case 4:
+    case 5:
+      if (!capturing_.empty()) return capturing_[below(static_cast<unsigned>(capturing_.size()))];
+      [[fallthrough]];
+    default:
+      if (streams_.empty()) return {"per thread", CU_STREAM_PER_THREAD, nullptr};
+      return streams_[below(static_cast<unsigned>(streams_.size()))];
+  }
+}
+
+CUevent session::some_event(std::string& name) {
+  if (events_.empty()) return nullptr;
+  mark const& found = events_[below(static_cast<unsigned>(events_.size()))];
+  name = found.name;
+  return found.handle;
+}
+
+place* session::some_place() {
+  return places_.empty() ? nullptr : &places_[below(static_cast<unsigned>(places_.size()))];
+}
+
+block* session::some_block() {
+  return blocks_.empty() ? nullptr : &blocks_[below(static_cast<unsigned>(blocks_.size()))];
+}
+
+CUstream session::captured_by(CUstream on) {
+  auto const id_of = [](CUstream stream) {
+    CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
+    cuuint64_t id = 0;
+    CUresult const code = cuStreamGetCaptureInfo(stream, &status, &id, nullptr, nullptr, nullptr, nullptr);
+    return code == CUDA_SUCCESS && status != CU_STREAM_CAPTURE_STATUS_NONE ? id : 0;
+  };
+  if (capturing_.empty()) return nullptr;
+  cuuint64_t const wanted = id_of(on);
+  for (queue const& each : capturing_) {
+    if (wanted != 0 && id_of(each.handle) == wanted) return each.handle;
+  }
+  return nullptr;
+}
+
+CUmemoryPool session::some_pool(std::string& name) {
+  CUmemoryPool found = nullptr;
+  if (!pools_.empty() && one_in(2)) {
+    own_pool const& each = pools_[below(static_cast<unsigned>(pools_.size()))];
+    name = each.name;
+    return each.handle;
+  }
+  int const device = static_cast<int>(below(static_cast<unsigned>(devices_)));
+  bool const default_one = one_in(2);
+  if (default_one) {
+    said(cuDeviceGetDefaultMemPool(&found, device), "cuDeviceGetDefaultMemPool %d", device);
+  } else {
+    said(cuDeviceGetMemPool(&found, device), "cuDeviceGetMemPool %d", device);
+  }
+  name = name_of(found);
+  return found;
+}
+
+void session::keep(block made) {
+  blocks_.push_back(std::move(made));
+}
+
+void session::drop(block* gone) {
+  blocks_.erase(blocks_.begin() + (std::find_if(blocks_.begin(), blocks_.end(),
+                                                [gone](block const& each) { return &each == gone; }) -
+                                   blocks_.begin()));
+}
+
+// Said at once, before anything else can be given the same address.
+void session::try_dead(block const& gone) {
+  switch (below(5)) {
+    case 0:
+      said(cuMemFree(gone.address), "cuMemFree %s, which is gone", gone.name.c_str());
+      break;
+    case 1:
+      said(cuMemFreeAsync(gone.address, CU_STREAM_PER_THREAD), "cuMemFreeAsync %s, which is gone",
+           gone.name.c_str());
+      break;
+    case 2:
+      said(cuMemFreeHost(reinterpret_cast<void*>(gone.address)), "cuMemFreeHost %s, which is gone",
+           gone.name.c_str());
+      break;
+    default: {
+      CUdeviceptr base = 0;
+      std::size_t bytes = 0;
+      CUmemorytype type{};
+      said(cuMemGetAddressRange(&base, &bytes, gone.address), "cuMemGetAddressRange %s, which is gone",
+           gone.name.c_str());
+      said(cuPointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, gone.address), "memory type of it");
+    }
+  }
+}
+
+// Stream-ordered memory outlives its context natively, and in a pool of gpumem's does not: nobody asks.
+void session::context_ended(CUcontext context) {
+  std::erase_if(streams_, [&](queue const& each) { return each.context == context; });
+  std::erase_if(capturing_, [&](queue const& each) { return each.context == context; });
+  std::erase_if(events_, [&](mark const& each) { return each.context == context; });
+  std::erase_if(graphs_, [&](recorded const& each) { return each.context == context; });
+  unsigned tried = 0;
+  for (std::size_t i = 0; i < blocks_.size();) {
+    if (blocks_[i].context != context) {
+      ++i;
+      continue;
+    }
+    block const gone = blocks_[i];
+    blocks_.erase(blocks_.begin() + static_cast<std::ptrdiff_t>(i));
+    if (gone.made == kind::plain && !anything_captures() && tried++ < 2) try_dead(gone);
+  }
+}
+
+void session::capture_ended(CUstream origin, CUgraph graph) {
+  std::erase_if(capturing_, [&](queue const& each) { return each.handle == origin; });
+  for (std::size_t i = 0; i < blocks_.size();) {
+    block& each = blocks_[i];
+    if (each.captured_on == nullptr || each.captured_on != origin) {
+      ++i;
+      continue;
+    }
+    each.captured_on = nullptr;
+    each.graph = graph;
+    if (graph != nullptr) {
+      ++i;
+    } else {
+      blocks_.erase(blocks_.begin() + static_cast<std::ptrdiff_t>(i));
+    }
+  }
+}
+
+}  // namespace transcript

@@ -1,0 +1,190 @@
+// A program of chance that keeps no rule: one step after the other it calls what the driver has for memory,
+// streams, captures and contexts, with good arguments and with bad ones, and says what came back. What it
+// says holds no address and no time, so two runs with one seed say the same, and a run under a preload
+// library must say it too. Handles and blocks have names (s3, b17). Used by one thread at a time: steps of
+// the second thread are waited for.
+#pragma once
+
+#include <cuda.h>
+
+#include <cstdint>
+#include <deque>
+#include <random>
+#include <set>
+#include <string>
+#include <vector>
+
+namespace transcript {
+
+enum class kind { plain, ordered, managed, pinned, pitched, from_pool, of_graph };
+
+struct block {
+  std::string name;
+  CUdeviceptr address = 0;
+  std::size_t bytes = 0;
+  kind made = kind::plain;
+  CUcontext context = nullptr;  // in which it was made
+  CUgraph graph = nullptr;      // whose node made it, once the capture is over
+  CUstream captured_on = nullptr;
+  int device = 0;
+};
+
+struct place {
+  std::string name;
+  CUcontext handle = nullptr;
+  int device = 0;
+  bool primary = false;
+  CUgreenCtx green = nullptr;
+};
+
+struct queue {
+  std::string name;
+  CUstream handle = nullptr;
+  CUcontext context = nullptr;
+};
+
+struct mark {
+  std::string name;
+  CUevent handle = nullptr;
+  CUcontext context = nullptr;
+};
+
+struct recorded {
+  std::string name;
+  CUgraph graph = nullptr;
+  CUgraphExec ready = nullptr;
+  CUcontext context = nullptr;
+};
+
+struct own_pool {
+  std::string name;
+  CUmemoryPool handle = nullptr;
+  int device = 0;
+};
+
+class session {
+ public:
+  // `tame`: no handle that is dead or was never one; a real driver may follow those. `without`: steps left
+  // out, by name.
+  session(unsigned seed, bool tame, std::set<std::string> without);
+
+  // One step by the calling thread, the same for the same number.
+  void step(unsigned number, unsigned thread);
+  // All that is alive goes back, all captures end.
+  void finish();
+
+ private:
+  unsigned below(unsigned n) { return static_cast<unsigned>(random_() % n); }
+  bool one_in(unsigned n) { return below(n) == 0; }
+  void say(char const* format, ...) __attribute__((format(printf, 2, 3)));
+  // Says the call and its code, which it returns.
+  CUresult said(CUresult code, char const* format, ...) __attribute__((format(printf, 3, 4)));
+  std::string fresh(char prefix) { return prefix + std::to_string(++names_); }
+
+  // session.cpp: what is there, and picking from it
+  CUcontext current();
+  int current_device();
+  int device_of(queue const& on);
+  std::string name_of(CUcontext context);
+  std::string name_of(CUmemoryPool pool);
+  std::string where(CUdeviceptr address);  // relative to a block's begin
+  std::size_t some_size();
+  int some_device();
+  queue some_stream();
+  CUevent some_event(std::string& name);
+  place* some_place();
+  block* some_block();
+  bool anything_captures() { return !capturing_.empty(); }
+  CUstream captured_by(CUstream on);  // the origin of the capture that the stream belongs to
+  CUmemoryPool some_pool(std::string& name);
+  void keep(block made);
+  void drop(block* gone);
+  void context_ended(CUcontext context);
+  void capture_ended(CUstream origin, CUgraph graph);
+  void try_dead(block const& gone);
+
+  // calls_memory.cpp
+  void allocate();
+  void allocate_ordered();
+  void allocate_managed();
+  void allocate_pinned();
+  void allocate_pitched();
+  void allocate_from_pool();
+  void free_right();
+  void free_wrong();
+  void misuse();
+  void touch();
+  void registered();
+  void virtual_memory();
+  void array();
+
+  // calls_query.cpp
+  void address_range();
+  void attribute();
+  void attributes();
+  void memory_info();
+  void ipc();
+  void sync_memops();
+  void advise();
+  void look_up();
+
+  // calls_stream.cpp
+  void create_stream();
+  void destroy_stream();
+  void observe_stream();
+  void wait_for_stream();
+  void record_event();
+  void wait_event();
+  void create_event();
+  void destroy_event();
+  void context_event();
+
+  // calls_capture.cpp
+  void begin_capture();
+  void end_capture();
+  void fork_and_join();
+  void exchange_mode();
+  void instantiate();
+  void launch();
+  void destroy_graph();
+
+  // calls_context.cpp
+  void set_context();
+  void push_context();
+  void pop_context();
+  void create_context();
+  void destroy_context();
+  void retain_primary();
+  void release_primary();
+  void reset_primary();
+  void synchronize();
+  void peer_access();
+  void green_context();
+
+  // calls_pool.cpp
+  void create_pool();
+  void destroy_pool();
+  void pool_attribute();
+  void trim_pool();
+  void set_pool();
+  void pool_access();
+
+  struct action;
+  static std::vector<action> const& actions();
+
+  std::mt19937 random_;
+  unsigned const seed_;
+  bool const tame_;
+  std::set<std::string> const without_;
+  unsigned number_ = 0, thread_ = 0, names_ = 0;
+  int devices_ = 0;
+  std::deque<block> blocks_;
+  std::deque<place> places_;
+  std::deque<queue> streams_;
+  std::deque<mark> events_;
+  std::deque<recorded> graphs_;
+  std::deque<own_pool> pools_;
+  std::vector<queue> capturing_;  // origins of captures that have not ended
+};
+
+}  // namespace transcript

@@ -1,0 +1,191 @@
+// What a device's default memory pool says of itself while cudaMallocAsync takes from it: used and reserved
+// bytes with their highest, resets of these, release at a synchronisation by the threshold, trim; frees with
+// and without a stream; which pool a block is of. Programs with their own view of cudaMallocAsync, such as
+// PyTorch's backend, read these. Run plain and preloaded by the integration and GPU tests. One thread.
+#include <cuda.h>
+
+#include <cstring>
+#include <vector>
+
+#include "tests/programs/support.hpp"
+
+namespace {
+
+using namespace programs;
+
+constexpr std::size_t mib = 1 << 20;
+cudaMemPool_t pool = nullptr;
+
+std::uint64_t ask(cudaMemPoolAttr attribute) {
+  std::uint64_t value = 0;
+  REQUIRE(cudaMemPoolGetAttribute(pool, attribute, &value));
+  return value;
+}
+
+void show(const char* what) {
+  std::printf("%s: used %llu, at most %llu, reserved %llu, at most %llu\n", what,
+              (unsigned long long)ask(cudaMemPoolAttrUsedMemCurrent),
+              (unsigned long long)ask(cudaMemPoolAttrUsedMemHigh),
+              (unsigned long long)ask(cudaMemPoolAttrReservedMemCurrent),
+              (unsigned long long)ask(cudaMemPoolAttrReservedMemHigh));
+}
+
+void reset_highest() {
+  std::uint64_t none = 0;
+  REQUIRE(cudaMemPoolSetAttribute(pool, cudaMemPoolAttrUsedMemHigh, &none));
+  REQUIRE(cudaMemPoolSetAttribute(pool, cudaMemPoolAttrReservedMemHigh, &none));
+}
+
+void keep(std::uint64_t bytes) {
+  REQUIRE(cudaMemPoolSetAttribute(pool, cudaMemPoolAttrReleaseThreshold, &bytes));
+}
+
+void* take(std::size_t bytes, cudaStream_t stream = nullptr) {
+  void* block = nullptr;
+  REQUIRE(cudaMallocAsync(&block, bytes, stream));
+  return block;
+}
+
+// The largest value that the threshold can have: nothing goes back by itself, as PyTorch has it.
+void kept() {
+  keep(~std::uint64_t{0});
+  std::vector<void*> blocks;
+  for (std::size_t bytes :
+       {100 * mib, 20 * mib, 3 * mib, std::size_t{1000}, std::size_t{513}, std::size_t{1}}) {
+    blocks.push_back(take(bytes));
+    show("one more");
+  }
+  for (void* block : blocks) {
+    REQUIRE(cudaFreeAsync(block, nullptr));
+    std::printf("used %llu\n", (unsigned long long)ask(cudaMemPoolAttrUsedMemCurrent));
+  }
+  REQUIRE(cudaDeviceSynchronize());
+  show("all freed");
+  REQUIRE(cudaMemPoolTrimTo(pool, 64 * mib));
+  show("trimmed to 64 MiB");
+  reset_highest();
+  show("highest forgotten");
+  REQUIRE(cudaMemPoolTrimTo(pool, 0));
+  show("trimmed");
+}
+
+void released_by_threshold() {
+  reset_highest();
+  keep(64 * mib);
+  void* const large = take(200 * mib);
+  void* const small = take(10 * mib);
+  show("200 MiB and 10 MiB");
+  REQUIRE(cudaFreeAsync(large, nullptr));
+  REQUIRE(cudaDeviceSynchronize());
+  show("200 MiB freed");
+  REQUIRE(cudaFreeAsync(small, nullptr));
+  REQUIRE(cudaDeviceSynchronize());
+  show("10 MiB freed");
+  keep(0);
+  REQUIRE(cudaFreeAsync(take(mib), nullptr));
+  REQUIRE(cudaDeviceSynchronize());
+  show("nothing kept");
+}
+
+// A free without a stream is one of the pool's memory as well, which its figures do not hear of.
+void freed_otherwise() {
+  void* const block = take(mib);
+  void* const plain = [] {
+    void* made = nullptr;
+    REQUIRE(cudaMalloc(&made, 2 * mib));
+    return made;
+  }();
+  REQUIRE(cudaDeviceSynchronize());
+  show("beside cudaMalloc");
+  REQUIRE(cudaFreeAsync(plain, nullptr));
+  show("cudaMalloc's freed on a stream");
+  REQUIRE(cudaFree(block));
+  REQUIRE(cudaDeviceSynchronize());
+  std::printf("the other by cudaFree: used %llu\n", (unsigned long long)ask(cudaMemPoolAttrUsedMemCurrent));
+}
+
+bool is_of_pool(void* block) {
+  CUmemoryPool its = nullptr;
+  REQUIRE(
+      cuPointerGetAttribute(&its, CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE, reinterpret_cast<CUdeviceptr>(block)));
+  return its == pool;
+}
+
+void codes() {
+  std::uint64_t value = 5;
+  for (auto attribute : {cudaMemPoolAttrUsedMemHigh, cudaMemPoolAttrReservedMemHigh,
+                         cudaMemPoolAttrUsedMemCurrent, cudaMemPoolAttrReservedMemCurrent}) {
+    std::printf("set %d to 5: code %d\n", static_cast<int>(attribute),
+                cudaMemPoolSetAttribute(pool, attribute, &value));
+  }
+  std::printf("attribute 15: code %d\n",
+              cudaMemPoolGetAttribute(pool, static_cast<cudaMemPoolAttr>(15), &value));
+  cudaGetLastError();
+}
+
+void on_two_streams() {
+  cudaStream_t streams[2] = {};
+  for (cudaStream_t& stream : streams) REQUIRE(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
+  std::uint64_t used = ask(cudaMemPoolAttrUsedMemCurrent);
+  reset_highest();
+  std::vector<std::pair<void*, std::size_t>> live;
+  sequence random(7);
+  std::uint64_t now = 0;
+  std::uint64_t highest = 0;
+  for (int i = 0; i < 2000; ++i) {
+    if (live.size() < 20 && random.next(5) < 3) {
+      const std::size_t bytes = 1 + random.next(200'000);
+      live.emplace_back(take(bytes, streams[random.next(2)]), bytes);
+      now += bytes;
+    } else if (!live.empty()) {
+      REQUIRE(cudaFreeAsync(live.back().first, streams[random.next(2)]));
+      now -= live.back().second;
+      live.pop_back();
+    }
+    highest = now > highest ? now : highest;
+    REQUIRE_CODE(ask(cudaMemPoolAttrUsedMemCurrent) - used == now, 1);
+    REQUIRE_CODE(ask(cudaMemPoolAttrUsedMemHigh) - used == highest, 1);
+  }
+  for (auto [block, bytes] : live) REQUIRE(cudaFreeAsync(block, streams[0]));
+  std::printf("2000 calls on two streams: used %llu, at most %llu\n", (unsigned long long)now,
+              (unsigned long long)highest);
+  for (cudaStream_t stream : streams) REQUIRE(cudaStreamDestroy(stream));
+  REQUIRE(cudaDeviceSynchronize());
+}
+
+}  // namespace
+
+int main(int count, char** arguments) {
+  REQUIRE(cudaDeviceGetDefaultMemPool(&pool, 0));
+  if (count > 1 && std::strcmp(arguments[1], "late") == 0) {  // asked for the first time with blocks live
+    void* const before = take(5 * mib);
+    show("asked late");
+    void* const after = take(3 * mib);
+    show("one more");
+    REQUIRE(cudaFreeAsync(before, nullptr));
+    REQUIRE(cudaFreeAsync(after, nullptr));
+    REQUIRE(cudaDeviceSynchronize());
+    show("freed");
+    return 0;
+  }
+  if (count > 1) {  // "keep", and "trim" what was kept
+    keep(~std::uint64_t{0});
+    REQUIRE(cudaFreeAsync(take(100 * mib), nullptr));
+    REQUIRE(cudaDeviceSynchronize());
+    if (std::strcmp(arguments[1], "trim") == 0) REQUIRE(cudaMemPoolTrimTo(pool, 0));
+    show(arguments[1]);
+    return 0;
+  }
+  show("at the start");
+  kept();
+  released_by_threshold();
+  void* const ordered = take(mib);
+  void* plain = nullptr;
+  REQUIRE(cudaMalloc(&plain, mib));
+  std::printf("of the pool: ordered %d, plain %d\n", is_of_pool(ordered), is_of_pool(plain));
+  REQUIRE(cudaFreeAsync(ordered, nullptr));
+  REQUIRE(cudaFree(plain));
+  on_two_streams();
+  codes();
+  freed_otherwise();
+}

@@ -1,0 +1,113 @@
+// Memory that is given back while work still uses it, where nobody but the order of the work keeps it from others.
+// Modes: `host`: page-locked memory that a context reads which never allocated anything; `async`: cuMemFreeAsync of
+// a block whose stream is at work, which waits for nobody; `threads`: thousands of threads, each with work on its own
+// default stream when it ends, and streams made later. On the simulated CUDA; two devices for `host`.
+#include <cuda.h>
+
+#include <cstring>
+#include <set>
+#include <thread>
+
+#include "tests/programs/support.hpp"
+#include "tests/simulated_cuda/simulated.h"
+
+namespace {
+
+using namespace programs;
+
+constexpr unsigned long long long_work = 1'000'000'000;
+
+void use(CUstream stream, CUdeviceptr block, std::size_t bytes, unsigned long long ns) {
+  const simulated_access access{block, bytes, 1};
+  REQUIRE(simulated_control::launch(stream, &access, 1, ns));
+}
+
+const char* state_of(CUstream stream) {
+  return cuStreamQuery(stream) == CUDA_SUCCESS ? "done" : "running";
+}
+
+CUcontext retain(CUdevice device) {
+  CUcontext context = nullptr;
+  REQUIRE(cuDevicePrimaryCtxRetain(&context, device));
+  REQUIRE(cuCtxSetCurrent(context));
+  return context;
+}
+
+void host(bool made) {
+  CUcontext other = retain(1);
+  if (made) REQUIRE(cuCtxCreate(&other, nullptr, 0, 1));
+  CUstream stream = nullptr;
+  REQUIRE(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+  CUcontext own = retain(0);
+  for (int round = 0; round < 5; ++round) {
+    void* block = nullptr;
+    REQUIRE(cuCtxSetCurrent(own));
+    REQUIRE(cuMemHostAlloc(&block, 1 << 20, CU_MEMHOSTALLOC_PORTABLE));
+    REQUIRE(cuCtxSetCurrent(other));
+    use(stream, reinterpret_cast<CUdeviceptr>(block), 1 << 20, long_work);
+    REQUIRE(cuCtxSetCurrent(own));
+    REQUIRE(cuMemFreeHost(block));
+    std::printf("after its free the work of another context is %s\n", state_of(stream));
+  }
+}
+
+void async() {
+  retain(0);
+  CUstream stream = nullptr;
+  REQUIRE(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+  for (int round = 0; round < 20; ++round) {
+    CUdeviceptr block = 0;
+    ++counts.async_allocations;
+    counts.bytes += 1 << 20;
+    REQUIRE(cuMemAllocAsync(&block, 1 << 20, stream));
+    use(stream, block, 1 << 20, long_work);
+    ++counts.async_frees;
+    REQUIRE(cuMemFreeAsync(block, stream));
+    std::printf("after cuMemFreeAsync the work is %s\n", state_of(stream));
+    if (round % 5 == 4) REQUIRE(cuStreamSynchronize(stream));
+  }
+  counts.print();
+}
+
+void look(CUstream stream) {
+  std::set<CUdeviceptr> addresses;
+  for (int i = 0; i < 100; ++i) {
+    CUdeviceptr block = 0;
+    REQUIRE(cuMemAllocAsync(&block, 8 << 20, stream));
+    use(stream, block, 8 << 20, 1000);
+    REQUIRE(cuMemFreeAsync(block, stream));
+    addresses.insert(block);
+  }
+  std::printf("100 blocks, one after the other on one stream, took %zu addresses\n", addresses.size());
+}
+
+void threads(int many) {
+  const CUcontext context = retain(0);
+  CUstream first = nullptr, later = nullptr;
+  REQUIRE(cuStreamCreate(&first, CU_STREAM_NON_BLOCKING));
+  look(first);
+  for (int i = 0; i < many; ++i) {
+    std::thread([context] {
+      CUdeviceptr block = 0;
+      REQUIRE(cuCtxSetCurrent(context));
+      REQUIRE(cuMemAllocAsync(&block, 1 << 16, CU_STREAM_PER_THREAD));
+      use(CU_STREAM_PER_THREAD, block, 1 << 16, 20'000);
+      REQUIRE(cuMemFreeAsync(block, CU_STREAM_PER_THREAD));
+    }).join();
+  }
+  REQUIRE(cuStreamCreate(&later, CU_STREAM_NON_BLOCKING));
+  look(later);
+  look(first);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const char* const mode = argc > 1 ? argv[1] : "async";
+  REQUIRE(cuInit(0));
+  if (std::strcmp(mode, "threads") != 0) simulated_control::clock_manual(true);
+  if (std::strcmp(mode, "host") == 0) host(false);
+  if (std::strcmp(mode, "host_of_a_made_one") == 0) host(true);
+  if (std::strcmp(mode, "async") == 0) async();
+  if (std::strcmp(mode, "threads") == 0) threads(argc > 2 ? std::atoi(argv[2]) : 2200);
+}
