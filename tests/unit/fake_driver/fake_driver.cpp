@@ -227,7 +227,7 @@ void fake_driver::reset() {
   recorded_.clear();
   calls_.clear();
   failures_.clear();
-  at_record_ = at_wait_ = nullptr;
+  at_record_ = at_query_ = at_wait_ = nullptr;
   capacity = 8ull << 30;
   in_use = 0;
   manual_ = hurt_ = false;
@@ -339,6 +339,11 @@ void fake_driver::new_stream(CUstream handle) {
 void fake_driver::at_record(std::function<void()> hook) {
   std::lock_guard lock(mutex);
   at_record_ = std::move(hook);
+}
+
+void fake_driver::at_query(std::function<void()> hook) {
+  std::lock_guard lock(mutex);
+  at_query_ = std::move(hook);
 }
 
 void fake_driver::at_wait(std::function<void()> hook) {
@@ -455,6 +460,12 @@ CUresult fake_driver::record(CUevent event) {
 
 CUresult fake_driver::query(CUevent event) {
   if (CUresult const code = unsafe("cuEventQuery"); code != CUDA_SUCCESS) return code;
+  std::function<void()> hook;
+  {
+    std::lock_guard lock(mutex);
+    hook = at_query_;
+  }
+  if (hook) hook();
   std::lock_guard lock(mutex);
   auto const found = events.find(event);
   if (found == events.end()) return CUDA_ERROR_INVALID_HANDLE;

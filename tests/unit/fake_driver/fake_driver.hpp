@@ -42,6 +42,8 @@ class fake_driver {
   void new_stream(CUstream stream);
   // Called inside cuCtxRecordEvent, without the lock of this driver.
   void at_record(std::function<void()> hook);
+  // The same inside cuEventQuery.
+  void at_query(std::function<void()> hook);
   // The same inside cuCtxSynchronize and cuEventSynchronize, which then wait.
   void at_wait(std::function<void()> hook);
 
@@ -99,7 +101,7 @@ class fake_driver {
   std::vector<CUevent> recorded_;  // not done, in order
   std::map<std::string, int> calls_;
   std::map<std::string, failure> failures_;
-  std::function<void()> at_record_, at_wait_;
+  std::function<void()> at_record_, at_query_, at_wait_;
   bool manual_ = false;
   bool hurt_ = false;
 };
