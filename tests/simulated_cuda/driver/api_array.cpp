@@ -2,6 +2,8 @@
 // Any thread.
 // An array takes device memory by its format and extent, or none where it is mapped later; copies to and from
 // arrays are not modelled.
+#include <optional>
+
 #include "entry.hpp"
 
 using namespace simulated;
@@ -74,12 +76,13 @@ SIMULATED_API cuArrayDestroy(CUarray which) {
   SIMULATED_CALL(unsafe_in_capture);
   auto* const gone = reinterpret_cast<array*>(which);
   if (arrays().erase(gone) == 0) return CUDA_ERROR_INVALID_HANDLE;
-  m.host_wait(m.all_work(*here));
+  std::optional<block> memory;
   if (block const* const found = m.memory_.at(gone->address)) {
-    block const memory = *found;
-    m.memory_.erase(memory.base);
-    m.memory_.release(memory);
+    memory = *found;
+    m.memory_.erase(memory->base);
   }
   delete gone;
+  m.host_wait(m.all_work(*here));
+  if (memory) m.memory_.release(*memory);
   return CUDA_SUCCESS;
 }

@@ -142,7 +142,9 @@ SIMULATED_API cuMemPoolDestroy(CUmemoryPool which) {
   if (m.memory_.current_pool[device] == gone) m.memory_.current_pool[device] = m.memory_.default_pool[device];
   gone->destroyed = true;
   if (gone->used != 0) return CUDA_SUCCESS;
-  for (stream* each : m.streams_) m.host_wait(each->tail);  // outstanding frees complete first
+  point all;
+  for (stream* each : m.streams_) all.join(each->tail);
+  m.host_wait(all);  // outstanding frees complete first
   m.memory_.drop(*gone);
   return CUDA_SUCCESS;
 }

@@ -64,8 +64,8 @@ SIMULATED_API cuMemFreeHost(void* memory) {
   block const* const found = m.memory_.at(reinterpret_cast<std::uint64_t>(memory));
   if (found == nullptr || found->kind != block_kind::host) return CUDA_ERROR_INVALID_VALUE;
   block const gone = *found;
-  m.run_all();
   m.memory_.erase(gone.base);
+  m.run_all();
   munmap(memory, gone.span);
   return CUDA_SUCCESS;
 }

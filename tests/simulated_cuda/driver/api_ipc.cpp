@@ -102,13 +102,12 @@ SIMULATED_API cuIpcOpenMemHandle_v2(CUdeviceptr* out, CUipcMemHandle handle, uns
 
 SIMULATED_API cuIpcCloseMemHandle(CUdeviceptr address) {
   SIMULATED_CALL(with_context);
-  auto const it = imports().find(address);
-  if (it == imports().end()) return CUDA_ERROR_INVALID_VALUE;
+  auto const gone = imports().extract(address);
+  if (gone.empty()) return CUDA_ERROR_INVALID_VALUE;
   m.host_wait(m.all_work(*here));
   m.run_all();
-  m.checker_.forget(address, it->second.from.bytes);
+  m.checker_.forget(address, gone.mapped().from.bytes);
   m.memory_.erase(address);
-  munmap(reinterpret_cast<void*>(it->second.mapped), it->second.from.block_bytes);
-  imports().erase(it);
+  munmap(reinterpret_cast<void*>(gone.mapped().mapped), gone.mapped().from.block_bytes);
   return CUDA_SUCCESS;
 }

@@ -82,8 +82,8 @@ SIMULATED_API cuMemFree_v2(CUdeviceptr address) {
   switch (gone.kind) {
     case block_kind::device:
     case block_kind::managed:
+      m.memory_.erase(address);  // before the wait: its context may end meanwhile, and frees what it finds
       m.host_wait(m.all_work(*gone.owner));
-      m.memory_.erase(address);
       m.memory_.release(gone);
       return CUDA_SUCCESS;
     case block_kind::pooled:  // no barrier; its bytes wait for all that is submitted now
@@ -93,8 +93,8 @@ SIMULATED_API cuMemFree_v2(CUdeviceptr address) {
       return CUDA_SUCCESS;
     case block_kind::graph:
       if (!gone.of_graph->live) return CUDA_ERROR_INVALID_VALUE;
-      m.host_wait(m.all_work(*gone.owner));
       gone.of_graph->live = false;
+      m.host_wait(m.all_work(*gone.owner));
       return CUDA_SUCCESS;
     default:
       return CUDA_ERROR_INVALID_VALUE;

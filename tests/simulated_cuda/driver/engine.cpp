@@ -146,7 +146,7 @@ void machine::run_all() {
   advance(last);
 }
 
-void machine::host_wait(point const& until) {
+void machine::host_wait(point until) {
   advance(std::max(now_, until.end));
   host_.join(until.after);
 }

@@ -58,7 +58,9 @@ class machine {
 
   // --- host
   // -----------------------------------------------------------------------------------------------------
-  void host_wait(point const& until);   // moves the clock, runs what ends, orders the host
+  // Moves the clock, runs what ends, orders the host. While a host function runs other threads are let in: whatever the
+  // caller found before (a block, a stream, a place in a list) may be gone, and `until` is a copy for that reason.
+  void host_wait(point until);
   bool host_query(point const& until);  // true, and the host is ordered after it, if it has ended
   void advance(nanoseconds to);
   void tick(nanoseconds to);  // the same, but stands still while a host function runs: nothing waits for it
