@@ -91,24 +91,37 @@ space::handle live_block_at(state& s, CUdeviceptr address) noexcept {
 
 // A stream that is none, or in a capture, is the first that the driver looks at; in one it is no memory of
 // the graph's, unless the capture is lost already.
-CUresult refusal_by_driver(driver::release const& release, bool known) noexcept {
+CUresult refusal_by_driver(driver::release const& release) noexcept {
   if (!release.stream_ordered) return stream_order::ask_captures();
   if (release.stream == CU_STREAM_LEGACY) return stream_order::ask_captures();  // it must not be asked
   CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
   CUresult const code = driver::real.cuStreamIsCapturing(release.stream, &status);
   if (code != CUDA_SUCCESS) return code;
   if (status == CU_STREAM_CAPTURE_STATUS_NONE) return stream_order::ask_captures();
-  bool const lost = known && status == CU_STREAM_CAPTURE_STATUS_INVALIDATED;
+  bool const lost = status == CU_STREAM_CAPTURE_STATUS_INVALIDATED;
   return lost ? CUDA_ERROR_STREAM_CAPTURE_INVALIDATED : CUDA_ERROR_INVALID_VALUE;
 }
 
-outcome unknown_free(state& s, CUdeviceptr address) noexcept {
+CUresult refusal_of_none(driver::release const& release) noexcept {
+  auto const& real = driver::real;
+  constexpr CUdeviceptr nobodys = 1;
+  CUresult code = CUDA_ERROR_INVALID_VALUE;
+  if (release.stream_ordered) {
+    if (real.cuMemFreeAsync != nullptr) code = real.cuMemFreeAsync(nobodys, release.stream);
+  } else if (release.kind == driver::memory_kind::host) {
+    code = real.cuMemFreeHost(reinterpret_cast<void*>(nobodys));
+  } else {
+    code = real.cuMemFree_v2(nobodys);
+  }
+  return code != CUDA_SUCCESS ? code : CUDA_ERROR_INVALID_VALUE;
+}
+
+bool unknown_free(state& s, CUdeviceptr address) noexcept {
   space::segment* const inside = s.where.segments.containing(address);
-  if (inside == nullptr) return pass;
-  bool const of_context = inside->owner != nullptr;
-  if (of_context && is_untold(resource::owner_of(*inside).home())) return pass;
-  bool const ours = !of_context || still_of(resource::owner_of(*inside).home(), address);
-  return ours ? outcome{CUDA_ERROR_INVALID_VALUE} : pass;
+  if (inside == nullptr) return false;
+  if (inside->owner == nullptr) return true;
+  resource::habitat const& home = resource::owner_of(*inside).home();
+  return !is_untold(home) && still_of(home, address);
 }
 
 void refused(driver::release const& release) noexcept {

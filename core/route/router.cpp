@@ -40,9 +40,7 @@ outcome release_carefully(driver::release const& release) noexcept {
 }
 
 outcome release_of_none(driver::release const& release) noexcept {
-  outcome const answer = unknown_free(*present, release.address);
-  CUresult const refusal = answer.served() ? refusal_by_driver(release, false) : CUDA_SUCCESS;
-  return refusal != CUDA_SUCCESS ? outcome{refusal} : answer;
+  return unknown_free(*present, release.address) ? outcome{refusal_of_none(release)} : pass;
 }
 
 bool made_new(state& s, space::handle h, bool stream_ordered) noexcept {

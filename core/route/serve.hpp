@@ -45,9 +45,12 @@ inline std::uint64_t changes() noexcept {
   return present != nullptr ? present->streams_changed.load(std::memory_order_acquire) : 0;
 }
 
-// What the driver would say to a free of memory that no capture made, of a block that is `known` or of no
-// block: its refusal for the sake of the stream or of captures, or CUDA_SUCCESS.
-CUresult refusal_by_driver(driver::release const& release, bool known) noexcept;
+// What the driver would say to a free of a block that no capture made: its refusal for the sake of the stream
+// or of captures, or CUDA_SUCCESS.
+CUresult refusal_by_driver(driver::release const& release) noexcept;
+// What it says to a free of no block, asked with an address that is nobody's: of the context, the stream and
+// captures it knows more than is known here. Never CUDA_SUCCESS.
+CUresult refusal_of_none(driver::release const& release) noexcept;
 
 // Whether a capture runs anywhere in the process.
 inline bool captures_run() noexcept {
@@ -169,7 +172,7 @@ template <bool careful = false>
     if (is_untold(home)) return pass;
     // Of a context that is gone: the address is the driver's now, or a block of another one.
     if (!still_of(home, release.address)) return release_carefully(release);
-    CUresult const refusal = refusal_by_driver(release, true);
+    CUresult const refusal = refusal_by_driver(release);
     if (refusal != CUDA_SUCCESS) return {refusal};
   }
   if (of_host != (release.kind == driver::memory_kind::host)) [[unlikely]] {
@@ -186,7 +189,7 @@ template <bool careful = false>
         return release_carefully(driver::release(release));
     }
     if (place.entry == nullptr) return pass;
-    if (place.capturing) return {refusal_by_driver(release, true)};
+    if (place.capturing) return {refusal_by_driver(release)};
     if (same) {
       slot = place.slot;
       stream = release.stream;

@@ -142,9 +142,9 @@ bool is_untold(resource::habitat const& home) noexcept;
 // The live block that begins there, or `none`: asked of the map.
 space::handle live_block_at(state& s, CUdeviceptr address) noexcept;
 
-// The answer for a free of what is no live block: pass, or the driver's code where the address lies in a
-// segment, whose base the driver would take for an allocation of the program's.
-outcome unknown_free(state& s, CUdeviceptr address) noexcept;
+// Of an address that is no live block's: whether it lies in a segment, whose base the driver would take for
+// an allocation of the program's.
+bool unknown_free(state& s, CUdeviceptr address) noexcept;
 
 // Takes down the ledger of the device now.
 void take_down(int device) noexcept;

@@ -40,7 +40,26 @@ TEST_F(router, wrong_frees_get_the_drivers_answer) {
   // The base of the segment is an allocation of the driver's: passing the free on would take the segment
   // away.
   EXPECT_SERVED(give(first), CUDA_ERROR_INVALID_VALUE);
-  EXPECT_EQ(driver.calls("cuMemFree_v2"), 0);
+  EXPECT_EQ(driver.allocations(), 1u);
+}
+
+// Of the caller's context, its stream and captures the driver alone knows: it is asked by the same call.
+TEST_F(router, a_free_of_no_block_has_the_drivers_refusal) {
+  CUdeviceptr const block = must_get(1000), ordered = must_get(1000, stream(1));
+  CUdeviceptr const host = must_get(1000, nullptr, first_context, driver::memory_kind::host);
+  CUresult const ended = CUDA_ERROR_CONTEXT_IS_DESTROYED;
+  driver.fail("cuMemFree_v2", ended);
+  EXPECT_SERVED(give(block + 4), ended);
+  EXPECT_SERVED(give(block + 4), CUDA_ERROR_INVALID_VALUE);
+  driver.fail("cuMemFreeAsync", ended);
+  EXPECT_SERVED(give(ordered + 4, stream(1)), ended);
+  EXPECT_SERVED(give(ordered + 4, stream(1)), CUDA_ERROR_INVALID_VALUE);
+  driver.fail("cuMemFreeHost", ended);
+  EXPECT_SERVED(give(host + 4, nullptr, first_context, driver::memory_kind::host), ended);
+  EXPECT_SERVED(give(host + 4, nullptr, first_context, driver::memory_kind::host), CUDA_ERROR_INVALID_VALUE);
+  driver::real.cuMemFreeAsync = nullptr;  // a driver before 11.2
+  EXPECT_SERVED(give(ordered + 4, stream(1)), CUDA_ERROR_INVALID_VALUE);
+  EXPECT_TRUE(owns(block) && owns(ordered) && owns(host));
 }
 
 // A thread remembers the blocks that it was handed last; what became of them elsewhere is told by the block.
