@@ -41,11 +41,12 @@ bool settings::wanted_within(std::uint64_t begin, std::uint64_t end) const noexc
 }
 
 // Each allocation of the driver's that holds a part of the block; of those that others want on none is turned
-// off, and none of managed memory, of which it is on from the start (measured).
+// off, and none of managed memory, of which it is on from the start (measured). That is told the driver all the
+// same: what it says, of the caller's context too, is the program's answer.
 CUresult settings::tell_driver(state& s, space::handle h, bool on) noexcept {
   auto const& real = driver::real;
   space::block const& b = s.where.blocks[h];
-  if (!on && resource::owner_of(s.where, h).home().kind == driver::memory_kind::managed) return CUDA_SUCCESS;
+  bool const managed = resource::owner_of(s.where, h).home().kind == driver::memory_kind::managed;
   if (real.cuPointerSetAttribute == nullptr || real.cuMemGetAddressRange_v2 == nullptr)
     return CUDA_ERROR_NOT_SUPPORTED;
   for (std::uint64_t at = b.begin(); at < b.end();) {
@@ -54,9 +55,9 @@ CUresult settings::tell_driver(state& s, space::handle h, bool on) noexcept {
     CUresult code = real.cuMemGetAddressRange_v2(&base, &size, at);
     if (code != CUDA_SUCCESS) return code;
     std::uint64_t const end = base + size > at ? base + size : b.end();
-    unsigned const value = on ? 1 : 0;
-    if (on || !wanted_within(base, end) || GPUMEM_MUTANT(settings_shared))
-      code = real.cuPointerSetAttribute(&value, CU_POINTER_ATTRIBUTE_SYNC_MEMOPS, at);
+    bool const stays = managed || (wanted_within(base, end) && !GPUMEM_MUTANT(settings_shared));
+    unsigned const value = on || stays ? 1 : 0;
+    code = real.cuPointerSetAttribute(&value, CU_POINTER_ATTRIBUTE_SYNC_MEMOPS, at);
     if (code != CUDA_SUCCESS) return code;
     at = end;
   }

@@ -174,6 +174,28 @@ void by_other_calls() {
   REQUIRE(cuStreamDestroy(stream));
 }
 
+// What is set already, or stays set for a neighbour's sake, is set or reset by a thread without a context.
+void without_context(std::size_t bytes) {
+  CUdeviceptr blocks[4] = {take(bytes), take(bytes)};
+  for (CUdeviceptr* block : {&blocks[2], &blocks[3]})
+    REQUIRE(cuMemAllocManaged(block, bytes, CU_MEM_ATTACH_GLOBAL));
+  for (CUdeviceptr block : blocks) set_sync_memops(block, 1);
+  CUcontext current = nullptr;
+  REQUIRE(cuCtxGetCurrent(&current));
+  REQUIRE(cuCtxSetCurrent(nullptr));
+  for (CUdeviceptr block : blocks) {
+    for (unsigned value : {1, 0}) {
+      const CUresult code = cuPointerSetAttribute(&value, CU_POINTER_ATTRIBUTE_SYNC_MEMOPS, block);
+      std::printf("without a context: code %d\n", code);
+    }
+  }
+  REQUIRE(cuCtxSetCurrent(current));
+  for (CUdeviceptr block : blocks) {
+    std::printf("afterwards %d\n", sync_memops(block));
+    REQUIRE(cuMemFree(block));
+  }
+}
+
 void refusals() {
   CUdeviceptr blocks[3] = {};
   for (CUdeviceptr& block : blocks) REQUIRE(cuMemAllocManaged(&block, 2 * mib, CU_MEM_ATTACH_GLOBAL));
@@ -213,6 +235,7 @@ int main() {
   codes();
   for (std::size_t bytes : {std::size_t{1000}, 64 * kib, mib, 8 * mib}) of_managed_memory(bytes);
   by_other_calls();
+  for (std::size_t bytes : {std::size_t{1000}, 3 * mib}) without_context(bytes);
   refusals();
   if (simulated_control::present())
     std::printf("still set in the driver: %llu\n", simulated_control::sync_memops());
