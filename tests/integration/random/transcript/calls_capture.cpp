@@ -11,33 +11,34 @@ void session::begin_capture() {
   auto const mode = static_cast<CUstreamCaptureMode>(below(3));
   CUresult const code =
       said(cuStreamBeginCapture(on.handle, mode), "cuStreamBeginCapture %s, %u", on.name.c_str(), mode);
-  if (code == CUDA_SUCCESS) capturing_.push_back(on);
+  if (code == CUDA_SUCCESS) capture_began(on);
 }
 
 void session::end_capture() {
   if (capturing_.empty() && !one_in(6)) return;
   queue const on = capturing_.empty() || one_in(6)
                        ? some_stream()
-                       : capturing_[below(static_cast<unsigned>(capturing_.size()))];
+                       : capturing_[below(static_cast<unsigned>(capturing_.size()))].origin;
   CUgraph graph = nullptr;
-  CUstream const origin = captured_by(on.handle);
+  cuuint64_t const id = capture_of(on.handle);
   CUresult const code = said(cuStreamEndCapture(on.handle, &graph), "cuStreamEndCapture %s", on.name.c_str());
-  if (origin == nullptr) return;
+  if (id == 0) return;
   // Whatever the code was: is it over?
-  if (code != CUDA_SUCCESS && captured_by(origin) != nullptr) return;
-  capture_ended(origin, graph);
+  if (code != CUDA_SUCCESS && capture_of(on.handle) == id) return;
+  std::set<std::string> const touched = touched_in(id);
+  capture_ended(id, graph);
   if (graph == nullptr) return;
   std::size_t count = 0;
   said(cuGraphGetNodes(graph, nullptr, &count), "cuGraphGetNodes");
   say("  %zu nodes", count);
-  graphs_.push_back({fresh('g'), graph, nullptr, current()});
+  graphs_.push_back({fresh('g'), graph, nullptr, current(), touched});
 }
 
 // As libraries do it: an event of the capture, waited for by another stream, works there and comes back; now
 // and then that stream is destroyed while it is still part of the capture, or never comes back.
 void session::fork_and_join() {
   if (capturing_.empty()) return;
-  queue const origin = capturing_[below(static_cast<unsigned>(capturing_.size()))];
+  queue const origin = capturing_[below(static_cast<unsigned>(capturing_.size()))].origin;
   queue const other = some_stream();
   CUevent fork = nullptr, join = nullptr;
   CUcontext const before = current();
@@ -58,8 +59,9 @@ void session::fork_and_join() {
       said(cuEventRecord(join, other.handle), "cuEventRecord on %s", other.name.c_str());
       said(cuStreamWaitEvent(origin.handle, join, 0), "cuStreamWaitEvent %s", origin.name.c_str());
     }
-    bool const is_origin = std::any_of(capturing_.begin(), capturing_.end(),
-                                       [&](queue const& each) { return each.handle == other.handle; });
+    bool const is_origin = std::any_of(capturing_.begin(), capturing_.end(), [&](running const& each) {
+      return each.origin.handle == other.handle;
+    });
     auto const mine = std::find_if(streams_.begin(), streams_.end(),
                                    [&](queue const& each) { return each.handle == other.handle; });
     if (one_in(3) && !is_origin && mine != streams_.end()) {
@@ -94,7 +96,7 @@ void session::instantiate() {
 void session::launch() {
   if (graphs_.empty()) return;
   recorded& found = graphs_[below(static_cast<unsigned>(graphs_.size()))];
-  if (found.ready == nullptr) return;
+  if (found.ready == nullptr || !may_run(found)) return;
   queue const on = some_stream();
   said(cuGraphLaunch(found.ready, on.handle), "cuGraphLaunch %s on %s", found.name.c_str(), on.name.c_str());
 }

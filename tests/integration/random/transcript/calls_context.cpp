@@ -26,7 +26,7 @@ void session::pop_context() {
 
 void session::create_context() {
   if (places_.size() > 6) return;
-  place made{fresh('c'), nullptr, some_device(), false, nullptr};
+  place made{fresh('c'), nullptr, some_device(), false};
   if (said(cuCtxCreate(&made.handle, nullptr, 0, made.device), "cuCtxCreate %s on %d", made.name.c_str(),
            made.device) == 0) {
     places_.push_back(made);
@@ -35,15 +35,14 @@ void session::create_context() {
 
 void session::destroy_context() {
   place* const found = some_place();
-  if (found == nullptr || found->green != nullptr) return;
+  if (found == nullptr) return;
   if (found->primary) {
     if (!tame_) said(cuCtxDestroy(found->handle), "cuCtxDestroy %s, a primary one", found->name.c_str());
     return;
   }
   place const gone = *found;
   if (said(cuCtxDestroy(gone.handle), "cuCtxDestroy %s", gone.name.c_str()) != CUDA_SUCCESS) return;
-  std::erase_if(places_, [&](place const& each) { return each.handle == gone.handle; });
-  context_ended(gone.handle);
+  look_for_ends();
   if (tame_) return;
   said(cuCtxSetCurrent(gone.handle), "cuCtxSetCurrent %s, which is gone", gone.name.c_str());
   CUdeviceptr left = 0;
@@ -53,12 +52,13 @@ void session::destroy_context() {
 
 void session::retain_primary() {
   int const device = number_ < 6 ? static_cast<int>(number_ / 3) % devices_ : some_device();
-  place made{"primary " + std::to_string(device), nullptr, device, true, nullptr};
+  place made{"primary " + std::to_string(device), nullptr, device, true};
   if (said(cuDevicePrimaryCtxRetain(&made.handle, device), "cuDevicePrimaryCtxRetain %d", device) != 0)
     return;
   bool const known = std::any_of(places_.begin(), places_.end(),
                                  [&](place const& each) { return each.handle == made.handle; });
   if (!known) places_.push_back(made);
+  primaries_[device] = made.handle;
 }
 
 void session::release_primary() {
@@ -68,26 +68,11 @@ void session::release_primary() {
   int active = 0;
   said(cuDevicePrimaryCtxGetState(device, &flags, &active), "cuDevicePrimaryCtxGetState %d", device);
   say("  active %d", active);
-  if (active != 0) return;
-  auto const gone = std::find_if(places_.begin(), places_.end(),
-                                 [&](place const& each) { return each.primary && each.device == device; });
-  if (gone == places_.end()) return;
-  CUcontext const handle = gone->handle;
-  places_.erase(gone);
-  std::erase_if(places_, [&](place const& each) { return each.green != nullptr && each.device == device; });
-  context_ended(handle);
 }
 
 void session::reset_primary() {
   int const device = some_device();
-  if (said(cuDevicePrimaryCtxReset(device), "cuDevicePrimaryCtxReset %d", device) != CUDA_SUCCESS) return;
-  auto const gone = std::find_if(places_.begin(), places_.end(),
-                                 [&](place const& each) { return each.primary && each.device == device; });
-  if (gone == places_.end()) return;
-  CUcontext const handle = gone->handle;
-  places_.erase(gone);
-  std::erase_if(places_, [&](place const& each) { return each.green != nullptr && each.device == device; });
-  context_ended(handle);
+  said(cuDevicePrimaryCtxReset(device), "cuDevicePrimaryCtxReset %d", device);
 }
 
 void session::synchronize() {

@@ -9,7 +9,7 @@ namespace transcript {
 
 void session::allocate() {
   std::size_t const bytes = some_size();
-  block made{fresh('b'), 0, bytes, kind::plain, current(), nullptr, nullptr, current_device()};
+  block made{fresh('b'), 0, bytes, kind::plain, current(), nullptr, 0, current_device()};
   if (one_in(40)) return void(said(cuMemAlloc(nullptr, bytes), "cuMemAlloc null, %zu", bytes));
   made.address = 0x77;
   CUresult const code =
@@ -21,7 +21,7 @@ void session::allocate() {
 void session::allocate_ordered() {
   std::size_t const bytes = some_size();
   queue const on = some_stream();
-  block made{fresh('b'), 0x77, bytes, kind::ordered, current(), nullptr, nullptr, current_device()};
+  block made{fresh('b'), 0x77, bytes, kind::ordered, current(), nullptr, 0, current_device()};
   if (one_in(40))
     return void(
         said(cuMemAllocAsync(nullptr, bytes, on.handle), "cuMemAllocAsync null on %s", on.name.c_str()));
@@ -30,15 +30,15 @@ void session::allocate_ordered() {
   CUresult const code = said(cuMemAllocAsync(&made.address, bytes, on.handle),
                              "cuMemAllocAsync %s, %zu, on %s", made.name.c_str(), bytes, on.name.c_str());
   if (code != CUDA_SUCCESS || bytes == 0) return say("  left behind %llx", made.address);
-  made.captured_on = captured_by(on.handle);
-  if (made.captured_on != nullptr) made.made = kind::of_graph;
+  made.captured_in = capture_of(on.handle);
+  if (made.captured_in != 0) made.made = kind::of_graph;
   keep(made);
 }
 
 void session::allocate_managed() {
   std::size_t const bytes = some_size();
   unsigned const flags = one_in(8) ? below(8) : 1 + below(2);
-  block made{fresh('b'), 0, bytes, kind::managed, current(), nullptr, nullptr, current_device()};
+  block made{fresh('b'), 0, bytes, kind::managed, current(), nullptr, 0, current_device()};
   if (one_in(30)) return void(said(cuMemAllocManaged(nullptr, bytes, flags), "cuMemAllocManaged null"));
   CUresult const code = said(cuMemAllocManaged(&made.address, bytes, flags), "cuMemAllocManaged %s, %zu, %u",
                              made.name.c_str(), bytes, flags);
@@ -50,13 +50,13 @@ void session::allocate_pinned() {
   unsigned const flags = one_in(10) && bytes < std::size_t{1} << 30 ? below(64) : below(8);
   bool const old = one_in(3);
   void* host = nullptr;
-  block made{fresh('b'), 0, bytes, kind::pinned, current(), nullptr, nullptr, current_device()};
+  block made{fresh('b'), 0, bytes, kind::pinned, current(), nullptr, 0, current_device()};
   if (one_in(30)) return void(said(cuMemHostAlloc(nullptr, bytes, 0), "cuMemHostAlloc null"));
   CUresult const code =
       old ? said(cuMemAllocHost(&host, bytes), "cuMemAllocHost %s, %zu", made.name.c_str(), bytes)
           : said(cuMemHostAlloc(&host, bytes, flags), "cuMemHostAlloc %s, %zu, %u", made.name.c_str(), bytes,
                  flags);
-  if (code != CUDA_SUCCESS) return;
+  if (code != CUDA_SUCCESS || bytes == 0) return;
   made.address = reinterpret_cast<CUdeviceptr>(host);
   keep(made);
   unsigned seen = 0;
@@ -70,7 +70,7 @@ void session::allocate_pitched() {
   std::size_t const width = one_in(12) ? 0 : 1 + below(3000), height = one_in(12) ? 0 : 1 + below(64);
   unsigned const element = one_in(8) ? below(20) : 4u << below(3);
   std::size_t pitch = 0;
-  block made{fresh('b'), 0, 0, kind::pitched, current(), nullptr, nullptr, current_device()};
+  block made{fresh('b'), 0, 0, kind::pitched, current(), nullptr, 0, current_device()};
   CUresult const code = said(cuMemAllocPitch(&made.address, &pitch, width, height, element),
                              "cuMemAllocPitch %s, %zu x %zu, %u", made.name.c_str(), width, height, element);
   if (code != CUDA_SUCCESS) return;
@@ -84,15 +84,15 @@ void session::allocate_from_pool() {
   std::string name;
   CUmemoryPool const from = some_pool(name);
   queue const on = some_stream();
-  block made{fresh('b'), 0x77, bytes, kind::from_pool, current(), nullptr, nullptr, current_device()};
+  block made{fresh('b'), 0x77, bytes, kind::from_pool, current(), nullptr, 0, current_device()};
   if (on.context != nullptr) made.context = on.context;
   made.device = device_of(on);
   CUresult const code = said(cuMemAllocFromPoolAsync(&made.address, bytes, from, on.handle),
                              "cuMemAllocFromPoolAsync %s, %zu, from %s, on %s", made.name.c_str(), bytes,
                              name.c_str(), on.name.c_str());
   if (code != CUDA_SUCCESS || bytes == 0) return;
-  made.captured_on = captured_by(on.handle);
-  if (made.captured_on != nullptr) made.made = kind::of_graph;
+  made.captured_in = capture_of(on.handle);
+  if (made.captured_in != 0) made.made = kind::of_graph;
   keep(made);
 }
 
@@ -195,6 +195,7 @@ void session::touch() {
   auto const value = static_cast<unsigned char>(below(256));
   CUresult code = said(cuMemsetD8Async(found->address, value, found->bytes, on.handle),
                        "cuMemsetD8Async %s, %u, on %s", found->name.c_str(), value, on.name.c_str());
+  if (code == CUDA_SUCCESS) touched_in(capture_of(on.handle), *found);
   if (code != CUDA_SUCCESS || anything_captures()) return;
   std::vector<unsigned char> seen(found->bytes);
   code = said(cuMemcpyDtoHAsync(seen.data(), found->address, found->bytes, on.handle), "cuMemcpyDtoHAsync");

@@ -36,15 +36,10 @@ void session::destroy_stream() {
   }
   std::size_t const pick = below(static_cast<unsigned>(streams_.size()));
   queue const gone = streams_[pick];
-  bool const captures = std::any_of(capturing_.begin(), capturing_.end(),
-                                    [&](queue const& each) { return each.handle == gone.handle; });
+  auto const captured = std::find_if(capturing_.begin(), capturing_.end(),
+                                     [&](running const& each) { return each.origin.handle == gone.handle; });
   if (said(cuStreamDestroy(gone.handle), "cuStreamDestroy %s", gone.name.c_str()) != CUDA_SUCCESS) return;
-  // What a wait for an event of such a capture does has been asked of no driver.
-  while (captures && !events_.empty()) {
-    cuEventDestroy(events_.back().handle);
-    events_.pop_back();
-  }
-  capture_ended(gone.handle, nullptr);
+  if (captured != capturing_.end()) capture_ended(captured->id, nullptr);
   streams_.erase(streams_.begin() + static_cast<std::ptrdiff_t>(pick));
   if (!tame_ && one_in(4)) {
     CUdeviceptr left = 0;
@@ -108,7 +103,8 @@ void session::record_event() {
     case 1:
       return void(said(cuEventSynchronize(e), "cuEventSynchronize %s", name.c_str()));
     default:
-      said(cuEventRecord(e, on.handle), "cuEventRecord %s on %s", name.c_str(), on.name.c_str());
+      if (said(cuEventRecord(e, on.handle), "cuEventRecord %s on %s", name.c_str(), on.name.c_str()) == 0)
+        event_recorded(e, capture_of(on.handle));
   }
 }
 
@@ -126,7 +122,8 @@ void session::context_event() {
   place const* const of = some_place();
   if (e == nullptr || of == nullptr) return;
   if (one_in(2)) {
-    said(cuCtxRecordEvent(of->handle, e), "cuCtxRecordEvent %s, %s", of->name.c_str(), name.c_str());
+    if (said(cuCtxRecordEvent(of->handle, e), "cuCtxRecordEvent %s, %s", of->name.c_str(), name.c_str()) == 0)
+      event_recorded(e, 0);
   } else {
     said(cuCtxWaitEvent(of->handle, e), "cuCtxWaitEvent %s, %s", of->name.c_str(), name.c_str());
   }

@@ -1,4 +1,4 @@
-// See session.hpp. Here: the steps and how one is chosen, names, and what is alive.
+// See session.hpp. Here: the steps and how one is chosen, names, and picking from what is there.
 #include "tests/integration/random/transcript/session.hpp"
 
 #include <algorithm>
@@ -74,8 +74,8 @@ std::vector<session::action> const& session::actions() {
   return all;
 }
 
-session::session(unsigned seed, bool tame, std::set<std::string> without)
-    : seed_(seed), tame_(tame), without_(std::move(without)) {
+session::session(unsigned seed, options wanted)
+    : seed_(seed), tame_(wanted.tame), checks_(wanted.checks), without_(std::move(wanted.without)) {
   said(cuInit(0), "cuInit");
   said(cuDeviceGetCount(&devices_), "cuDeviceGetCount");
 }
@@ -84,9 +84,15 @@ void session::step(unsigned number, unsigned thread) {
   number_ = number;
   thread_ = thread;
   random_.seed(seed_ * 1'000'003u + number);
+  act();
+  look_for_ends();
+  if (checks_) check();
+}
+
+void session::act() {
   // The begin of a program: contexts and streams, or nothing is there to ask for.
-  if (number < 6)
-    return number % 3 == 0 ? retain_primary() : number % 3 == 1 ? set_context() : create_stream();
+  if (number_ < 6)
+    return number_ % 3 == 0 ? retain_primary() : number_ % 3 == 1 ? set_context() : create_stream();
   CUdevice device = 0;
   if (cuCtxGetDevice(&device) != CUDA_SUCCESS && one_in(2))
     return places_.empty() ? retain_primary() : set_context();
@@ -104,12 +110,10 @@ void session::finish() {
   thread_ = 0;
   while (!capturing_.empty()) {
     CUgraph graph = nullptr;
-    queue const origin = capturing_.back();
-    CUresult const code =
-        said(cuStreamEndCapture(origin.handle, &graph), "cuStreamEndCapture %s", origin.name.c_str());
-    capture_ended(origin.handle, graph);
-    if (code != CUDA_SUCCESS && !capturing_.empty() && capturing_.back().handle == origin.handle)
-      capturing_.pop_back();
+    running const last = capturing_.back();
+    said(cuCtxSetCurrent(last.context), "cuCtxSetCurrent %s", name_of(last.context).c_str());
+    said(cuStreamEndCapture(last.origin.handle, &graph), "cuStreamEndCapture %s", last.origin.name.c_str());
+    capture_ended(last.id, graph);
   }
   if (places_.empty()) return;
   CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
@@ -232,7 +236,7 @@ queue session::some_stream() {
       [[fallthrough]];
     case 4:
     case 5:
-      if (!capturing_.empty()) return capturing_[below(static_cast<unsigned>(capturing_.size()))];
+      if (!capturing_.empty()) return capturing_[below(static_cast<unsigned>(capturing_.size()))].origin;
       [[fallthrough]];
     default:
       if (streams_.empty()) return {"per thread", CU_STREAM_PER_THREAD, nullptr};
@@ -253,21 +257,6 @@ place* session::some_place() {
 
 block* session::some_block() {
   return blocks_.empty() ? nullptr : &blocks_[below(static_cast<unsigned>(blocks_.size()))];
-}
-
-CUstream session::captured_by(CUstream on) {
-  auto const id_of = [](CUstream stream) {
-    CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
-    cuuint64_t id = 0;
-    CUresult const code = cuStreamGetCaptureInfo(stream, &status, &id, nullptr, nullptr, nullptr, nullptr);
-    return code == CUDA_SUCCESS && status != CU_STREAM_CAPTURE_STATUS_NONE ? id : 0;
-  };
-  if (capturing_.empty()) return nullptr;
-  cuuint64_t const wanted = id_of(on);
-  for (queue const& each : capturing_) {
-    if (wanted != 0 && id_of(each.handle) == wanted) return each.handle;
-  }
-  return nullptr;
 }
 
 CUmemoryPool session::some_pool(std::string& name) {
@@ -296,67 +285,6 @@ void session::drop(block* gone) {
   blocks_.erase(blocks_.begin() + (std::find_if(blocks_.begin(), blocks_.end(),
                                                 [gone](block const& each) { return &each == gone; }) -
                                    blocks_.begin()));
-}
-
-// Said at once, before anything else can be given the same address.
-void session::try_dead(block const& gone) {
-  switch (below(5)) {
-    case 0:
-      said(cuMemFree(gone.address), "cuMemFree %s, which is gone", gone.name.c_str());
-      break;
-    case 1:
-      said(cuMemFreeAsync(gone.address, CU_STREAM_PER_THREAD), "cuMemFreeAsync %s, which is gone",
-           gone.name.c_str());
-      break;
-    case 2:
-      said(cuMemFreeHost(reinterpret_cast<void*>(gone.address)), "cuMemFreeHost %s, which is gone",
-           gone.name.c_str());
-      break;
-    default: {
-      CUdeviceptr base = 0;
-      std::size_t bytes = 0;
-      CUmemorytype type{};
-      said(cuMemGetAddressRange(&base, &bytes, gone.address), "cuMemGetAddressRange %s, which is gone",
-           gone.name.c_str());
-      said(cuPointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, gone.address), "memory type of it");
-    }
-  }
-}
-
-// Stream-ordered memory outlives its context natively, and in a pool of gpumem's does not: nobody asks.
-void session::context_ended(CUcontext context) {
-  std::erase_if(streams_, [&](queue const& each) { return each.context == context; });
-  std::erase_if(capturing_, [&](queue const& each) { return each.context == context; });
-  std::erase_if(events_, [&](mark const& each) { return each.context == context; });
-  std::erase_if(graphs_, [&](recorded const& each) { return each.context == context; });
-  unsigned tried = 0;
-  for (std::size_t i = 0; i < blocks_.size();) {
-    if (blocks_[i].context != context) {
-      ++i;
-      continue;
-    }
-    block const gone = blocks_[i];
-    blocks_.erase(blocks_.begin() + static_cast<std::ptrdiff_t>(i));
-    if (gone.made == kind::plain && !anything_captures() && tried++ < 2) try_dead(gone);
-  }
-}
-
-void session::capture_ended(CUstream origin, CUgraph graph) {
-  std::erase_if(capturing_, [&](queue const& each) { return each.handle == origin; });
-  for (std::size_t i = 0; i < blocks_.size();) {
-    block& each = blocks_[i];
-    if (each.captured_on == nullptr || each.captured_on != origin) {
-      ++i;
-      continue;
-    }
-    each.captured_on = nullptr;
-    each.graph = graph;
-    if (graph != nullptr) {
-      ++i;
-    } else {
-      blocks_.erase(blocks_.begin() + static_cast<std::ptrdiff_t>(i));
-    }
-  }
 }
 
 }  // namespace transcript

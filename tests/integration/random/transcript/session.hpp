@@ -9,6 +9,7 @@
 
 #include <cstdint>
 #include <deque>
+#include <map>
 #include <random>
 #include <set>
 #include <string>
@@ -25,7 +26,7 @@ struct block {
   kind made = kind::plain;
   CUcontext context = nullptr;  // in which it was made
   CUgraph graph = nullptr;      // whose node made it, once the capture is over
-  CUstream captured_on = nullptr;
+  cuuint64_t captured_in = 0;   // the capture, as long as it runs
   int device = 0;
 };
 
@@ -34,7 +35,6 @@ struct place {
   CUcontext handle = nullptr;
   int device = 0;
   bool primary = false;
-  CUgreenCtx green = nullptr;
 };
 
 struct queue {
@@ -47,6 +47,17 @@ struct mark {
   std::string name;
   CUevent handle = nullptr;
   CUcontext context = nullptr;
+  cuuint64_t recorded_in = 0;  // the capture in which it was recorded last
+};
+
+// A capture that runs. Its number tells it from others: the name of a per-thread stream is that of any
+// thread's.
+struct running {
+  queue origin;
+  cuuint64_t id = 0;
+  CUcontext context = nullptr;  // of its origin
+  unsigned thread = 0;          // that began it
+  std::set<std::string> touched;
 };
 
 struct recorded {
@@ -54,6 +65,7 @@ struct recorded {
   CUgraph graph = nullptr;
   CUgraphExec ready = nullptr;
   CUcontext context = nullptr;
+  std::set<std::string> touched;  // blocks that are not its own
 };
 
 struct own_pool {
@@ -64,12 +76,17 @@ struct own_pool {
 
 class session {
  public:
-  // `tame`: no handle that is dead or was never one; a real driver may follow those. `without`: steps left
-  // out, by name.
-  session(unsigned seed, bool tame, std::set<std::string> without);
+  struct options {
+    bool tame = false;              // no handle that is dead or was never one; a real driver may follow those
+    bool checks = false;            // after each step: is all that is taken for alive alive?
+    std::set<std::string> without;  // steps left out, by name
+  };
+  session(unsigned seed, options wanted);
 
   // One step by the calling thread, the same for the same number.
   void step(unsigned number, unsigned thread);
+  // That thread has ended, and with it its streams; another one has its number.
+  void thread_ended(unsigned thread);
   // All that is alive goes back, all captures end.
   void finish();
 
@@ -95,13 +112,22 @@ class session {
   place* some_place();
   block* some_block();
   bool anything_captures() { return !capturing_.empty(); }
-  CUstream captured_by(CUstream on);  // the origin of the capture that the stream belongs to
   CUmemoryPool some_pool(std::string& name);
   void keep(block made);
   void drop(block* gone);
+
+  // books.cpp: what is alive
+  cuuint64_t capture_of(CUstream on);  // the number of the capture that the stream belongs to; 0: none
+  void look_for_ends();
+  void capture_began(queue const& on);
+  void event_recorded(CUevent which, cuuint64_t capture);
+  void touched_in(cuuint64_t capture, block const& which);
+  std::set<std::string> touched_in(cuuint64_t capture);
+  bool may_run(recorded const& graph);
   void context_ended(CUcontext context);
-  void capture_ended(CUstream origin, CUgraph graph);
+  void capture_ended(cuuint64_t id, CUgraph graph);
   void try_dead(block const& gone);
+  void check();
 
   // calls_memory.cpp
   void allocate();
@@ -169,12 +195,15 @@ class session {
   void set_pool();
   void pool_access();
 
+  void act();
+
   struct action;
   static std::vector<action> const& actions();
 
   std::mt19937 random_;
   unsigned const seed_;
   bool const tame_;
+  bool const checks_;
   std::set<std::string> const without_;
   unsigned number_ = 0, thread_ = 0, names_ = 0;
   int devices_ = 0;
@@ -184,7 +213,9 @@ class session {
   std::deque<mark> events_;
   std::deque<recorded> graphs_;
   std::deque<own_pool> pools_;
-  std::vector<queue> capturing_;  // origins of captures that have not ended
+  std::vector<running> capturing_;
+  std::map<CUcontext, unsigned long long> contexts_;  // of all that is here, with the driver's number for it
+  std::map<int, CUcontext> primaries_;                // by device, once retained
 };
 
 }  // namespace transcript

@@ -1,7 +1,8 @@
 // Says what the driver answers to a program of chance: transcript SEED STEPS [FROM-TO,...]. With ranges only
 // those steps are made, each as in the whole program, which is how a difference is made small.
 // TRANSCRIPT_TAME=1: nothing that a real driver need not survive. TRANSCRIPT_WITHOUT=name,...: such steps are
-// left out, as session.cpp names them. Two threads take turns; the program ends by itself after a minute.
+// left out, as session.cpp names them. TRANSCRIPT_CHECK=1: says BOOKS where the program takes for alive what
+// the driver does not. Two threads take turns; the program ends by itself after a minute.
 #include <unistd.h>
 
 #include <cstdio>
@@ -47,19 +48,24 @@ int main(int argc, char** argv) {
   auto const seed = static_cast<unsigned>(std::strtoul(argv[1], nullptr, 10));
   auto const count = static_cast<unsigned>(std::strtoul(argv[2], nullptr, 10));
   steps const wanted = argc > 3 ? parse(argv[3]) : steps{{0, count - 1}};
-  transcript::session one(seed, std::getenv("TRANSCRIPT_TAME") != nullptr,
-                          words(std::getenv("TRANSCRIPT_WITHOUT")));
+  transcript::session one(seed, {.tame = std::getenv("TRANSCRIPT_TAME") != nullptr,
+                                 .checks = std::getenv("TRANSCRIPT_CHECK") != nullptr,
+                                 .without = words(std::getenv("TRANSCRIPT_WITHOUT"))});
   transcript::turns second;
   for (auto const& [from, to] : wanted) {
     for (unsigned i = from; i <= to && i < count; ++i) {
       unsigned const pick = (seed * 31 + i * 2654435761u) >> 16;
-      if (pick % 97 == 0) second.renew();
+      if (pick % 97 == 0) {
+        second.renew();
+        one.thread_ended(1);
+      }
       bool const other = pick % 4 == 0;
       auto const act = [&] { one.step(i, other ? 1 : 0); };
       other ? second.run(act) : act();
     }
   }
   second.renew();
+  one.thread_ended(1);
   one.finish();
   std::printf("%u steps\n", count);
   return 0;
