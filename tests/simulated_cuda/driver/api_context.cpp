@@ -38,6 +38,7 @@ CUresult synchronise(machine& m, context& of) {
 }
 
 void reset_primary(machine& m, context& gone) {
+  while (gone.ending) m.let_others_in();
   if (gone.alive) m.finish(gone);
   // Memory of pools outlives the context (measured: driver 580, default and explicit pools). The program's
   // own blocks in it may not, where a preloaded library made them out of larger ones: the checker forgets them.
@@ -64,6 +65,7 @@ CUresult primary_reset(machine& m, CUdevice device) {
 CUresult simulated::primary_release(machine& m, CUdevice device) {
   if (device < 0 || device >= m.device_count()) return CUDA_ERROR_INVALID_DEVICE;
   context& of = m.primary(device);
+  while (of.ending) m.let_others_in();
   if (of.references == 0) return CUDA_ERROR_INVALID_CONTEXT;
   if (--of.references == 0) reset_primary(m, of);
   return CUDA_SUCCESS;
@@ -72,6 +74,7 @@ CUresult simulated::primary_release(machine& m, CUdevice device) {
 CUresult simulated::primary_retain(machine& m, CUdevice device, context*& result) {
   if (device < 0 || device >= m.device_count()) return CUDA_ERROR_INVALID_DEVICE;
   result = &m.primary(device);
+  while (result->ending) m.let_others_in();
   if (!result->alive) m.start(*result);
   ++result->references;
   return CUDA_SUCCESS;
@@ -97,7 +100,7 @@ SIMULATED_API cuCtxDestroy_v2(CUcontext which) {
   context* gone = nullptr;
   if (which == nullptr) return CUDA_ERROR_INVALID_VALUE;
   SIMULATED_TRY(m.resolve(which, gone));
-  if (gone->primary) return CUDA_ERROR_INVALID_CONTEXT;
+  if (gone->primary || gone->ending) return CUDA_ERROR_INVALID_CONTEXT;
   m.finish(*gone);
   thread_state& mine = this_thread();
   if (mine.current() == gone) --mine.depth;

@@ -96,6 +96,7 @@ void machine::finish(context& gone) {
     gone.green_of->left_over.join(all_work(gone));
     gone.green_of->greens.erase(&gone);
   } else {
+    gone.ending = true;
     host_wait(all_work(gone));
     while (!gone.greens.empty()) finish(**gone.greens.begin());
   }
@@ -109,7 +110,7 @@ void machine::finish(context& gone) {
   gone.left_over = gone.left_over_blocking = {};
   gone.peers.clear();
   gone.legacy = nullptr;
-  gone.alive = false;
+  gone.alive = gone.ending = false;
   memory_.of(gone.device).uncharge(std::exchange(gone.own, 0));
   memory_.forget(&gone);
   checker_.forget(&gone);

@@ -149,7 +149,7 @@ class machine {
 // Physical memory of cuMemCreate on a device (api_vmm.cpp).
 std::uint64_t physical_bytes(int device);
 
-// The primary context's references (api_context.cpp); a green context holds one.
+// The primary context's references (api_context.cpp); a green context holds one. Both wait for one that is ending.
 CUresult primary_retain(machine& m, CUdevice device, context*& result);
 CUresult primary_release(machine& m, CUdevice device);
 

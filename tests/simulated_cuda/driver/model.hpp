@@ -99,6 +99,7 @@ struct context {
   unsigned flags = 0;
   bool primary = false;
   bool alive = false;
+  bool ending = false;      // its end waits for its work, and lets other threads in
   unsigned references = 0;  // of a primary context
   std::uint64_t own = 0;    // device memory that it takes for itself
   stream* legacy = nullptr;

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <chrono>
 #include <functional>
 #include <thread>
 
@@ -68,6 +69,38 @@ TEST_F(host_wait, streams_may_go_while_the_end_of_a_pool_waits_for_all) {
          [&] {
            for (CUstream const each : others) EXPECT_EQ(cuStreamDestroy(each), CUDA_SUCCESS);
          });
+}
+
+// Whoever retains it meanwhile gets the next one: what was retained must not end.
+TEST_F(host_wait, a_primary_context_that_is_ending_is_not_retained) {
+  CUcontext primary = nullptr;
+  ASSERT_EQ(cuDevicePrimaryCtxRetain(&primary, 0), CUDA_SUCCESS);
+  after_launch = [&] {
+    cuEventRecord(event, s);
+    cuCtxSetCurrent(primary);
+    CUstream of_primary = nullptr;
+    cuStreamCreate(&of_primary, CU_STREAM_NON_BLOCKING);
+    cuStreamWaitEvent(of_primary, event, 0);
+    cuCtxSetCurrent(context);
+  };
+  std::thread retainer;
+  std::atomic<bool> asks{false};
+  during([&] { EXPECT_EQ(cuDevicePrimaryCtxRelease(0), CUDA_SUCCESS); },
+         [&] {
+           retainer = std::thread([&] {
+             asks = true;
+             CUcontext next = nullptr;
+             EXPECT_EQ(cuDevicePrimaryCtxRetain(&next, 0), CUDA_SUCCESS);
+             EXPECT_EQ(cuCtxSetCurrent(next), CUDA_SUCCESS);
+           });
+           while (!asks) std::this_thread::yield();
+           std::this_thread::sleep_for(std::chrono::milliseconds(20));  // time to go wrong; enough in the usual case
+         });
+  retainer.join();
+  ASSERT_EQ(cuCtxSetCurrent(primary), CUDA_SUCCESS);
+  EXPECT_EQ(cuCtxSynchronize(), CUDA_SUCCESS);
+  EXPECT_EQ(cuDevicePrimaryCtxRelease(0), CUDA_SUCCESS);
+  EXPECT_EQ(cuCtxSetCurrent(context), CUDA_SUCCESS);
 }
 
 }  // namespace
