@@ -58,7 +58,8 @@ struct pool_request {
   CUstream stream;
 };
 
-// Its memory is on the pool's device, whichever stream asks.
+// Its memory is on the pool's device, whichever stream asks; one that is none, or whose context is not there,
+// is for the driver to refuse before any limit does.
 template <typename Real>
 CUresult pool_allocation(hook which, CUdeviceptr* result, pool_request const& asked, Real&& real) noexcept {
   driver::request const request{.bytes = asked.bytes,
@@ -71,7 +72,8 @@ CUresult pool_allocation(hook which, CUdeviceptr* result, pool_request const& as
   int const device = memory_pools::instance().device_of(asked.pool);
   bool const elsewhere = device == memory_pools::host || is_graph_node(asked.stream) || result == nullptr;
   if (elsewhere) return counted(which, asked.bytes, with_room(real));
-  auto const owner = device >= 0 ? owner_of_memory{device, nullptr} : owner_by_stream(asked.stream);
+  owner_of_memory owner = owner_by_stream(asked.stream);
+  if (owner.device >= 0 && device >= 0) owner = {device, nullptr};
   return counted(which, asked.bytes, pass_allocation(request, result, owner, real));
 }
 

@@ -172,6 +172,24 @@ void spill(std::size_t wanted) {
   for (void* block : blocks) REQUIRE(counted_free(block));
 }
 
+// More than any limit, of a pool, on streams on which the driver allocates nothing.
+void refusals() {
+  CUmemoryPool pool = nullptr;
+  CUcontext current = nullptr;
+  CUdeviceptr block = 0;
+  REQUIRE(cuDeviceGetDefaultMemPool(&pool, 0));
+  REQUIRE(cuCtxGetCurrent(&current));
+  const auto on = [&](CUstream stream) {
+    return static_cast<int>(cuMemAllocFromPoolAsync(&block, std::size_t{1} << 44, pool, stream));
+  };
+  std::printf("on a stream: %d\n", on(nullptr));
+  std::printf("on none: %d\n", on(reinterpret_cast<CUstream>(0x5000)));
+  REQUIRE(cuCtxSetCurrent(nullptr));
+  for (CUstream stream : {CUstream{nullptr}, CU_STREAM_LEGACY, CU_STREAM_PER_THREAD})
+    std::printf("without a context: %d\n", on(stream));
+  REQUIRE(cuCtxSetCurrent(current));
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -188,6 +206,8 @@ int main(int argc, char** argv) {
     spill(argc > 2 ? std::strtoul(argv[2], nullptr, 10) : 96);
   } else if (what == "routed") {
     routed();
+  } else if (what == "refusals") {
+    refusals();
   } else {
     tell();
     routed();

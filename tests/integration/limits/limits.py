@@ -114,6 +114,14 @@ def check_spill(done, spilled_mib, requests, kept_mib=0):
     assert "spilled" in text and f"{spilled_mib}.00 MiB" in text, text
 
 
+def test_the_driver_refuses_before_a_limit(build):
+    """A stream that is none, or that has no context."""
+    plain = build.run([build.program("limited.shared"), "refusals"])
+    assert "on none: 400" in plain.stdout and plain.code == 0, (plain.stdout, plain.stderr)
+    limited = run(build, "below_pool", "refusals")
+    assert plain.stdout == limited.stdout, (plain.stdout, limited.stdout)
+
+
 def test_fallback_to_managed(build):
     done = run(build, "fallback", "spill", "96")
     assert "4 managed" in done.stdout, done.stdout
