@@ -9,6 +9,7 @@
 #include "config/size_text.hpp"
 #include "core/base/bytes.hpp"
 #include "core/base/line_writer.hpp"
+#include "core/base/log.hpp"
 #include "core/base/printable.hpp"
 #include "core/report/terminal.hpp"
 #include "shim/cli/chain_tree.hpp"
@@ -149,8 +150,8 @@ int check(check_options const& options) {
   } else {
     auto const size = config::read_size(options.device_memory, false);
     if (!size.value || size.value->bytes == 0) {
-      base::write_all(STDERR_FILENO, "gpumem: error: --device-memory " +
-                                         base::printable(options.device_memory) + ": " + (size.problem.empty() ? "is nothing" : size.problem) + "\n");
+      base::log_line(base::log_level::error, "--device-memory " + options.device_memory + ": " +
+                                                 (size.problem.empty() ? "is nothing" : size.problem));
       return 2;
     }
     devices.push_back({-1, "", size.value->bytes});

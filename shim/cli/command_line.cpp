@@ -115,17 +115,17 @@ command_line::outcome command_line::misused(std::vector<std::string> const& argu
   if (verb == &app) {
     for (CLI::App const* sub : app.get_subcommands({})) known.push_back(sub->get_name());
   }
-  problem = "gpumem: error: " + reason + "\n";
+  problem = reason;
   for (auto const& word : arguments) {
     if (std::find(known.begin(), known.end(), word) != known.end() || word == verb->get_name()) continue;
     std::string const name = word.substr(0, word.find('='));
     if (std::find(known.begin(), known.end(), name) != known.end()) continue;
     std::string const hint =
         config::did_you_mean(name, std::vector<std::string_view>(known.begin(), known.end()));
-    if (!hint.empty()) problem += "gpumem: \"" + word + "\": " + hint + "\n";
+    if (!hint.empty()) hints += "gpumem: \"" + word + "\": " + hint + "\n";
   }
-  if (verb == check_verb) problem += "gpumem: a program stands after --: gpumem check -- ./program\n";
-  problem += "gpumem" + (verb == &app ? "" : " " + verb->get_name()) + " --help shows what there is\n";
+  if (verb == check_verb) hints += "gpumem: a program stands after --: gpumem check -- ./program\n";
+  hints += "gpumem" + (verb == &app ? "" : " " + verb->get_name()) + " --help shows what there is\n";
   return outcome::misused;
 }
 

@@ -27,9 +27,9 @@ class command_line {
   report_options report;
 
   enum class outcome { good, help, misused };
-  // The arguments without the program's name. `problem` is for people, when misused.
+  // The arguments without the program's name. When misused, `problem` and the lines of `hints` are for people.
   outcome parse(std::vector<std::string> arguments);
-  std::string problem;
+  std::string problem, hints;
   int misused_code() const;  // of the verb that was asked for
 
  private:

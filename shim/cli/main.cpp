@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "core/base/line_writer.hpp"
+#include "core/base/log.hpp"
 #include "core/base/printable.hpp"
 #include "shim/cli/command_line.hpp"
 #include "shim/cli/output.hpp"
@@ -38,7 +39,8 @@ int main(int argc, char** argv) {
     case cli::command_line::outcome::help:
       return cli::print(line.app.help()) ? 0 : cli::exit_not_written;
     case cli::command_line::outcome::misused:
-      base::write_all(STDERR_FILENO, base::printable_lines(line.problem));
+      base::log_line(base::log_level::error, line.problem);
+      base::write_all(STDERR_FILENO, base::printable_lines(line.hints));
       return line.misused_code();
     case cli::command_line::outcome::good:
       break;

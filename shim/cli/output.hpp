@@ -10,7 +10,7 @@
 #include <string>
 #include <string_view>
 
-#include "core/base/line_writer.hpp"
+#include "core/base/log.hpp"
 
 namespace gpumem::cli {
 
@@ -25,8 +25,7 @@ inline bool print(std::string_view text) {
     if (errno == EPIPE) return true;
     pollfd wait{STDOUT_FILENO, POLLOUT, 0};
     if (errno == EAGAIN && ::poll(&wait, 1, -1) >= 0) continue;
-    base::write_all(STDERR_FILENO, "gpumem: error: standard output cannot be written: " +
-                                       std::string(std::strerror(errno)) + "\n");
+    base::log_line(base::log_level::error, "standard output cannot be written: " + std::string(std::strerror(errno)));
     return false;
   }
   return true;

@@ -12,7 +12,7 @@
 #include "config/suggest.hpp"
 #include "core/base/clock.hpp"
 #include "core/base/format.hpp"
-#include "core/base/line_writer.hpp"
+#include "core/base/log.hpp"
 #include "core/base/printable.hpp"
 #include "core/report/glossary.hpp"
 #include "core/report/terminal.hpp"
@@ -27,7 +27,7 @@ namespace gpumem::cli {
 namespace {
 
 int fail(std::string const& reason) {
-  base::write_all(STDERR_FILENO, "gpumem: error: " + base::printable(reason) + "\n");
+  base::log_line(base::log_level::error, reason);
   return 2;
 }
 

@@ -20,6 +20,7 @@
 #include "core/base/file_pattern.hpp"
 #include "core/base/format.hpp"
 #include "core/base/line_writer.hpp"
+#include "core/base/log.hpp"
 #include "core/base/printable.hpp"
 #include "core/report/write_reports.hpp"
 #include "core/stats/page_file.hpp"
@@ -38,7 +39,7 @@ void say(std::string const& line) {
 }
 
 int fail(std::string const& reason) {
-  say("gpumem: error: " + base::printable(reason) + "\n");
+  base::log_line(base::log_level::error, reason);
   return exit_gpumem_failed;
 }
 
@@ -63,14 +64,12 @@ constexpr std::pair<char const*, char const*> uncached_frameworks[] = {{"PYTORCH
                                                                        {"XLA_PYTHON_CLIENT_ALLOCATOR", "platform"},
                                                                        {"TF_GPU_ALLOCATOR", "cuda_malloc_async"}};
 
-std::string uncached_text(config::plan const& plan) {
+std::string uncached_text() {
   std::string text = "gpumem: --uncached:";
   for (auto const& [name, value] : uncached_frameworks) text += base::format(" {}={}", name, value);
   text +=
       "\ngpumem: each tensor of PyTorch, JAX and TensorFlow is now a call of its own, which the chain serves: slower "
       "where\ngpumem: that has no pool; torch.cuda.memory_allocated() reads 0, and PyTorch captures no CUDA graph\n";
-  if (plan.device.passthrough)
-    text += "gpumem: warning: route.device is passthrough: each of them goes to the driver, which is slow\n";
   return text;
 }
 
@@ -209,13 +208,15 @@ int run(run_options const& options) {
   if (!options.quiet && !loaded.failed()) {
     say(base::format("gpumem: running {} with {}\n", program,
                      loaded.plan.path.empty() ? "the built-in configuration" : base::printable(loaded.plan.path)));
-    if (options.uncached) say(uncached_text(loaded.plan));
+    if (options.uncached) say(uncached_text());
+    if (options.uncached && loaded.plan.device.passthrough)
+      base::log_line(base::log_level::warn, "route.device is passthrough: each of them goes to the driver, which is slow");
   }
   if (!loaded.failed()) make_mark(settings);
   child_result const child = run_and_wait(options.command, environment);
   bool const unseen = take_mark(settings);
   if (child.exec_error != 0) {
-    say(base::format("gpumem: error: cannot run {}: {}\n", program, ::strerror(child.exec_error)));
+    base::log_line(base::log_level::error, base::format("cannot run {}: {}", program, ::strerror(child.exec_error)));
     if (child.pid < 0) return exit_gpumem_failed;
     return child.exec_error == ENOENT ? exit_not_found : exit_not_executable;
   }
