@@ -115,6 +115,21 @@ void write_rule(std::string& out, rule_plan const& rule) {
   write("chain", chain_text(rule.chain));
 }
 
+// Only what was set: most never ask for it.
+void write_log(std::string& out, plan const& from) {
+  bool first = true;
+  auto const write = [&](std::string const& key, std::string_view value) {
+    auto const at = from.origins.find("log." + key);
+    if (at == from.origins.end()) return;
+    if (first) out += "\n[log]\n";
+    first = false;
+    line(out, key + " = " + toml_string(value), at->second);
+  };
+  write("level", from.log_level);
+  write("pattern", from.log_pattern);
+  write("file", from.log_file);
+}
+
 }  // namespace
 
 std::string effective_text(plan const& effective) {
@@ -146,6 +161,7 @@ std::string effective_text(plan const& effective) {
   line(out, "text = " + toml_string(effective.report_text), origin_of(effective, "report.text"));
   line(out, "json = " + toml_string(effective.report_json.empty() ? "none" : effective.report_json),
        origin_of(effective, "report.json"));
+  write_log(out, effective);
   return out;
 }
 

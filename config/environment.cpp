@@ -51,6 +51,20 @@ void take_pattern(environment& to, variable_info const& variable, std::string co
   field = value;
 }
 
+// "LEVEL", "LEVEL:FILE", ":FILE"; an empty one is none.
+void take_log(environment& to, variable_info const& variable, std::string const& value) {
+  auto const colon = value.find(':');
+  std::string const level = value.substr(0, colon);
+  if (!level.empty()) {
+    to.log_level = level;
+    if (!holds_word(variable.words, level)) bad_value(to, variable, level);
+  }
+  if (colon == value.npos) return;
+  to.log_file = value.substr(colon + 1);
+  std::string const problem = log_file_problem(*to.log_file);
+  if (!problem.empty()) report(to, severity::error, "E511", std::string(variable.name) + ": " + problem, "");
+}
+
 void take(environment& to, variable_info const& variable, std::string const& value) {
   auto const is = [&](std::string_view name) { return variable.name.substr(prefix.size()) == name; };
   if (is("CONFIG") && !value.empty()) to.config = value;  // an empty one is none, as for a shell
@@ -62,8 +76,9 @@ void take(environment& to, variable_info const& variable, std::string const& val
     to.disabled = is_yes(value);
     if (!is_yes(value) && !is_no(value)) bad_value(to, variable, value);
   }
+  if (is("LOG")) take_log(to, variable, value);
   if (is("LOG_LEVEL")) {
-    to.log_level = value;
+    to.other_log_level = value;
     if (!holds_word(variable.words, value)) bad_value(to, variable, value);
   }
   if (is("ON_ERROR")) {

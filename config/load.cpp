@@ -55,7 +55,14 @@ void apply(environment const& variables, plan& to) {
     to.error_policy = *variables.error_policy;
     set("behavior.on_config_error", "GPUMEM_ON_ERROR");
   }
-  if (variables.log_level) to.log_level = *variables.log_level;
+  if (variables.log_level || variables.other_log_level) {
+    to.log_level = variables.log_level ? *variables.log_level : *variables.other_log_level;
+    set("log.level", variables.log_level ? "GPUMEM_LOG" : "GPUMEM_LOG_LEVEL");
+  }
+  if (variables.log_file) {
+    to.log_file = *variables.log_file;
+    set("log.file", "GPUMEM_LOG");
+  }
 }
 
 void finish(load_result& result) {

@@ -75,6 +75,8 @@ struct plan {
   std::string report_text = "stderr";  // stderr | none | pattern
   std::string report_json;             // empty: none
   std::string log_level = "warn";
+  std::string log_pattern;             // empty: the default
+  std::string log_file = "stderr";     // or pattern
   std::vector<std::string> warnings;      // rendered diagnostics
   std::map<std::string, origin> origins;  // "behavior.free" -> where
 

@@ -37,6 +37,8 @@ std::string values_of(key_info const& key) {
     case value_kind::pattern:
       text = "file name with placeholders";
       break;
+    case value_kind::line:
+      return "pattern of a line";
     case value_kind::glob:
       return "pattern with `*`, `?`, `[a-z]`";
     case value_kind::boolean:

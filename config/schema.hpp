@@ -15,6 +15,7 @@ enum class value_kind : std::uint8_t {
   integer,
   choice,
   pattern,
+  line,
   glob,
   boolean,
   chain,

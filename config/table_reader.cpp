@@ -99,7 +99,7 @@ void keep_default_route(draft& to, findings& out) {
   for (auto const& name : to.result.device.chain) resolve_name(name, {1, 1, 1}, "route.device", to, out);
 }
 
-// [behavior] and [report]: keys with one value each.
+// [behavior], [report] and [log]: keys with one value each.
 void read_settings(node const& table, draft& to, findings& out) {
   if (!expect_table(table, table.key, "write [" + table.key + "] and its keys below", out)) return;
   plan& result = to.result;
@@ -122,6 +122,9 @@ void read_settings(node const& table, draft& to, findings& out) {
       result.error_policy = text == "abort" ? on_error::abort : on_error::passthrough;
     if (shown == "report.text") result.report_text = text;
     if (shown == "report.json") result.report_json = text == "none" ? "" : text;
+    if (shown == "log.level") result.log_level = text;
+    if (shown == "log.pattern") result.log_pattern = text;
+    if (shown == "log.file") result.log_file = text;
   }
 }
 
@@ -182,7 +185,7 @@ void read_tables(node const& root, draft& to, findings& out) {
     for (node const& table : std::span(devices->children).first(count)) read_device(table, to, out);
   }
   for (auto const& child : root.children) {
-    if (child.key == "behavior" || child.key == "report")
+    if (child.key == "behavior" || child.key == "report" || child.key == "log")
       read_settings(child, to, out);
     else if (child.key != "version" && child.key != "resource" && child.key != "route" &&
              child.key != "device" && child.key != "rule")

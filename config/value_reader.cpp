@@ -7,6 +7,7 @@
 #include "core/base/bytes.hpp"
 #include "core/base/file_pattern.hpp"
 #include "core/base/glob.hpp"
+#include "core/base/log_pattern.hpp"
 
 namespace gpumem::config {
 namespace {
@@ -21,6 +22,7 @@ std::string_view wanted(value_kind kind) noexcept {
       return "an integer";
     case value_kind::choice:
     case value_kind::pattern:
+    case value_kind::line:
     case value_kind::glob:
       return "a string";
     case value_kind::boolean:
@@ -129,6 +131,12 @@ std::optional<option> read_boolean(key_info const& key, node const& value, std::
   return std::nullopt;
 }
 
+std::string text_problem(key_info const& key, std::string_view text) {
+  if (key.kind == value_kind::glob) return std::string(base::glob_problem(text));
+  if (key.kind == value_kind::line) return base::parse_log_pattern(text).error;
+  return key.table == "log" ? log_file_problem(text) : pattern_problem(text);
+}
+
 std::optional<option> read_text(key_info const& key, node const& value, std::string_view shown,
                                 findings& out) {
   if (value.type != node::kind::string) {
@@ -137,11 +145,10 @@ std::optional<option> read_text(key_info const& key, node const& value, std::str
   }
   auto const words = split_words(key.words);
   if (holds_word(key.words, value.text)) return value.text;
-  if (key.kind == value_kind::pattern || key.kind == value_kind::glob) {
-    std::string problem = key.kind == value_kind::pattern ? pattern_problem(value.text)
-                                                          : std::string(base::glob_problem(value.text));
+  if (key.kind != value_kind::choice) {
+    std::string const problem = text_problem(key, value.text);
     if (problem.empty()) return value.text;
-    out.error("E213", value.at, std::string(shown) + ": " + std::move(problem));
+    out.error("E213", value.at, std::string(shown) + ": " + problem);
     return std::nullopt;
   }
   auto const guess = did_you_mean(value.text, words);
@@ -182,6 +189,7 @@ std::optional<option> read_value(key_info const& key, node const& value, std::st
       return read_size_value(key, value, shown, out);
     case value_kind::choice:
     case value_kind::pattern:
+    case value_kind::line:
     case value_kind::glob:
       return read_text(key, value, shown, out);
     case value_kind::boolean:
@@ -196,7 +204,8 @@ std::optional<option> read_value(key_info const& key, node const& value, std::st
 
 std::optional<option> preset_value(key_info const& key) {
   if (key.preset.empty() || key.required()) return std::nullopt;
-  if (holds_word(key.words, key.preset) || key.kind == value_kind::pattern) return std::string(key.preset);
+  if (holds_word(key.words, key.preset) || key.kind == value_kind::pattern || key.kind == value_kind::line)
+    return std::string(key.preset);
   if (key.kind == value_kind::boolean) return key.preset == "true";
   if (key.kind == value_kind::integer) {
     std::int64_t number = 0;
@@ -205,6 +214,15 @@ std::optional<option> preset_value(key_info const& key) {
   }
   auto const reading = read_size(key.preset, true);
   return reading.value ? std::optional<option>(*reading.value) : std::nullopt;
+}
+
+std::string log_file_problem(std::string_view pattern) {
+  if (pattern == "stderr") return {};
+  if (pattern.empty()) return "the file name is empty; write \"stderr\" for no file";
+  if (pattern == "none") return "\"none\" is no file; write level = \"off\" for no messages";
+  if (base::is_standard_stream(pattern) || pattern == "/dev/stdout")
+    return quoted(pattern) + " is the program's own output; write \"stderr\" or the name of a file";
+  return base::expand_pattern(pattern, {}).error;
 }
 
 std::string pattern_problem(std::string_view pattern) {

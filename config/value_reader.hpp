@@ -25,5 +25,7 @@ std::optional<option> preset_value(key_info const& key);
 
 // The pattern of a file name, from the file or the environment; the problem, or empty.
 std::string pattern_problem(std::string_view pattern);
+// The same for the log's, which goes to stderr or into a file.
+std::string log_file_problem(std::string_view pattern);
 
 }  // namespace gpumem::config

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Checks the order of the layers: a file includes only its own folder and lower ones (core/README.md). Also: one user
-# of fmt (core/base/format) and of toml++ (config/toml_reader), and nothing of the product includes tests.
+# of fmt (core/base/format), spdlog (core/base/log) and toml++ (config/toml_reader), and nothing of the product includes tests.
 # layers.sh [ROOT] checks a tree; layers.sh --self-test plants each violation in a small tree and demands that it is found.
 set -euo pipefail
 
@@ -16,6 +16,7 @@ RANK = {
 }
 ONLY_USER = {
     "fmt": re.compile(r"core/base/format[^/]*$"),
+    "spdlog": re.compile(r"core/base/log\.[^/]*$"),
     "toml++": re.compile(r"config/toml_reader[^/]*$"),
 }
 SOURCE = (".hpp", ".h", ".cpp", ".c", ".def", ".S", ".in")
@@ -80,6 +81,7 @@ self_test() {
     'shim/hooks.cpp|#include "shim/cli/run.hpp"'
     'core/report/text.cpp|#include <fmt/format.h>'
     'config/validate.cpp|#include <toml++/toml.h>'
+    'core/base/log_pattern.cpp|#include <spdlog/logger.h>'
     'shim/hooks.cpp|#include "tests/simulated_cuda/simulated.h"'
     'core/elsewhere/file.cpp|#include <vector>'
   )
@@ -96,6 +98,7 @@ self_test() {
   rm -rf "${tree:?}"/*
   mkdir -p "$tree/core/base" "$tree/shim" "$tree/config"
   echo '#include <fmt/format.h>' >"$tree/core/base/format.cpp"
+  echo '#include <spdlog/logger.h>' >"$tree/core/base/log.cpp"
   echo '#include <toml++/toml.h>' >"$tree/config/toml_reader.cpp"
   echo '#include "core/base/bytes.hpp"' >"$tree/shim/process.cpp"
   if ! check_tree "$tree"; then

@@ -42,7 +42,7 @@ options=(-DGPUMEM_TESTS=OFF -DCMAKE_BUILD_TYPE=Release -DCMAKE_INSTALL_PREFIX=/u
 flags="-ffile-prefix-map=$PWD=. -ffile-prefix-map=$build=build"
 if [ "$machine" != "$(uname -m)" ]; then
   mkdir -p "$build/include"
-  for library in toml++ fmt nlohmann CLI; do ln -sfn "/usr/include/$library" "$build/include/$library"; done
+  for library in toml++ fmt spdlog nlohmann CLI; do ln -sfn "/usr/include/$library" "$build/include/$library"; done
   flags+=" -isystem $build/include"
   options+=(-DCMAKE_SYSTEM_NAME=Linux "-DCMAKE_SYSTEM_PROCESSOR=$machine" "-DCMAKE_C_COMPILER=$machine-linux-gnu-gcc"
     "-DCMAKE_CXX_COMPILER=$machine-linux-gnu-g++" "-DCMAKE_ASM_COMPILER=$machine-linux-gnu-gcc"

@@ -14,6 +14,7 @@ needs=(
   "git|version of the build|command -v git"
   "libtomlplusplus-dev|reads the configuration|test -e /usr/include/toml++/toml.h"
   "libfmt-dev|formatting of text|test -e /usr/include/fmt/format.h"
+  "libspdlog-dev|the log|test -e /usr/include/spdlog/spdlog.h"
   "nlohmann-json3-dev|the JSON report|test -e /usr/include/nlohmann/json.hpp"
   "libcli11-dev|arguments of the gpumem program|test -e /usr/include/CLI/CLI.hpp"
   "libgtest-dev|unit tests|test -e /usr/include/gtest/gtest.h"

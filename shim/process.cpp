@@ -123,11 +123,13 @@ bool begin() noexcept {
     hooks[i] = {symbols[i], routes[i]};
   }
   stats::open_page({.hooks = hooks, .tool_version = settings::tool_version(), .run_id = settings::run_id()});
+  settings::open_log();
   int version = 0;
   driver::real.cuDriverGetVersion(&version);
   stats::describe_driver(version, cudart_in_use());
   settings::describe();
   settings::start_router(calls);
+  settings::say_what_started(version, cudart_in_use());
   return true;
 }
 

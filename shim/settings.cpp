@@ -6,6 +6,7 @@
 #include <sys/auxv.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <climits>
 #include <cstdlib>
 #include <string>
@@ -16,6 +17,8 @@
 #include "core/base/file_pattern.hpp"
 #include "core/base/line_writer.hpp"
 #include "core/base/log.hpp"
+#include "core/base/out_of_the_way.hpp"
+#include "core/stats/describe_process.hpp"
 #include "core/stats/state_page.hpp"
 
 namespace gpumem::shim::settings {
@@ -26,6 +29,7 @@ constexpr int configuration_error = 78;  // EX_CONFIG of sysexits.h
 struct values {
   config::plan plan;
   report::write_options report;
+  std::string log_file;  // empty: stderr
   std::string run_id;
 };
 
@@ -55,10 +59,11 @@ bool load_or_throw(int descriptor) {
   next->run_id = variables.run_id.value_or("");
   next->report.text = made_absolute(next->plan.report_text);
   next->report.json = made_absolute(next->plan.report_json);
+  next->log_file = next->plan.log_file == "stderr" ? "" : made_absolute(next->plan.log_file);
   current = next;
   auto level = base::log_level::warn;
   base::parse_log_level(next->plan.log_level, level);
-  base::start_log(descriptor, level);
+  base::start_log(descriptor, level, current->plan.log_pattern);
   return true;
 }
 
@@ -84,6 +89,37 @@ bool is_silent() noexcept {
   if (is_secure()) return true;
   char const* const report = std::getenv("GPUMEM_REPORT");
   return config::is_disabled(environ) || (report != nullptr && std::string_view(report) == "none");
+}
+
+void open_log() noexcept {
+  if (current->log_file.empty()) return;
+  int const saved = errno;
+  try {
+    base::expansion const name = base::expand_pattern(current->log_file, stats::values_of_this_process());
+    base::created_file made;
+    made.error = name.error;
+    if (made.error.empty()) made = base::create_without_overwriting(name.text, {.out = -1, .error = base::log_descriptor()});
+    if (made.error.empty()) {
+      int const high = base::copy_out_of_the_way(made.descriptor);
+      if (high >= 0) ::close(made.descriptor);
+      base::log_into(high >= 0 ? high : made.descriptor, made.path);
+    } else {
+      base::log_line(base::log_level::warn, "log.file: " + made.error + "; messages go to stderr");
+    }
+  } catch (...) {
+    base::log_line(base::log_level::warn, "log.file: no host memory to make it; messages go to stderr");
+  }
+  errno = saved;
+}
+
+void say_what_started(int driver_version, char const* cudart) noexcept {
+  try {
+    std::string text = "version " GPUMEM_VERSION ", driver of CUDA " + std::to_string(driver_version / 1000) + "." +
+                       std::to_string(driver_version % 1000 / 10) + ", CUDA runtime " + cudart + ", configuration " +
+                       (current->plan.path.empty() ? "built in" : current->plan.path);
+    base::log_line(base::log_level::info, text);
+  } catch (...) {  // no host memory: nobody waits for this line
+  }
 }
 
 void describe() noexcept {

@@ -23,14 +23,21 @@ bool load(int descriptor) noexcept;
 // True if no message at the end is asked for: GPUMEM_DISABLE, GPUMEM_REPORT=none, or is_secure. Uses no heap.
 bool is_silent() noexcept;
 
+// Messages go into the file that was set, if any, from here on. Its name may ask for what the state page
+// knows.
+void open_log() noexcept;
+
 // Tells the state page about the configuration.
 void describe() noexcept;
+
+// One line of level info.
+void say_what_started(int driver_version, char const* cudart) noexcept;
 
 // Starts the router. `calls`: the hooked functions by number, which rules may name.
 void start_router(std::span<std::string_view const> calls) noexcept;
 report::write_options report_options() noexcept;
 report::write_options const& report_patterns() noexcept;  // the same, but for descriptors; no heap
-bool writes_to_stdout() noexcept;  // a report goes there
+bool writes_to_stdout() noexcept;                         // a report goes there
 std::string_view tool_version() noexcept;
 std::string_view run_id() noexcept;
 

@@ -1,5 +1,5 @@
-// Text from a format string in fmt's language, checked when it is compiled. The only user of fmt beside log:
-// callers see fmt's declarations, and the formatter itself, which takes seconds to compile, is in format.cpp
+// Text from a format string in fmt's language, checked when it is compiled. The only user of fmt beside spdlog
+// in log.cpp: callers see fmt's declarations, and the formatter itself, which takes seconds to compile, is in format.cpp
 // alone. Called by the report and the program gpumem, on any thread; uses the heap, never on a hot path.
 #pragma once
 

@@ -9,6 +9,7 @@
 #include <string_view>
 
 #include "core/stats/page_file.hpp"
+#include "core/stats/state_page.hpp"
 
 extern char** environ;
 
@@ -63,6 +64,13 @@ void describe_process(page_header& head) noexcept {
   if (::getcwd(head.cwd, sizeof head.cwd) == nullptr) head.cwd[0] = '\0';
   head.argv_bytes = read_file(head.argv, "/proc/self/cmdline");
   head.environment_bytes = copy_environment(head.environment);
+}
+
+base::pattern_values values_of_this_process() {
+  page const* const now = current_page();
+  if (now == nullptr) return {.program = {}, .pid = ::getpid(), .host = {}};
+  page_header const& head = now->fixed.head;
+  return {head.argv_bytes != 0 ? head.argv : head.exe, head.pid, head.host, head.exec_no};
 }
 
 }  // namespace gpumem::stats

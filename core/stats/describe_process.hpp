@@ -3,10 +3,14 @@
 // stays empty).
 #pragma once
 
+#include "core/base/file_pattern.hpp"
 #include "core/stats/layout.hpp"
 
 namespace gpumem::stats {
 
 void describe_process(page_header& head) noexcept;
+
+// Of the page, for the names of files; this one uses the heap.
+base::pattern_values values_of_this_process();
 
 }  // namespace gpumem::stats

@@ -13,6 +13,7 @@
 #include "core/base/file_pattern.hpp"
 #include "core/base/line_writer.hpp"
 #include "core/base/log.hpp"
+#include "core/stats/describe_process.hpp"
 #include "core/stats/modules.hpp"
 #include "core/stats/state_page.hpp"
 
@@ -20,13 +21,6 @@ namespace gpumem::stats {
 namespace {
 
 constexpr char first_line[] = "Thread,Time,Action,Pointer,Size,Stream,Device,Kind,Call,Library\n";
-
-base::pattern_values values_of_this_process() {
-  page const* const now = current_page();
-  if (now == nullptr) return {.program = {}, .pid = ::getpid(), .host = {}};
-  page_header const& head = now->fixed.head;
-  return {head.argv_bytes != 0 ? head.argv : head.exe, head.pid, head.host, head.exec_no};
-}
 
 std::int64_t utc_offset_ns() noexcept {
   time_t const now = ::time(nullptr);

@@ -91,6 +91,8 @@ class writer {
         return one_in(2) ? "true" : "false";
       case value_kind::pattern:
         return quoted(folder_ + "/%p." + std::to_string(below(3)) + ".csv");
+      case value_kind::line:
+        return quoted("[%l] %v");
       case value_kind::choice:
       case value_kind::glob:
         return quoted(key.words.empty() ? std::string_view("lib*") : one_of(split_words(key.words)));

@@ -21,7 +21,7 @@ TEST(environment, reads_every_variable) {
   EXPECT_EQ(e.config, "a.toml");
   EXPECT_EQ(e.report, "none");
   EXPECT_EQ(e.json, "r.%p.json");
-  EXPECT_EQ(e.log_level, "debug");
+  EXPECT_EQ(e.other_log_level, "debug");
   EXPECT_EQ(e.error_policy, on_error::passthrough);
   EXPECT_TRUE(e.disabled);
   EXPECT_EQ(e.state_dir, "/s");
@@ -54,6 +54,37 @@ TEST(environment, a_bad_value_is_an_error) {
   EXPECT_TRUE(result.failed());
   EXPECT_TRUE(result.text(consequence::not_started)
                   .ends_with("gpumem: 5 errors in the environment; the program was not started\n"));
+}
+
+TEST(environment, log_is_a_level_and_a_file) {
+  auto const level = with({"GPUMEM_LOG=debug", "GPUMEM_LOG_LEVEL=off"});
+  EXPECT_TRUE(level.diagnostics.empty());
+  EXPECT_EQ(level.log_level, "debug");
+  EXPECT_FALSE(level.log_file);
+  EXPECT_EQ(load(level).plan.log_level, "debug");
+  auto const both = with({"GPUMEM_LOG=info:log.%p"});
+  EXPECT_EQ(both.log_level, "info");
+  EXPECT_EQ(both.log_file, "log.%p");
+  auto const file = with({"GPUMEM_LOG=:/tmp/a:b"});
+  EXPECT_FALSE(file.log_level);
+  EXPECT_EQ(file.log_file, "/tmp/a:b");
+  auto const none = with({"GPUMEM_LOG="});
+  EXPECT_FALSE(none.log_level || none.log_file);
+}
+
+TEST(environment, a_bad_log_is_an_error) {
+  auto const of = [](char const* variable) {
+    auto const e = with({variable});
+    return e.diagnostics.size() == 1 ? render(e.diagnostics[0]) : "";
+  };
+  EXPECT_EQ(of("GPUMEM_LOG=warning"),
+            "gpumem: environment: error[E511]: GPUMEM_LOG = \"warning\" is unknown; known values: off, error, warn, "
+            "info, debug, trace\n");
+  EXPECT_EQ(of("GPUMEM_LOG=info:"),
+            "gpumem: environment: error[E511]: GPUMEM_LOG: the file name is empty; write \"stderr\" for no file\n");
+  EXPECT_EQ(of("GPUMEM_LOG=info:stdout"),
+            "gpumem: environment: error[E511]: GPUMEM_LOG: \"stdout\" is the program's own output; write \"stderr\" or "
+            "the name of a file\n");
 }
 
 TEST(environment, disable_takes_the_usual_words) {

@@ -179,12 +179,16 @@ TEST_F(folder, variables_come_before_the_file) {
   variables.json = "none";
   variables.error_policy = on_error::abort;
   variables.log_level = "trace";
+  variables.other_log_level = "info";
+  variables.log_file = "l.%p";
   auto const result = load(variables);
   ASSERT_TRUE(result.diagnostics.empty());
   EXPECT_EQ(result.plan.report_text, "none");
   EXPECT_EQ(result.plan.report_json, "");
   EXPECT_EQ(result.plan.error_policy, on_error::abort);
   EXPECT_EQ(result.plan.log_level, "trace");
+  EXPECT_EQ(result.plan.log_file, "l.%p");
+  EXPECT_EQ(result.plan.origins.at("log.level").text, "GPUMEM_LOG");
   EXPECT_EQ(result.plan.origins.at("report.text").text, "GPUMEM_REPORT");
   EXPECT_EQ(result.plan.path, *variables.config);
 }
