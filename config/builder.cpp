@@ -44,7 +44,7 @@ struct need {
 class construction {
  public:
   construction(plan const& effective, route_plan const& route, char const* route_name,
-               resource::habitat const& home)
+               resource::chain_context const& home)
       : plan_(effective),
         route_(route),
         route_name_(route_name),
@@ -236,7 +236,7 @@ class construction {
   plan const& plan_;
   route_plan const& route_;
   char const* const route_name_;
-  resource::habitat const& home_;
+  resource::chain_context const& home_;
   std::unique_ptr<resource::chain> built_;
   std::vector<resource::suballocator*> prepared_;
   std::map<std::size_t, std::size_t> superblocks_;  // by the node of their arena
@@ -244,7 +244,7 @@ class construction {
   std::uint64_t total_ = 0;
 };
 
-std::unique_ptr<resource::chain> build(resource::habitat const& home) {
+std::unique_ptr<resource::chain> build(resource::chain_context const& home) {
   if (home.number >= route::kinds) {
     rule_plan const& rule = *chains_of_rules(*in_use).at(home.number - route::kinds);
     std::string const name = "rule " + std::to_string(&rule - in_use->rules.data() + 1);

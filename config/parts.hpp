@@ -14,7 +14,7 @@ namespace gpumem::config {
 // Where a part goes: the chain that owns it, and the node of the report that counts it.
 struct site {
   resource::chain& chain;
-  resource::habitat const& home;
+  resource::chain_context const& home;
   std::size_t node;
 };
 

@@ -13,7 +13,7 @@ std::unique_ptr<resource::suballocator> pool(option_reader const& options, site 
                                  .maximum_pool_size = options.bytes("maximum_pool_size", ~std::uint64_t{0}),
                                  .growth = options.bytes("growth", 0),
                                  .release_threshold = options.bytes("release_threshold", ~std::uint64_t{0}),
-                                 .plenty = options.bytes("sparing_beyond", options.total() / 4 * 3),
+                                 .sparing_beyond = options.bytes("sparing_beyond", options.total() / 4 * 3),
                                  .name = options.name().c_str()};
   return std::make_unique<resource::pool>(at.home, at.node, o, below);
 }
@@ -34,7 +34,7 @@ arena_made make_arena(option_reader const& options, site const& at, std::size_t 
   resource::suballocator_options const engine{.name = options.name().c_str(),
                                               .maximum_option = "arena_size",
                                               .maximum = options.bytes("arena_size", ~std::uint64_t{0}),
-                                              .plenty = options.total() / 4 * 3};
+                                              .sparing_beyond = options.total() / 4 * 3};
   auto& shared = at.chain.add(
       std::make_unique<resource::suballocator>(at.home, superblocks, engine, below, "superblocks"));
   resource::arena_options const o{.per_stream = options.word("per") != "thread",

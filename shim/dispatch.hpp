@@ -11,9 +11,9 @@
 #include "core/driver/request.hpp"
 #include "core/driver/table.hpp"
 #include "core/route/router.hpp"
-#include "core/route/serve.hpp"
+#include "core/route/hot_path.hpp"
 #include "core/stats/counters.hpp"
-#include "shim/admission.hpp"
+#include "shim/reservation.hpp"
 #include "shim/hook.hpp"
 #include "shim/observed_memory.hpp"
 #include "shim/process.hpp"
@@ -112,14 +112,14 @@ inline bool is_graph_node(CUstream stream) noexcept {
 template <typename Real>
 CUresult pass_allocation(driver::request const& request, CUdeviceptr* result, owner_of_memory const& owner,
                          Real&& real) noexcept {
-  admission leave(static_cast<hook>(request.hook), request.bytes, owner);
-  if (!leave) {
+  reservation reserved(static_cast<hook>(request.hook), request.bytes, owner);
+  if (!reserved) {
     *result = 0;  // as the driver does when it refuses
-    return leave.code();
+    return reserved.code();
   }
   CUresult const code = with_room(real);
   bool const movable = request.kind == driver::memory_kind::managed;
-  if (code == CUDA_SUCCESS) leave.keep(observed_kind::address, *result, request.bytes, movable);
+  if (code == CUDA_SUCCESS) reserved.commit(observed_kind::address, *result, request.bytes, movable);
   return code;
 }
 template <typename Real>
@@ -234,9 +234,9 @@ CUresult taking(hook which, std::uint64_t most, Real&& real, Keep&& keep) noexce
   base::uncancelled const held;
   hook_scope const scope;
   if (!scope) return real();
-  admission leave(which, most, current_owner());
-  CUresult const code = leave ? with_room(real) : leave.code();
-  if (code == CUDA_SUCCESS) keep(leave);
+  reservation reserved(which, most, current_owner());
+  CUresult const code = reserved ? with_room(real) : reserved.code();
+  if (code == CUDA_SUCCESS) keep(reserved);
   return counted(which, most, code);
 }
 

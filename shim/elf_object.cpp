@@ -8,7 +8,7 @@
 #include <atomic>
 #include <tuple>
 
-#include "shim/at_start.hpp"
+#include "shim/startup_data.hpp"
 
 namespace gpumem::shim {
 namespace {

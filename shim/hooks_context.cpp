@@ -77,7 +77,7 @@ CUresult destroy_context(hook which, CUcontext context, Real&& real) noexcept {
 }
 
 int device_of(CUcontext context) noexcept {
-  stream_order::current_context here(context);
+  stream_order::scoped_context here(context);
   CUdevice device = -1;
   return context != nullptr && driver::real.cuCtxGetDevice(&device) == CUDA_SUCCESS ? device : -1;
 }

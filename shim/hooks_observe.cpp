@@ -80,7 +80,7 @@ CUresult pool_allocation(hook which, CUdeviceptr* result, pool_request const& as
 template <typename Real>
 CUresult array_creation(hook which, CUarray* result, std::uint64_t bytes, Real&& real) noexcept {
   return taking(which, bytes, real,
-                [&](admission& leave) { leave.keep(observed_kind::array, key(*result), bytes); });
+                [&](reservation& reserved) { reserved.commit(observed_kind::array, key(*result), bytes); });
 }
 
 // What `begin` takes off before the real call is put back where that fails.
@@ -148,7 +148,7 @@ CUresult cuMipmappedArrayCreate(CUmipmappedArray* result, CUDA_ARRAY3D_DESCRIPTO
   std::uint64_t const bytes = array == nullptr ? 0 : mipmapped_bytes(*array, levels);
   auto const real = [&] { return GPUMEM_REAL(cuMipmappedArrayCreate)(result, array, levels); };
   return taking(hook::cuMipmappedArrayCreate, bytes, real,
-                [&](admission& leave) { leave.keep(observed_kind::mipmapped_array, key(*result), bytes); });
+                [&](reservation& reserved) { reserved.commit(observed_kind::mipmapped_array, key(*result), bytes); });
 }
 
 CUresult cuMipmappedArrayDestroy(CUmipmappedArray array) {
@@ -163,10 +163,10 @@ CUresult cuMemCreate(CUmemGenericAllocationHandle* handle, size_t bytes, CUmemAl
   hook_scope const scope;
   if (!scope) return real();
   if (!is_on_device(property)) return counted(hook::cuMemCreate, bytes, real());
-  admission leave(hook::cuMemCreate, bytes, {property->location.id, nullptr});
-  CUresult const code = leave ? with_room(real) : leave.code();
+  reservation reserved(hook::cuMemCreate, bytes, {property->location.id, nullptr});
+  CUresult const code = reserved ? with_room(real) : reserved.code();
   if (code == CUDA_SUCCESS && virtual_memory::instance().created(*handle, bytes, property->location.id)) {
-    leave.keep(bytes);
+    reserved.commit(bytes);
   }
   return counted(hook::cuMemCreate, bytes, code);
 }

@@ -16,7 +16,7 @@
 #include <cstddef>
 #include <iterator>
 
-#include "shim/at_start.hpp"
+#include "shim/startup_data.hpp"
 #include "shim/lookup.hpp"
 #include "shim/process.hpp"
 

@@ -15,8 +15,8 @@ constexpr int not_initialized = 15;  // CUPTI_ERROR_NOT_INITIALIZED: there is no
 
 // CUpti_CallbackDomain: calls of the driver and of the runtime. The others tell of contexts, of waits, of
 // NVTX.
-constexpr bool sees_calls(int domain) noexcept {
-  return domain == 1 || domain == 2;
+constexpr bool sees_calls(int free_list_id) noexcept {
+  return free_list_id == 1 || free_list_id == 2;
 }
 
 template <typename... Arguments>
@@ -52,14 +52,14 @@ int cuptiActivityEnableDriverApi(std::uint32_t call, std::uint8_t enable) {
   return hand_on(hook::cuptiActivityEnableDriverApi, enable != 0, GPUMEM_CALLER, call, enable);
 }
 
-int cuptiEnableCallback(std::uint32_t enable, void* subscriber, int domain, std::uint32_t call) {
-  return hand_on(hook::cuptiEnableCallback, enable != 0 && sees_calls(domain), GPUMEM_CALLER, enable,
-                 subscriber, domain, call);
+int cuptiEnableCallback(std::uint32_t enable, void* subscriber, int free_list_id, std::uint32_t call) {
+  return hand_on(hook::cuptiEnableCallback, enable != 0 && sees_calls(free_list_id), GPUMEM_CALLER, enable,
+                 subscriber, free_list_id, call);
 }
 
-int cuptiEnableDomain(std::uint32_t enable, void* subscriber, int domain) {
-  return hand_on(hook::cuptiEnableDomain, enable != 0 && sees_calls(domain), GPUMEM_CALLER, enable,
-                 subscriber, domain);
+int cuptiEnableDomain(std::uint32_t enable, void* subscriber, int free_list_id) {
+  return hand_on(hook::cuptiEnableDomain, enable != 0 && sees_calls(free_list_id), GPUMEM_CALLER, enable,
+                 subscriber, free_list_id);
 }
 
 int cuptiEnableAllDomains(std::uint32_t enable, void* subscriber) {

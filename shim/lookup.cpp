@@ -9,7 +9,7 @@
 #include <atomic>
 #include <string_view>
 
-#include "shim/at_start.hpp"
+#include "shim/startup_data.hpp"
 #include "shim/elf_object.hpp"
 #include "shim/hook_addresses.hpp"
 #include "shim/hook_names.hpp"

@@ -13,7 +13,7 @@
 #include <cstdio>
 
 #include "core/base/log.hpp"
-#include "core/base/out_of_the_way.hpp"
+#include "core/base/high_fd.hpp"
 #include "core/base/roomy_stack.hpp"
 #include "core/base/standard_error.hpp"
 #include "core/base/uncancelled.hpp"
@@ -23,7 +23,7 @@
 #include "core/stats/event_log.hpp"
 #include "core/stats/run_mark.hpp"
 #include "core/stats/state_page.hpp"
-#include "shim/at_start.hpp"
+#include "shim/startup_data.hpp"
 #include "shim/bypass.hpp"
 #include "shim/elf_object.hpp"
 #include "shim/hook_names.hpp"
@@ -94,7 +94,7 @@ void watch_process() noexcept {
 // Where messages go: a copy of stderr, itself if there is no room for a copy, or nowhere.
 int descriptor_for_messages() noexcept {
   if (!base::is_for_messages(stderr_at_start)) return -1;
-  int const copy = base::copy_out_of_the_way(STDERR_FILENO);
+  int const copy = base::copy_to_high_fd(STDERR_FILENO);
   return copy >= 0 ? copy : STDERR_FILENO;
 }
 

@@ -17,7 +17,7 @@
 #include "core/base/file_pattern.hpp"
 #include "core/base/line_writer.hpp"
 #include "core/base/log.hpp"
-#include "core/base/out_of_the_way.hpp"
+#include "core/base/high_fd.hpp"
 #include "core/stats/describe_process.hpp"
 #include "core/stats/state_page.hpp"
 
@@ -100,7 +100,7 @@ void open_log() noexcept {
     made.error = name.error;
     if (made.error.empty()) made = base::create_without_overwriting(name.text, {.out = -1, .error = base::log_descriptor()});
     if (made.error.empty()) {
-      int const high = base::copy_out_of_the_way(made.descriptor);
+      int const high = base::copy_to_high_fd(made.descriptor);
       if (high >= 0) ::close(made.descriptor);
       base::log_into(high >= 0 ? high : made.descriptor, made.path);
     } else {

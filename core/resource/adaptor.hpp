@@ -12,19 +12,19 @@ namespace gpumem::resource {
 
 class adaptor : public resource {
  public:
-  adaptor(habitat const& home, std::size_t node, resource& below) noexcept
+  adaptor(chain_context const& home, std::size_t node, resource& below) noexcept
       : resource(home, node), below_(below) {
-    below_.stand_under(*this);
+    below_.set_parent(*this);
   }
 
  protected:
   // Asks below for the block, counted as this resource's request.
-  space::handle pass_down(demand const& wish) {
+  space::handle pass_down(allocation_request const& request) {
     stats::node_counters& counters = count();
     stats::add(counters.requests, 1);
     stats::add(counters.upstream, 1);
     try {
-      space::handle const h = below_.allocate(wish);
+      space::handle const h = below_.allocate(request);
       stats::add(counters.bytes_in, blocks()[h].bytes());
       return h;
     } catch (driver::allocation_failed const&) {
@@ -33,9 +33,9 @@ class adaptor : public resource {
     }
   }
   // A block from below that the program never saw.
-  void give_back_block(space::handle h, demand const& wish) noexcept {
+  void give_back_block(space::handle h, allocation_request const& request) noexcept {
     blocks()[h].now.store(space::state::cached, std::memory_order_release);
-    take_back(owner_of(home_.where, h), h, {.slot = wish.slot, .stream = wish.stream}, this);
+    take_back(owner_of(home_.where, h), h, {.slot = request.slot, .stream = request.stream}, this);
   }
 
   resource& below_;

@@ -10,26 +10,26 @@ namespace gpumem::resource {
 
 class aligned final : public adaptor {
  public:
-  aligned(habitat const& home, std::size_t node, std::uint32_t alignment, std::uint64_t threshold,
+  aligned(chain_context const& home, std::size_t node, std::uint32_t alignment, std::uint64_t threshold,
           resource& below) noexcept
       : adaptor(home, node, below), alignment_(alignment), threshold_(threshold) {}
 
-  space::handle allocate(demand const& wish) override {
+  space::handle allocate(allocation_request const& request) override {
     auto& counters = count();
     stats::add(counters.requests, 1);
     space::handle h = space::none;
-    if (wish.bytes < threshold_) {
-      h = below_.allocate(wish);
+    if (request.bytes < threshold_) {
+      h = below_.allocate(request);
     } else {
-      demand larger = wish;
-      larger.alignment = std::max(wish.alignment, alignment_);
+      allocation_request larger = request;
+      larger.alignment = std::max(request.alignment, alignment_);
       stats::add(counters.upstream, 1);
       h = below_.allocate(larger);
     }
     stats::add(counters.bytes_in, blocks()[h].bytes());
     return h;
   }
-  void freed(space::handle h, order const&) noexcept override {
+  void freed(space::handle h, free_order const&) noexcept override {
     stats::add(count().bytes_out, blocks()[h].bytes());
   }
 

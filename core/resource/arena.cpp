@@ -20,8 +20,8 @@ double in_mib(std::uint64_t bytes) noexcept {
 
 }  // namespace
 
-arena::part& arena::part_of(demand const& wish) noexcept {
-  if (options_.per_stream && wish.slot != stream_order::no_slot) return of_streams_[wish.slot % most_parts];
+arena::part& arena::part_of(allocation_request const& request) noexcept {
+  if (options_.per_stream && request.slot != stream_order::no_slot) return of_streams_[request.slot % most_parts];
   thread_slots const* const slots = attach_thread();
   return of_threads_[slots != nullptr ? slots->number % most_parts : 0];
 }
@@ -36,17 +36,17 @@ suballocator& arena::make(part& place) {
     throw driver::allocation_failed(CUDA_ERROR_OUT_OF_MEMORY, "arena", "no host memory for its tables",
                                     driver::refused_by::tables);
   }
-  made_.back()->stand_under(*this);
+  made_.back()->set_parent(*this);
   place.store(made_.back().get(), std::memory_order_release);
   return *made_.back();
 }
 
-space::handle arena::allocate(demand const& wish) {
-  part& place = part_of(wish);
+space::handle arena::allocate(allocation_request const& request) {
+  part& place = part_of(request);
   suballocator* const made = place.load(std::memory_order_acquire);
   suballocator& own = made != nullptr ? *made : make(place);
   try {
-    return own.allocate(wish);
+    return own.allocate(request);
   } catch (driver::allocation_failed const& failed) {
     if (options_.dump_log_on_failure) log_state(failed.what());
     throw;
@@ -55,7 +55,7 @@ space::handle arena::allocate(demand const& wish) {
 
 void arena::log_state(char const* reason) noexcept {
   char line[200];
-  levels const below = superblocks_.measure();
+  idle_usage const below = superblocks_.measure();
   std::snprintf(line, sizeof line, "arena: out of memory (%.90s); superblocks: %.1f MiB, %.1f MiB idle",
                 reason, in_mib(superblocks_.reserved()), in_mib(below.idle));
   base::log_line(base::log_level::warn, line);
@@ -63,7 +63,7 @@ void arena::log_state(char const* reason) noexcept {
     for (std::size_t i = 0; i < group.size(); ++i) {
       suballocator* const p = group[i].load(std::memory_order_acquire);
       if (p == nullptr) continue;
-      levels const l = p->measure();
+      idle_usage const l = p->measure();
       std::snprintf(line, sizeof line,
                     "arena: part of %s %zu: %.1f MiB, %.1f MiB idle (%.1f MiB not done), largest %.1f MiB",
                     whose, i, in_mib(p->reserved()), in_mib(l.idle), in_mib(l.pending), in_mib(l.largest));
@@ -74,10 +74,10 @@ void arena::log_state(char const* reason) noexcept {
   say("thread", of_threads_);
 }
 
-levels arena::measure() noexcept {
-  levels sum;
+idle_usage arena::measure() noexcept {
+  idle_usage sum;
   each([&](suballocator& p) {
-    levels const l = p.measure();
+    idle_usage const l = p.measure();
     sum.idle += l.idle;
     sum.pending += l.pending;
     sum.largest = sum.largest > l.largest ? sum.largest : l.largest;

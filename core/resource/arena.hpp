@@ -25,11 +25,11 @@ class arena final : public resource {
   static constexpr std::size_t most_parts = 64;
 
   // `superblocks` is part of the same chain, and below.
-  arena(habitat const& home, std::size_t node, arena_options const& o, suballocator& superblocks) noexcept
+  arena(chain_context const& home, std::size_t node, arena_options const& o, suballocator& superblocks) noexcept
       : resource(home, node), options_(o), superblocks_(superblocks) {}
 
-  space::handle allocate(demand const& wish) override;
-  levels measure() noexcept override;
+  space::handle allocate(allocation_request const& request) override;
+  idle_usage measure() noexcept override;
   bool counts_in(budget const& b) const noexcept override { return superblocks_.counts_in(b); }
   std::uint64_t give_back() noexcept override;
   void stream_gone(stream_order::slot s) noexcept override;
@@ -38,7 +38,7 @@ class arena final : public resource {
  private:
   using part = std::atomic<suballocator*>;
 
-  part& part_of(demand const& wish) noexcept;
+  part& part_of(allocation_request const& request) noexcept;
   suballocator& make(part& place);
   void log_state(char const* reason) noexcept;
   template <typename Visit>

@@ -16,23 +16,23 @@ class binning final : public resource {
     std::uint64_t max;  // bytes, ascending
     resource* to;
   };
-  binning(habitat const& home, std::size_t node, std::vector<bin> bins, resource& rest) noexcept
+  binning(chain_context const& home, std::size_t node, std::vector<bin> bins, resource& rest) noexcept
       : resource(home, node), bins_(std::move(bins)), rest_(rest) {
-    rest_.stand_under(*this);
-    for (bin const& b : bins_) b.to->stand_under(*this);
+    rest_.set_parent(*this);
+    for (bin const& b : bins_) b.to->set_parent(*this);
   }
 
-  space::handle allocate(demand const& wish) override {
-    auto const found = std::lower_bound(bins_.begin(), bins_.end(), wish.bytes,
+  space::handle allocate(allocation_request const& request) override {
+    auto const found = std::lower_bound(bins_.begin(), bins_.end(), request.bytes,
                                         [](bin const& b, std::uint64_t bytes) { return b.max < bytes; });
     auto& counters = count();
     stats::add(counters.requests, 1);
     stats::add(found == bins_.end() ? counters.upstream : counters.hits, 1);
-    space::handle const h = (found == bins_.end() ? rest_ : *found->to).allocate(wish);
+    space::handle const h = (found == bins_.end() ? rest_ : *found->to).allocate(request);
     stats::add(counters.bytes_in, blocks()[h].bytes());
     return h;
   }
-  void freed(space::handle h, order const&) noexcept override {
+  void freed(space::handle h, free_order const&) noexcept override {
     stats::add(count().bytes_out, blocks()[h].bytes());
   }
 

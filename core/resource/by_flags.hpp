@@ -13,17 +13,17 @@ namespace gpumem::resource {
 class by_flags final : public resource {
  public:
   // `of_all`: what the segments of `pool` have.
-  by_flags(habitat const& home, std::size_t node, unsigned of_all, resource& pool, resource& others) noexcept
+  by_flags(chain_context const& home, std::size_t node, unsigned of_all, resource& pool, resource& others) noexcept
       : resource(home, node), of_all_(of_all), pool_(pool), others_(others) {
-    pool_.stand_under(*this);
-    others_.stand_under(*this);
+    pool_.set_parent(*this);
+    others_.set_parent(*this);
   }
 
-  space::handle allocate(demand const& wish) override {
-    demand paged = wish;
+  space::handle allocate(allocation_request const& request) override {
+    allocation_request paged = request;
     constexpr std::uint64_t page = driver::managed_page;
-    if (home_.kind == driver::memory_kind::managed) paged.bytes = (wish.bytes + page - 1) / page * page;
-    return ((wish.flags & ~of_all_) == 0 ? pool_ : others_).allocate(paged);
+    if (home_.kind == driver::memory_kind::managed) paged.bytes = (request.bytes + page - 1) / page * page;
+    return ((request.flags & ~of_all_) == 0 ? pool_ : others_).allocate(paged);
   }
 
  private:

@@ -26,10 +26,10 @@ class chain {
 
   resource& top() noexcept { return *top_; }
 
-  levels measure() noexcept {
-    levels sum;
+  idle_usage measure() noexcept {
+    idle_usage sum;
     for (auto const& part : resources_) {
-      levels const l = part->measure();
+      idle_usage const l = part->measure();
       sum.idle += l.idle;
       sum.pending += l.pending;
       sum.largest = sum.largest > l.largest ? sum.largest : l.largest;

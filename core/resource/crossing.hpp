@@ -17,18 +17,18 @@ class crossing final : public resource {
   // What one of those above stands on.
   class door final : public resource {
    public:
-    door(habitat const& home, crossing& of, std::uint32_t number) noexcept
+    door(chain_context const& home, crossing& of, std::uint32_t number) noexcept
         : resource(home, 0), of_(of), number_(number) {}
-    space::handle allocate(demand const& wish) override { return of_.pass(wish, number_); }
+    space::handle allocate(allocation_request const& request) override { return of_.pass(request, number_); }
 
    private:
     crossing& of_;
     std::uint32_t const number_;
   };
 
-  crossing(habitat const& home, resource& below) noexcept : resource(home, 0), below_(below) {
+  crossing(chain_context const& home, resource& below) noexcept : resource(home, 0), below_(below) {
     forks_ = true;
-    below_.stand_under(*this);
+    below_.set_parent(*this);
   }
 
   // Before the first request; the chain owns the door.
@@ -39,21 +39,21 @@ class crossing final : public resource {
   }
 
   // Not asked itself: who stands here came by a door.
-  space::handle allocate(demand const& wish) override { return pass(wish, 0); }
+  space::handle allocate(allocation_request const& request) override { return pass(request, 0); }
 
  private:
   resource* way_up(space::handle h) const noexcept override {
     std::uint32_t const* const number = came_by_.find(h);
-    return doors_[number != nullptr ? *number : 0]->above();
+    return doors_[number != nullptr ? *number : 0]->parent();
   }
 
-  space::handle pass(demand const& wish, std::uint32_t number) {
-    space::handle const h = below_.allocate(wish);
+  space::handle pass(allocation_request const& request, std::uint32_t number) {
+    space::handle const h = below_.allocate(request);
     if (std::uint32_t* const mark = came_by_.make(h); mark != nullptr) {
       *mark = number;
     } else if (number != 0) {
       blocks()[h].now.store(space::state::cached, std::memory_order_release);
-      take_back(owner_of(home_.where, h), h, {.slot = wish.slot, .stream = wish.stream}, this);
+      take_back(owner_of(home_.where, h), h, {.slot = request.slot, .stream = request.stream}, this);
       throw driver::allocation_failed(CUDA_ERROR_OUT_OF_MEMORY, "binning", "no host memory for its tables",
                                       driver::refused_by::tables);
     }

@@ -33,16 +33,16 @@ extent direct::remove(space::segment* s) noexcept {
   return memory;
 }
 
-space::handle direct::allocate(demand const& wish) {
+space::handle direct::allocate(allocation_request const& request) {
   stats::add(count().requests, 1);
   stats::add(count().upstream, 1);
-  demand rounded = wish;
-  rounded.bytes = space::units_of(wish.bytes) * space::unit;
-  if (rounded.bytes < wish.bytes || rounded.bytes / space::unit > ~std::uint32_t{0}) {
+  allocation_request rounded = request;
+  rounded.bytes = space::units_of(request.bytes) * space::unit;
+  if (rounded.bytes < request.bytes || rounded.bytes / space::unit > ~std::uint32_t{0}) {
     throw driver::allocation_failed(CUDA_ERROR_OUT_OF_MEMORY, "direct", "larger than any device",
                                     driver::refused_by::largest_block);
   }
-  if (wish.alignment > space::unit) rounded.bytes += wish.alignment - space::unit;
+  if (request.alignment > space::unit) rounded.bytes += request.alignment - space::unit;
   extent memory{};
   try {
     memory = upstream_.reserve(rounded);
@@ -57,17 +57,17 @@ space::handle direct::allocate(demand const& wish) {
   std::unique_lock lock(mutex_);
   space::handle h = space::none;
   // The new segment is the only idle space, so the search finds just that.
-  if (home_.when.life() != 0) {  // it is of the context that its handle names by now
+  if (home_.epochs.life() != 0) {  // it is of the context that its handle names by now
     lock.unlock();
     upstream_.release(memory, nullptr);
     throw driver::allocation_failed(CUDA_ERROR_CONTEXT_IS_DESTROYED, "direct", "its context has ended");
   }
-  std::uint32_t const units = add(memory, wish.alignment);
+  std::uint32_t const units = add(memory, request.alignment);
   if (units != 0) h = region_.take(space::done, units, true);
   if (units != 0 && h == space::none) remove(region_.segments().back());
   lock.unlock();
   if (h == space::none) {
-    upstream_.release(memory, wish.stream);
+    upstream_.release(memory, request.stream);
     throw driver::allocation_failed(CUDA_ERROR_OUT_OF_MEMORY, "direct", "no host memory for its tables",
                                     driver::refused_by::tables);
   }
@@ -75,13 +75,13 @@ space::handle direct::allocate(demand const& wish) {
   return h;
 }
 
-void direct::deallocate(space::handle h, order const& when) noexcept {
+void direct::deallocate(space::handle h, free_order const& order) noexcept {
   std::unique_lock lock(mutex_);
   std::uint64_t const bytes = blocks()[h].bytes();
   extent const memory = remove(&home_.where.segments[blocks()[h].segment]);
   lock.unlock();
   stats::add(count().bytes_out, bytes);
-  upstream_.release(memory, when.stream);
+  upstream_.release(memory, order.stream);
 }
 
 space::handle direct::block_at(space::segment const& in, std::uint64_t address) noexcept {
@@ -89,7 +89,7 @@ space::handle direct::block_at(space::segment const& in, std::uint64_t address) 
   return region_.has(in, address) ? walk_to(in, address) : space::none;
 }
 
-levels direct::measure() noexcept {
+idle_usage direct::measure() noexcept {
   std::unique_lock lock(mutex_, std::try_to_lock);  // at exit another thread may have stopped with it held
   return {.idle = lock ? left_out_ : 0};
 }

@@ -15,15 +15,15 @@ namespace gpumem::resource {
 
 class direct final : public resource {
  public:
-  direct(habitat const& home, std::size_t node, source& upstream) noexcept
+  direct(chain_context const& home, std::size_t node, source& upstream) noexcept
       : resource(home, node), upstream_(upstream), region_(home.where, this) {}
 
-  space::handle allocate(demand const& wish) override;
-  void deallocate(space::handle h, order const& when) noexcept override;
-  void withhold(space::handle h, order const& when) noexcept override { deallocate(h, when); }
+  space::handle allocate(allocation_request const& request) override;
+  void deallocate(space::handle h, free_order const& order) noexcept override;
+  void withhold(space::handle h, free_order const& order) noexcept override { deallocate(h, order); }
   space::handle block_at(space::segment const& in, std::uint64_t address) noexcept override;
   bool keeps_freed() const noexcept override { return false; }
-  levels measure() noexcept override;
+  idle_usage measure() noexcept override;
   std::uint64_t give_back() noexcept override { return upstream_.trim(); }
   void forget() noexcept override;
 

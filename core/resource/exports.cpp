@@ -22,8 +22,8 @@ void suballocator::exported(std::uint64_t address) noexcept {
 }
 
 // A free without a stream waits for the work of its context natively, and here in the driver.
-void suballocator::withhold(space::handle h, order const& when) noexcept {
-  blocks()[h].freed = home_.when.open();
+void suballocator::withhold(space::handle h, free_order const& order) noexcept {
+  blocks()[h].freed = home_.epochs.open();
   lock held(mutex_);
   std::uint32_t const units = blocks()[h].units;
   exported_sizes_[units % exported_sizes_.size()] = units;
@@ -31,16 +31,16 @@ void suballocator::withhold(space::handle h, order const& when) noexcept {
   // Also of memory on which something is set that could not be undone.
   std::atomic_ref<bool>(home_.where.segments[blocks()[h].segment].pinned).store(true, std::memory_order_relaxed);
   region_.put(h, space::withheld);
-  if (when.slot == stream_order::no_slot) release_left(held);
+  if (order.slot == stream_order::no_slot) release_left(held);
 }
 
 // Where no two sizes are the same, too, what is withheld is a small part of all.
-bool suballocator::is_to_be_exported(climber const& c) const noexcept {
+bool suballocator::is_to_be_exported(slow_request const& c) const noexcept {
   return exported_sizes_[c.units % exported_sizes_.size()] == c.units ||
          region_.withheld_bytes() > region_.reserved_bytes() / 16;
 }
 
-space::handle suballocator::take_apart(lock& held, climber& c) {
+space::handle suballocator::take_apart(lock& held, slow_request& c) {
   std::uint64_t const bytes = c.units * space::unit;
   if (apart_ + bytes > most_apart + region_.reserved_bytes() / 4 || would_exceed(bytes)) return space::none;
   c.apart = true;

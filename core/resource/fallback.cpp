@@ -44,7 +44,7 @@ void spill::took(std::size_t node, std::uint64_t bytes) noexcept {
   if (now > most) stats::add(stats::local().nodes[node].most, now - most);  // threads add up to the highest
 }
 
-space::handle fallback::allocate(demand const& wish) {
+space::handle fallback::allocate(allocation_request const& request) {
   stats::add(count().requests, 1);
   space::handle h = space::none;
   std::size_t served = 0;
@@ -52,7 +52,7 @@ space::handle fallback::allocate(demand const& wish) {
     served = first_that_serves(branches_.size(), [&](std::size_t i) {
       stats::add(stats::local().nodes[branches_[i].node].requests, 1);
       try {
-        h = branches_[i].top->allocate(wish);
+        h = branches_[i].top->allocate(request);
       } catch (driver::allocation_failed const&) {
         stats::add(stats::local().nodes[branches_[i].node].failed, 1);
         throw;
@@ -77,13 +77,13 @@ space::handle fallback::allocate(demand const& wish) {
 
 std::size_t fallback::branch_of(space::handle h) noexcept {
   resource const* top = &owner_of(home_.where, h);
-  while (top->above(h) != this) top = top->above(h);
+  while (top->parent(h) != this) top = top->parent(h);
   std::size_t i = 0;
   while (branches_[i].top != top) ++i;
   return i;
 }
 
-void fallback::freed(space::handle h, order const&) noexcept {
+void fallback::freed(space::handle h, free_order const&) noexcept {
   std::uint64_t const bytes = blocks()[h].bytes();
   std::size_t const from = branch_of(h);
   stats::add(count().bytes_out, bytes);
@@ -91,14 +91,14 @@ void fallback::freed(space::handle h, order const&) noexcept {
   if (from > 0) spills_[from].gave(bytes);
 }
 
-extent fallback_source::reserve(demand const& wish) {
+extent fallback_source::reserve(allocation_request const& request) {
   extent memory;
   stats::add(stats::local().nodes[node_].requests, 1);
   std::size_t served = 0;
   try {
     served = first_that_serves(branches_.size(), [&](std::size_t i) {
       stats::add(stats::local().nodes[branches_[i].node].requests, 1);
-      memory = branches_[i].segments->reserve(wish);
+      memory = branches_[i].segments->reserve(request);
     });
   } catch (driver::allocation_failed const&) {
     stats::add(stats::local().nodes[node_].failed, 1);

@@ -30,13 +30,13 @@ class fallback final : public resource {
     resource* top;
     std::size_t node;  // of the report, for what this chain took
   };
-  fallback(habitat const& home, std::size_t node, std::vector<branch> branches)
+  fallback(chain_context const& home, std::size_t node, std::vector<branch> branches)
       : resource(home, node), branches_(std::move(branches)), spills_(branches_.size()) {
-    for (branch const& b : branches_) b.top->stand_under(*this);
+    for (branch const& b : branches_) b.top->set_parent(*this);
   }
 
-  space::handle allocate(demand const& wish) override;
-  void freed(space::handle h, order const&) noexcept override;
+  space::handle allocate(allocation_request const& request) override;
+  void freed(space::handle h, free_order const&) noexcept override;
   void lost(space::handle h) noexcept override { freed(h, {}); }
 
  private:
@@ -53,10 +53,10 @@ class fallback_source final : public source {
     source* segments;
     std::size_t node;
   };
-  fallback_source(habitat const& home, std::size_t node, std::vector<branch> branches)
+  fallback_source(chain_context const& home, std::size_t node, std::vector<branch> branches)
       : home_(home), node_(node), branches_(std::move(branches)), spills_(branches_.size()) {}
 
-  extent reserve(demand const& wish) override;
+  extent reserve(allocation_request const& request) override;
   void release(extent const& memory, CUstream order) noexcept override;
   void lost(extent const& memory) noexcept override;
   std::uint64_t trim() noexcept override;
@@ -65,7 +65,7 @@ class fallback_source final : public source {
   std::size_t take_note(
       extent const& memory) noexcept;  // of the branch it came from, which is then forgotten
 
-  habitat const& home_;
+  chain_context const& home_;
   std::size_t const node_;
   std::vector<branch> const branches_;
   std::vector<spill> spills_;

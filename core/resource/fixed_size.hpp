@@ -18,7 +18,7 @@ struct fixed_size_options {
 
 class fixed_size final : public suballocator {
  public:
-  fixed_size(habitat const& home, std::size_t node, fixed_size_options const& o, source& upstream) noexcept
+  fixed_size(chain_context const& home, std::size_t node, fixed_size_options const& o, source& upstream) noexcept
       : suballocator(home, node, engine(o, home.kind), upstream, "fixed_size") {}
 
  private:

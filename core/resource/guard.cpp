@@ -21,13 +21,13 @@ bool has_stream(stream_order::slot slot, CUstream stream) noexcept {
 
 }  // namespace
 
-space::handle guard::allocate(demand const& wish) {
-  demand more = wish;
-  more.bytes = wish.bytes + std::min(options_.redzone, ~wish.bytes);
+space::handle guard::allocate(allocation_request const& request) {
+  allocation_request more = request;
+  more.bytes = request.bytes + std::min(options_.redzone, ~request.bytes);
   space::handle const h = pass_down(more);
-  guarded block{.bytes = wish.bytes};
-  if (void const* const from = wish.caller(); from != nullptr) block.from = stats::site_of(node_, {&from, 1});
-  if (prepare(h, wish, block)) {
+  guarded block{.bytes = request.bytes};
+  if (void const* const from = request.caller(); from != nullptr) block.from = stats::site_of(node_, {&from, 1});
+  if (prepare(h, request, block)) {
     std::lock_guard lock(mutex_);
     try {
       live_.insert_or_assign(h, block);
@@ -38,20 +38,20 @@ space::handle guard::allocate(demand const& wish) {
 }
 
 // Fills the block and its zone, so that both are there before its first use. False: it cannot be done now.
-bool guard::prepare(space::handle h, demand const& wish, guarded& block) noexcept {
-  if (home_.when.capturing()) return false;
+bool guard::prepare(space::handle h, allocation_request const& request, guarded& block) noexcept {
+  if (home_.epochs.capturing()) return false;
   std::uint64_t const begin = blocks()[h].begin();
   std::uint64_t const end = begin + block.bytes;
   std::uint64_t const zone_end =
       std::min(blocks()[h].end(), (end + options_.redzone + space::unit - 1) / space::unit * space::unit);
   if (options_.redzone != 0) block.zone = zone_end - end;
   stream_order::relaxed_mode relaxed(true);
-  stream_order::current_context here(home_.context);
-  bool const ordered = has_stream(wish.slot, wish.stream);
+  stream_order::scoped_context here(home_.context);
+  bool const ordered = has_stream(request.slot, request.stream);
   // Memory of the legacy stream may still be in use by its earlier work.
-  if (wish.slot != stream_order::no_slot && !ordered && home_.when.synchronize() != CUDA_SUCCESS)
+  if (request.slot != stream_order::no_slot && !ordered && home_.epochs.synchronize() != CUDA_SUCCESS)
     return false;
-  CUstream const on = ordered ? wish.stream : own_stream();
+  CUstream const on = ordered ? request.stream : own_stream();
   if (!ordered && on == nullptr) return false;
   bool good = !options_.fill_on_alloc || fill(on, begin, block.bytes, new_pattern);
   good = good && (block.zone == 0 || fill(on, end, block.zone, zone_pattern));
@@ -64,14 +64,14 @@ bool guard::fill(CUstream on, std::uint64_t address, std::uint64_t bytes, unsign
 }
 
 // Waits for everything that may use a block freed in this way.
-bool guard::settle(order const& when) noexcept {
-  if (home_.when.capturing()) return false;
-  if (when.settled) return true;
-  if (!has_stream(when.slot, when.stream)) return home_.when.synchronize() == CUDA_SUCCESS;
-  return driver::real.cuStreamSynchronize(when.stream) == CUDA_SUCCESS;
+bool guard::settle(free_order const& order) noexcept {
+  if (home_.epochs.capturing()) return false;
+  if (order.settled) return true;
+  if (!has_stream(order.slot, order.stream)) return home_.epochs.synchronize() == CUDA_SUCCESS;
+  return driver::real.cuStreamSynchronize(order.stream) == CUDA_SUCCESS;
 }
 
-void guard::freed(space::handle h, order const& when) noexcept {
+void guard::freed(space::handle h, free_order const& order) noexcept {
   stats::add(count().bytes_out, blocks()[h].bytes());
   guarded block;
   {
@@ -82,22 +82,22 @@ void guard::freed(space::handle h, order const& when) noexcept {
     live_.erase(found);
   }
   stream_order::relaxed_mode relaxed(true);
-  stream_order::current_context here(home_.context);
-  if (!settle(when)) return;
-  check(h, block, when.caller());
+  stream_order::scoped_context here(home_.context);
+  if (!settle(order)) return;
+  check(h, block, order.caller());
   // What another process may have open is left alone.
   if (!options_.fill_on_free || blocks()[h].is(space::exported)) return;
-  bool const ordered = has_stream(when.slot, when.stream);
-  CUstream const on = ordered ? when.stream : own_stream();
+  bool const ordered = has_stream(order.slot, order.stream);
+  CUstream const on = ordered ? order.stream : own_stream();
   if (!ordered && on == nullptr) return;
   fill(on, blocks()[h].begin(), block.bytes, freed_pattern);
   if (!ordered) driver::real.cuStreamSynchronize(on);
 }
 
 void guard::synchronized() noexcept {
-  if (options_.redzone == 0 || home_.when.capturing()) return;
+  if (options_.redzone == 0 || home_.epochs.capturing()) return;
   stream_order::relaxed_mode relaxed(true);
-  stream_order::current_context here(home_.context);
+  stream_order::scoped_context here(home_.context);
   std::lock_guard lock(mutex_);  // none of these blocks is given back meanwhile
   for (auto& [h, block] : live_) check(h, block, nullptr);
 }

@@ -28,13 +28,13 @@ class guard final : public adaptor {
   static constexpr unsigned char freed_pattern = 0xdd;
   static constexpr unsigned char zone_pattern = 0xfd;
 
-  guard(habitat const& home, std::size_t node, guard_options const& options, resource& below) noexcept
+  guard(chain_context const& home, std::size_t node, guard_options const& options, resource& below) noexcept
       : adaptor(home, node, below), options_(options) {
     stats::open_caller_tables();
   }
 
-  space::handle allocate(demand const& wish) override;
-  void freed(space::handle h, order const& when) noexcept override;
+  space::handle allocate(allocation_request const& request) override;
+  void freed(space::handle h, free_order const& order) noexcept override;
   void synchronized() noexcept override;
   void forget() noexcept override;
 
@@ -50,9 +50,9 @@ class guard final : public adaptor {
     std::uint64_t first = 0;  // offset in the zone
   };
 
-  bool prepare(space::handle h, demand const& wish, guarded& block) noexcept;
+  bool prepare(space::handle h, allocation_request const& request, guarded& block) noexcept;
   bool fill(CUstream on, std::uint64_t address, std::uint64_t bytes, unsigned char pattern) noexcept;
-  bool settle(order const& when) noexcept;
+  bool settle(free_order const& order) noexcept;
   damage look_at_zone(std::uint64_t address, std::uint64_t bytes) noexcept;
   void check(space::handle h, guarded& block, void const* caller) noexcept;
   CUstream own_stream() noexcept;

@@ -30,9 +30,9 @@ void limiting::take(std::uint64_t bytes) {
   throw budget_.refusal(bytes);
 }
 
-space::handle limiting::pass_on(demand const& wish, std::uint64_t bytes) {
+space::handle limiting::pass_on(allocation_request const& request, std::uint64_t bytes) {
   try {
-    return below_.allocate(wish);
+    return below_.allocate(request);
   } catch (driver::allocation_failed const&) {
     budget_.give(bytes);
     stats::add(count().failed, 1);
@@ -40,16 +40,16 @@ space::handle limiting::pass_on(demand const& wish, std::uint64_t bytes) {
   }
 }
 
-space::handle limiting::allocate(demand const& wish) {
-  std::uint64_t const asked = rounded(wish.bytes);
+space::handle limiting::allocate(allocation_request const& request) {
+  std::uint64_t const asked = rounded(request.bytes);
   stats::add(count().requests, 1);
   take(asked);
-  space::handle const h = pass_on(wish, asked);
+  space::handle const h = pass_on(request, asked);
   std::uint64_t const got = blocks()[h].bytes();  // blocks of one size may be larger than the request
   if (got < asked) {
     budget_.give(asked - got);
   } else if (got > asked && !budget_.take(got - asked)) {
-    give_back_block(h, wish);
+    give_back_block(h, request);
     budget_.give(asked);
     stats::add(count().failed, 1);
     throw budget_.refusal(got);
@@ -59,7 +59,7 @@ space::handle limiting::allocate(demand const& wish) {
   return h;
 }
 
-void limiting::freed(space::handle h, order const&) noexcept {
+void limiting::freed(space::handle h, free_order const&) noexcept {
   std::uint64_t const bytes = blocks()[h].bytes();
   own_part().bytes.fetch_sub(bytes, std::memory_order_relaxed);
   budget_.give(bytes);
@@ -73,8 +73,8 @@ void limiting::forget() noexcept {
   budget_.give(mine);
 }
 
-extent limiting_source::reserve(demand const& wish) {
-  std::uint64_t const asked = rounded(wish.bytes);
+extent limiting_source::reserve(allocation_request const& request) {
+  std::uint64_t const asked = rounded(request.bytes);
   stats::node_counters& counters = stats::local().nodes[node_];
   stats::add(counters.requests, 1);
   if (!budget_.take(asked)) {
@@ -83,7 +83,7 @@ extent limiting_source::reserve(demand const& wish) {
   }
   extent memory;
   try {
-    memory = below_.reserve(wish);
+    memory = below_.reserve(request);
   } catch (driver::allocation_failed const&) {
     budget_.give(asked);
     stats::add(counters.failed, 1);

@@ -14,11 +14,11 @@ namespace gpumem::resource {
 
 class limiting final : public adaptor {
  public:
-  limiting(habitat const& home, std::size_t node, resource& below, budget& shared) noexcept
+  limiting(chain_context const& home, std::size_t node, resource& below, budget& shared) noexcept
       : adaptor(home, node, below), budget_(shared) {}
 
-  space::handle allocate(demand const& wish) override;
-  void freed(space::handle h, order const&) noexcept override;
+  space::handle allocate(allocation_request const& request) override;
+  void freed(space::handle h, free_order const&) noexcept override;
   void forget() noexcept override;
 
  private:
@@ -28,7 +28,7 @@ class limiting final : public adaptor {
   };
   part& own_part() noexcept;
   void take(std::uint64_t bytes);
-  space::handle pass_on(demand const& wish, std::uint64_t bytes);
+  space::handle pass_on(allocation_request const& request, std::uint64_t bytes);
 
   budget& budget_;
   std::array<part, 16> held_;
@@ -43,7 +43,7 @@ class limiting_source final : public source_adaptor {
     budget_.counts_segments();
   }
 
-  extent reserve(demand const& wish) override;
+  extent reserve(allocation_request const& request) override;
   void release(extent const& memory, CUstream order) noexcept override;
   void lost(extent const& memory) noexcept override;
   bool counts_in(budget const& b) const noexcept override { return &b == &budget_ || below_.counts_in(b); }

@@ -14,7 +14,7 @@ char const* name_of(driver::memory_kind kind) noexcept {
                                                 : "device";
 }
 
-stats::event event_of(habitat const& home, action what, std::uint64_t address, std::uint64_t bytes,
+stats::event event_of(chain_context const& home, action what, std::uint64_t address, std::uint64_t bytes,
                       CUstream stream) noexcept {
   return {.address = address,
           .bytes = bytes,
@@ -26,33 +26,33 @@ stats::event event_of(habitat const& home, action what, std::uint64_t address, s
 
 }  // namespace
 
-space::handle logging::allocate(demand const& wish) {
-  stats::event e = event_of(home_, action::allocate, 0, wish.bytes, wish.stream);
-  e.hook = wish.hook();
-  e.caller = wish.caller();
+space::handle logging::allocate(allocation_request const& request) {
+  stats::event e = event_of(home_, action::allocate, 0, request.bytes, request.stream);
+  e.hook = request.hook();
+  e.caller = request.caller();
   space::handle h = space::none;
   try {
-    h = pass_down(wish);
+    h = pass_down(request);
   } catch (driver::allocation_failed const&) {
     e.what = action::allocate_failure;
     log_.add(e);
     throw;
   }
   if (std::uint64_t* const asked = asked_.make(h); asked != nullptr) {
-    *asked = wish.bytes;
+    *asked = request.bytes;
     e.address = blocks()[h].begin();
     log_.add(e);
   }
   return h;
 }
 
-void logging::freed(space::handle h, order const& when) noexcept {
+void logging::freed(space::handle h, free_order const& order) noexcept {
   stats::add(count().bytes_out, blocks()[h].bytes());
   std::uint64_t* const asked = asked_.find(h);
   if (asked == nullptr) return;
-  stats::event e = event_of(home_, action::free, blocks()[h].begin(), *asked, when.stream);
-  if (when.by != nullptr) e.hook = when.by->hook;
-  e.caller = when.caller();
+  stats::event e = event_of(home_, action::free, blocks()[h].begin(), *asked, order.stream);
+  if (order.by != nullptr) e.hook = order.by->hook;
+  e.caller = order.caller();
   *asked = 0;
   log_.add(e);
 }
@@ -66,17 +66,17 @@ void logging::forget() noexcept {
   });
 }
 
-extent segment_logging::reserve(demand const& wish) {
+extent segment_logging::reserve(allocation_request const& request) {
   stats::add(count().requests, 1);
   stats::add(count().upstream, 1);
   try {
-    extent const memory = below_.reserve(wish);
+    extent const memory = below_.reserve(request);
     stats::add(count().bytes_in, memory.bytes);
-    log_.add(event_of(home_, action::allocate, memory.address, memory.bytes, wish.stream));
+    log_.add(event_of(home_, action::allocate, memory.address, memory.bytes, request.stream));
     return memory;
   } catch (driver::allocation_failed const&) {
     stats::add(count().failed, 1);
-    log_.add(event_of(home_, action::allocate_failure, 0, wish.bytes, wish.stream));
+    log_.add(event_of(home_, action::allocate_failure, 0, request.bytes, request.stream));
     throw;
   }
 }

@@ -13,11 +13,11 @@ namespace gpumem::resource {
 
 class logging final : public adaptor {
  public:
-  logging(habitat const& home, std::size_t node, resource& below, stats::event_log& log) noexcept
+  logging(chain_context const& home, std::size_t node, resource& below, stats::event_log& log) noexcept
       : adaptor(home, node, below), log_(log) {}
 
-  space::handle allocate(demand const& wish) override;
-  void freed(space::handle h, order const& when) noexcept override;
+  space::handle allocate(allocation_request const& request) override;
+  void freed(space::handle h, free_order const& order) noexcept override;
   void forget() noexcept override;
 
  private:
@@ -28,17 +28,17 @@ class logging final : public adaptor {
 
 class segment_logging final : public source_adaptor {
  public:
-  segment_logging(habitat const& home, std::size_t node, source& below, stats::event_log& log) noexcept
+  segment_logging(chain_context const& home, std::size_t node, source& below, stats::event_log& log) noexcept
       : source_adaptor(below), home_(home), node_(node), log_(log) {}
 
-  extent reserve(demand const& wish) override;
+  extent reserve(allocation_request const& request) override;
   void release(extent const& memory, CUstream order) noexcept override;
   void lost(extent const& memory) noexcept override;
 
  private:
   stats::node_counters& count() noexcept { return stats::local().nodes[node_]; }
 
-  habitat const& home_;
+  chain_context const& home_;
   std::size_t const node_;
   stats::event_log& log_;
 };

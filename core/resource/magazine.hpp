@@ -11,7 +11,7 @@
 #include <optional>
 
 #include "core/base/biased_lock.hpp"
-#include "core/resource/haste.hpp"
+#include "core/resource/churn_detector.hpp"
 #include "core/resource/size_classes.hpp"
 #include "core/space/block_table.hpp"
 #include "core/stream_order/streams.hpp"
@@ -20,12 +20,12 @@ namespace gpumem::resource {
 
 class alignas(64) magazine {
  public:
-  // Takes the first block of exactly `units` if `may_serve(stamp)`. The block becomes live. When such
-  // blocks exist but none may serve yet, `waiting` is the stamp of the youngest. A block whose address is no
+  // Takes the first block of exactly `units` if `may_serve(epoch)`. The block becomes live. When such
+  // blocks exist but none may serve yet, `waiting` is the epoch of the youngest. A block whose address is no
   // multiple of `alignment` (0: any is) stays where it is.
   template <typename Predicate>
   space::handle take(space::block_table& blocks, std::uint32_t units, Predicate may_serve,
-                     std::optional<space::stamp>& waiting, std::uint32_t alignment = 0) noexcept {
+                     std::optional<space::epoch_id>& waiting, std::uint32_t alignment = 0) noexcept {
     auto const held = lock_.lock();
     space::handle const h = take_first(blocks, units, may_serve, waiting, alignment);
     lock_.unlock(held);
@@ -33,8 +33,8 @@ class alignas(64) magazine {
   }
   // The same without a call: `none` where there is nothing to take, and where the lock would cost one.
   template <typename Predicate>
-  [[gnu::always_inline]] space::handle take_at_once(space::block_table& blocks, std::uint32_t units,
-                                                    Predicate may_serve, std::optional<space::stamp>& waiting,
+  [[gnu::always_inline]] space::handle try_take(space::block_table& blocks, std::uint32_t units,
+                                                    Predicate may_serve, std::optional<space::epoch_id>& waiting,
                                                     std::uint32_t alignment = 0) noexcept {
     if (!lock_.lock_biased()) [[unlikely]]
       return space::none;
@@ -108,7 +108,7 @@ class alignas(64) magazine {
   // `units` that can be no batch, as two of them would be too much memory, have one each.
   bool worth_an_event(std::uint32_t open, std::uint32_t units) const noexcept {
     if (get(newest_) != open) return false;
-    if (std::uint32_t const all = in_turn(units); all != 0) return get(fresh_) >= all;
+    if (std::uint32_t const all = rotation_size(units); all != 0) return get(fresh_) >= all;
     return get(fresh_) >= frees_an_event || get(fresh_bytes_) >= bytes_an_event ||
            2 * space::unit * units > bytes_an_event;
   }
@@ -119,14 +119,14 @@ class alignas(64) magazine {
     turn_count_.store(count, std::memory_order_relaxed);
   }
   // Blocks of the size that do so; 0: it has no such rule.
-  std::uint32_t in_turn(std::uint32_t units) const noexcept {
+  std::uint32_t rotation_size(std::uint32_t units) const noexcept {
     return get(turn_units_) == units ? get(turn_count_) : 0;
   }
 
   // Blocks that an event of now would settle.
   std::uint32_t fresh() const noexcept { return get(fresh_); }
 
-  haste events;
+  churn_detector events;
   space::handle emptied = space::none;  // on its way out of here; under the suballocator's mutex
   bool in_use = false;                  // by a thread; under the suballocator's mutex
   stream_order::slot stream = stream_order::no_slot;  // whose frees these are; no_slot: a thread's
@@ -153,7 +153,7 @@ class alignas(64) magazine {
 
   template <typename Predicate>
   [[gnu::always_inline]] space::handle take_first(space::block_table& blocks, std::uint32_t units,
-                                                  Predicate may_serve, std::optional<space::stamp>& waiting,
+                                                  Predicate may_serve, std::optional<space::epoch_id>& waiting,
                                                   std::uint32_t alignment) noexcept {
     row& r = rows_[row_of(units)];
     if (r.units != units || r.head == space::none) [[unlikely]]
@@ -169,7 +169,7 @@ class alignas(64) magazine {
     r.head = b.next;
     --r.count;
     bytes_ -= b.bytes();
-    b.slack = 0;
+    b.rounding = 0;
     b.now.store(space::state::live, std::memory_order_relaxed);
     return h;
   }
@@ -199,7 +199,7 @@ class alignas(64) magazine {
     return true;
   }
 
-  [[gnu::always_inline]] void note_fresh(space::stamp freed, std::uint64_t bytes) noexcept {
+  [[gnu::always_inline]] void note_fresh(space::epoch_id freed, std::uint64_t bytes) noexcept {
     if (freed == get(newest_)) [[likely]] {
       fresh_.store(get(fresh_) + 1, std::memory_order_relaxed);
       fresh_bytes_.store(get(fresh_bytes_) + bytes, std::memory_order_relaxed);

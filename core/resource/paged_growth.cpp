@@ -44,8 +44,8 @@ std::vector<std::uint64_t> pieces_for(std::uint64_t own, std::uint64_t all, std:
 
 // Page by page: everything will be cut from it.
 void suballocator::prepare_pages() {
-  demand const wish{.bytes = options_.initial};
-  climber c{.wish = wish, .units = rounded_units(options_.initial), .hidden = true, .waiting = {}};
+  allocation_request const request{.bytes = options_.initial};
+  slow_request c{.request = request, .units = rounded_units(options_.initial), .hidden = true, .waiting = {}};
   lock held(mutex_);
   region_.put(grow_in_pages(held, c, 0, pages_->page()), space::done);
 }
@@ -53,7 +53,7 @@ void suballocator::prepare_pages() {
 // Far below its bounds a pool has no need of them.
 bool suballocator::keeps_pieces_whole(std::uint64_t bytes) const noexcept {
   return pages_ != nullptr &&
-         region_.reserved_bytes() + bytes > std::min(options_.plenty, options_.maximum) / 2;
+         region_.reserved_bytes() + bytes > std::min(options_.sparing_beyond, options_.maximum) / 2;
 }
 
 std::uint64_t suballocator::budget() const noexcept {
@@ -147,12 +147,12 @@ std::uint64_t suballocator::fill_place(lock& held, space::region::opening const&
   return mapped;
 }
 
-space::handle suballocator::grow_in_pages(lock& held, climber& c, std::uint64_t at_least,
+space::handle suballocator::grow_in_pages(lock& held, slow_request& c, std::uint64_t at_least,
                                           std::uint64_t largest_piece) {
   std::uint64_t const room = c.room();
   if (room > options_.maximum) throw at_maximum(room);
-  bool const sparing = c.spoils || would_exceed(room);
-  std::uint64_t more = options_.growth != 0 ? options_.growth : std::min(growth_for(0), large_request);
+  bool const sparing = c.would_split_piece || would_exceed(room);
+  std::uint64_t more = options_.growth != 0 ? options_.growth : std::min(policy().step(0, region_.reserved_bytes(), home_.epochs.capturing()), large_request);
   if (sparing || (options_.growth == 0 && room >= large_request)) more = 0;
   std::uint64_t const wished = std::max(more, at_least);
   stats::add(count().upstream, 1);
@@ -178,7 +178,7 @@ space::handle suballocator::grow_in_pages(lock& held, climber& c, std::uint64_t 
   }
   space::handle const made = region_.fill(place);
   if (filled < needed) throw no_pages(room, code);
-  space::handle const h = region_.take_from(made, place.front, c.units, c.hidden, c.wish.alignment);
+  space::handle const h = region_.take_from(made, place.front, c.units, c.hidden, c.request.alignment);
   if (h == space::none) throw refusal(driver::refused_by::tables, "no host memory for its tables");
   return h;
 }

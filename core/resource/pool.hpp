@@ -11,20 +11,20 @@ struct pool_options {
   std::uint64_t maximum_pool_size = ~std::uint64_t{0};
   std::uint64_t growth = 0;  // 0: 1/32 of what is reserved, at least 2 MiB
   std::uint64_t release_threshold = ~std::uint64_t{0};
-  std::uint64_t plenty = ~std::uint64_t{0};  // see suballocator_options
+  std::uint64_t sparing_beyond = ~std::uint64_t{0};  // see suballocator_options
   char const* name = "";
 };
 
 class pool final : public suballocator {
  public:
-  pool(habitat const& home, std::size_t node, pool_options const& o, source& upstream) noexcept
+  pool(chain_context const& home, std::size_t node, pool_options const& o, source& upstream) noexcept
       : suballocator(home, node,
                      {.name = o.name,
                       .initial = whole_units(o.initial_pool_size),
                       .maximum = o.maximum_pool_size,
                       .growth = o.growth,
                       .release_threshold = o.release_threshold,
-                      .plenty = o.plenty},
+                      .sparing_beyond = o.sparing_beyond},
                      upstream, "pool") {}
 
  private:

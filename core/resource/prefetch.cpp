@@ -17,13 +17,13 @@ CUstream prefetcher::own_stream() noexcept {
 }
 
 void prefetcher::move(std::uint64_t address, std::uint64_t bytes, CUstream ordered) noexcept {
-  if (home_.when.capturing()) return;
+  if (home_.epochs.capturing()) return;
   stats::node_counters& counters = stats::local().nodes[node_];
   stats::add(counters.upstream, 1);
   CUresult code = CUDA_ERROR_UNKNOWN;
   {
     stream_order::relaxed_mode relaxed(true);
-    stream_order::current_context here(home_.context);
+    stream_order::scoped_context here(home_.context);
     CUstream const on = ordered != nullptr ? ordered : own_stream();
     if (on != nullptr) code = driver::prefetch(address, bytes, device_, on);
   }
@@ -41,20 +41,20 @@ void prefetcher::forget() noexcept {
   stream_ = nullptr;
 }
 
-space::handle prefetch::allocate(demand const& wish) {
+space::handle prefetch::allocate(allocation_request const& request) {
   stats::add(count().requests, 1);
-  space::handle const h = below_.allocate(wish);
+  space::handle const h = below_.allocate(request);
   stats::add(count().bytes_in, blocks()[h].bytes());
-  mover_.move(blocks()[h].begin(), wish.bytes, wish.slot != stream_order::no_slot ? wish.stream : nullptr);
+  mover_.move(blocks()[h].begin(), request.bytes, request.slot != stream_order::no_slot ? request.stream : nullptr);
   return h;
 }
 
-extent prefetch_source::reserve(demand const& wish) {
+extent prefetch_source::reserve(allocation_request const& request) {
   auto& counters = stats::local().nodes[node_];
   stats::add(counters.requests, 1);
-  extent const memory = below_.reserve(wish);
+  extent const memory = below_.reserve(request);
   stats::add(counters.bytes_in, memory.bytes);
-  mover_.move(memory.address, memory.bytes, wish.slot != stream_order::no_slot ? wish.stream : nullptr);
+  mover_.move(memory.address, memory.bytes, request.slot != stream_order::no_slot ? request.stream : nullptr);
   return memory;
 }
 

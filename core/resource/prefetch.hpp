@@ -16,7 +16,7 @@ namespace gpumem::resource {
 class prefetcher {
  public:
   // `device`: where memory goes.
-  prefetcher(habitat const& home, std::size_t node, int device) noexcept
+  prefetcher(chain_context const& home, std::size_t node, int device) noexcept
       : home_(home), node_(node), device_(device) {}
   void move(std::uint64_t address, std::uint64_t bytes, CUstream ordered) noexcept;
   // The context is gone and the stream with it.
@@ -25,7 +25,7 @@ class prefetcher {
  private:
   CUstream own_stream() noexcept;
 
-  habitat const& home_;
+  chain_context const& home_;
   std::size_t const node_;
   int const device_;
   std::mutex mutex_;
@@ -35,11 +35,11 @@ class prefetcher {
 
 class prefetch final : public adaptor {
  public:
-  prefetch(habitat const& home, std::size_t node, int device, resource& below) noexcept
+  prefetch(chain_context const& home, std::size_t node, int device, resource& below) noexcept
       : adaptor(home, node, below), mover_(home, node, device) {}
 
-  space::handle allocate(demand const& wish) override;
-  void freed(space::handle h, order const&) noexcept override {
+  space::handle allocate(allocation_request const& request) override;
+  void freed(space::handle h, free_order const&) noexcept override {
     stats::add(count().bytes_out, blocks()[h].bytes());
   }
   void forget() noexcept override { mover_.forget(); }
@@ -50,10 +50,10 @@ class prefetch final : public adaptor {
 
 class prefetch_source final : public source_adaptor {
  public:
-  prefetch_source(habitat const& home, std::size_t node, int device, source& below) noexcept
+  prefetch_source(chain_context const& home, std::size_t node, int device, source& below) noexcept
       : source_adaptor(below), node_(node), mover_(home, node, device) {}
 
-  extent reserve(demand const& wish) override;
+  extent reserve(allocation_request const& request) override;
   void release(extent const& memory, CUstream order) noexcept override;
   void lost(extent const& memory) noexcept override;
   void forget() noexcept override { mover_.forget(); }

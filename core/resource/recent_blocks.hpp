@@ -8,7 +8,7 @@
 #include <array>
 #include <cstdint>
 
-#include "core/space/atlas.hpp"
+#include "core/space/block_registry.hpp"
 
 namespace gpumem::resource {
 
@@ -25,11 +25,11 @@ class recent_blocks {
 
   // `owner` and `own` may be null. `removals`: of segments, from before the block was asked for, as another
   // thread may end its context meanwhile.
-  void keep(std::uint64_t address, space::handle h, resource* owner, magazine* own,
+  void remember(std::uint64_t address, space::handle h, resource* owner, magazine* own,
             std::uint32_t removals) noexcept {
     last_[index_of(address)] = {address, h, removals, owner, own};
   }
-  found find(space::atlas& where, std::uint64_t address) const noexcept {
+  found find(space::block_registry& where, std::uint64_t address) const noexcept {
     line const& l = last_[index_of(address)];
     if (l.address != address) return {};
     space::block const& b = where.blocks[l.h];

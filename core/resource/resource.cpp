@@ -10,8 +10,8 @@
 namespace gpumem::resource {
 
 // Not in the class, where the compiler would guess at each call that they are what is called.
-void resource::deallocate(space::handle, order const&) noexcept {}
-void resource::freed(space::handle, order const&) noexcept {}
+void resource::deallocate(space::handle, free_order const&) noexcept {}
+void resource::freed(space::handle, free_order const&) noexcept {}
 
 space::handle resource::walk_to(space::segment const& in, std::uint64_t address) noexcept {
   space::handle h = in.first;
@@ -19,9 +19,9 @@ space::handle resource::walk_to(space::segment const& in, std::uint64_t address)
   return h;
 }
 
-void outlive_ended_contexts(habitat const& home, std::uint64_t base, std::uint64_t bytes) noexcept {
+void wait_for_address_reuse(chain_context const& home, std::uint64_t base, std::uint64_t bytes) noexcept {
   auto const is_anothers = [&](space::segment_owner& owner) {
-    return &static_cast<resource&>(owner).home().when != &home.when;
+    return &static_cast<resource&>(owner).home().epochs != &home.epochs;
   };
   base::uncancelled const held;
   constexpr timespec pause{.tv_sec = 0, .tv_nsec = 50'000};
@@ -32,17 +32,17 @@ void outlive_ended_contexts(habitat const& home, std::uint64_t base, std::uint64
 
 // A free that another thread makes meanwhile is that thread's to count: one of both takes the block.
 void lose_blocks(resource& owner, space::segment const& in) noexcept {
-  habitat const& home = owner.home();
+  chain_context const& home = owner.home();
   auto& blocks = home.where.blocks;
   auto& counters = stats::local().devices[home.device_slot];
   for (space::handle h = in.first; h != space::none; h = blocks[h].after) {
     space::block& b = blocks[h];
     auto expected = space::state::live;
     if (!b.is(space::mapped) || !b.now.compare_exchange_strong(expected, space::state::cached)) continue;
-    for (resource* r = &owner; r != nullptr; r = r->above()) r->lost(h);
+    for (resource* r = &owner; r != nullptr; r = r->parent()) r->lost(h);
     if (home.kind == driver::memory_kind::host || GPUMEM_MUTANT(lost_still_held)) continue;
     stats::add(counters.lost_blocks, 1);
-    stats::add(counters.lost_requested, b.bytes() - b.slack);
+    stats::add(counters.lost_requested, b.bytes() - b.rounding);
     stats::add(counters.lost_handed, b.bytes());
   }
 }
@@ -52,7 +52,7 @@ void note_change(int device) noexcept {
   stats::settle_soon(stats::local().devices[stats::device_slot(device)]);
 }
 
-void note_reserved(habitat const& home, std::uint64_t bytes, lies where) noexcept {
+void note_reserved(chain_context const& home, std::uint64_t bytes, lies where) noexcept {
   auto& gauges = stats::gauges(home.device);
   stats::gauge_add(gauges.reserved, bytes);
   if (where == lies::anywhere) stats::gauge_add(gauges.movable, bytes);

@@ -8,8 +8,8 @@
 #include <cstdint>
 
 #include "core/driver/request.hpp"
-#include "core/resource/demand.hpp"
-#include "core/space/atlas.hpp"
+#include "core/resource/allocation_request.hpp"
+#include "core/space/block_registry.hpp"
 #include "core/stats/counters.hpp"
 #include "core/stats/state_page.hpp"
 #include "core/stream_order/epochs.hpp"
@@ -21,9 +21,9 @@ class budget;
 class suballocator;
 
 // What all resources of one chain share.
-struct habitat {
-  space::atlas& where;
-  stream_order::epochs& when;
+struct chain_context {
+  space::block_registry& where;
+  stream_order::epochs& epochs;
   CUcontext context;
   int device;
   driver::memory_kind kind;
@@ -45,7 +45,7 @@ struct refused_free {
 };
 
 // Bytes a resource holds that the program does not.
-struct levels {
+struct idle_usage {
   std::uint64_t idle = 0;     // could serve a request: done or not
   std::uint64_t pending = 0;  // freed while work that may use them was not known to be done: of these, or of a source
   std::uint64_t largest = 0;  // the largest run of it
@@ -53,22 +53,22 @@ struct levels {
 
 class resource : public space::segment_owner {
  public:
-  resource(habitat const& home, std::size_t node) noexcept : home_(home), node_(node) {}
+  resource(chain_context const& home, std::size_t node) noexcept : home_(home), node_(node) {}
   virtual ~resource() = default;
   resource(resource const&) = delete;
 
   // A live block of at least `wish.bytes`, known to the block map; never `none`.
-  virtual space::handle allocate(demand const& wish) = 0;
-  // `h`, a block of this resource's own segments, is cached (taken from the program); `when`: see demand.hpp.
+  virtual space::handle allocate(allocation_request const& request) = 0;
+  // `h`, a block of this resource's own segments, is cached (taken from the program); `order`: see allocation_request.hpp.
   // What owns no segments is never asked.
-  virtual void deallocate(space::handle h, order const& when) noexcept;
+  virtual void deallocate(space::handle h, free_order const& order) noexcept;
   // A block that this resource, or one below it, handed out was freed by the program; called before its owner
   // gets it back, from the owner upwards. The block still has its size, slack and stream.
-  virtual void freed(space::handle h, order const& when) noexcept;
+  virtual void freed(space::handle h, free_order const& order) noexcept;
 
   // The same of a block that another process may have open: it serves nobody until its segment goes back to
   // the driver, which keeps it for the other process.
-  virtual void withhold(space::handle, order const&) noexcept {}
+  virtual void withhold(space::handle, free_order const&) noexcept {}
   // An address of one of its own segments is in memory that another process may open.
   virtual void exported(std::uint64_t) noexcept {}
 
@@ -83,7 +83,7 @@ class resource : public space::segment_owner {
   // of this resource's by now.
   virtual space::handle block_at(space::segment const&, std::uint64_t) noexcept { return space::none; }
 
-  virtual levels measure() noexcept { return {}; }
+  virtual idle_usage measure() noexcept { return {}; }
   // What it holds is counted by this budget, idle or not.
   virtual bool counts_in(budget const&) const noexcept { return false; }
   // Gives every empty segment to its source; bytes given back.
@@ -95,15 +95,15 @@ class resource : public space::segment_owner {
   // The context is gone and all memory with it: forget every segment, make no driver call.
   virtual void forget() noexcept {}
 
-  habitat const& home() const noexcept { return home_; }
+  chain_context const& home() const noexcept { return home_; }
   // Itself where it is a suballocator, whose hits need no virtual call; else null.
   suballocator* quick() const noexcept { return quick_; }
 
   // The resource that hands out this one's blocks, null for the top; set once, before the first request.
-  resource* above() const noexcept { return above_; }
+  resource* parent() const noexcept { return parent_; }
   // The same for one block, where several stand on this one.
-  resource* above(space::handle h) const noexcept { return forks_ ? way_up(h) : above_; }
-  void stand_under(resource& parent) noexcept { above_ = &parent; }
+  resource* parent(space::handle h) const noexcept { return forks_ ? way_up(h) : parent_; }
+  void set_parent(resource& parent) noexcept { parent_ = &parent; }
 
  protected:
   space::block_table& blocks() noexcept { return home_.where.blocks; }
@@ -111,15 +111,15 @@ class resource : public space::segment_owner {
   stats::node_counters& count() noexcept { return stats::local().nodes[node_]; }
   stats::device_counters& count_device() noexcept { return stats::local().devices[home_.device_slot]; }
 
-  virtual resource* way_up(space::handle) const noexcept { return above_; }
+  virtual resource* way_up(space::handle) const noexcept { return parent_; }
 
-  habitat const home_;  // a copy: one step less on the way to everything
+  chain_context const home_;  // a copy: one step less on the way to everything
   std::size_t const node_;
   bool forks_ = false;  // way_up decides
   suballocator* quick_ = nullptr;
 
  private:
-  resource* above_ = nullptr;
+  resource* parent_ = nullptr;
 };
 
 // The resource that made a segment, or the segment of a block.
@@ -128,20 +128,20 @@ inline resource& owner_of(space::segment const& s) noexcept {
   return *static_cast<resource*>(
       std::atomic_ref<space::segment_owner*>(owner).load(std::memory_order_acquire));
 }
-inline resource& owner_of(space::atlas& where, space::handle h) noexcept {
+inline resource& owner_of(space::block_registry& where, space::handle h) noexcept {
   return owner_of(where.segments[where.blocks[h].segment]);
 }
 
 // A free of the program's: what the block passed through hears of it, up to but not including `until`.
-inline void tell_above(resource const& owner, space::handle h, order const& when,
+inline void tell_parents(resource const& owner, space::handle h, free_order const& order,
                        resource const* until = nullptr) noexcept {
-  for (resource* r = owner.above(h); r != until && r != nullptr; r = r->above(h)) r->freed(h, when);
+  for (resource* r = owner.parent(h); r != until && r != nullptr; r = r->parent(h)) r->freed(h, order);
 }
 // The same, and then its owner has the block back.
-[[gnu::always_inline]] inline void take_back(resource& owner, space::handle h, order const& when,
+[[gnu::always_inline]] inline void take_back(resource& owner, space::handle h, free_order const& order,
                                              resource const* until = nullptr) noexcept {
-  if (owner.above() != nullptr) tell_above(owner, h, when, until);
-  owner.deallocate(h, when);
+  if (owner.parent() != nullptr) tell_parents(owner, h, order, until);
+  owner.deallocate(h, order);
 }
 
 // Set when this thread changed what is reserved from the driver, so that the router takes the ledger down after
@@ -151,7 +151,7 @@ void note_change(int device) noexcept;
 
 // New memory where a segment of another context lies: the driver has ended that context and is about to say
 // so. Returns once its blocks are forgotten, or after a second.
-void outlive_ended_contexts(habitat const& home, std::uint64_t base, std::uint64_t bytes) noexcept;
+void wait_for_address_reuse(chain_context const& home, std::uint64_t base, std::uint64_t bytes) noexcept;
 
 // What a context takes along: each live block of a segment is out of the ledger, of its owner and of all above.
 void lose_blocks(resource& owner, space::segment const& in) noexcept;
@@ -160,9 +160,9 @@ void lose_blocks(resource& owner, space::segment const& in) noexcept;
 enum class lies : std::uint8_t { on_device, anywhere };
 
 // Counts `bytes` as reserved from, or given back to, the driver.
-void note_reserved(habitat const& home, std::uint64_t bytes, lies where = lies::on_device) noexcept;
+void note_reserved(chain_context const& home, std::uint64_t bytes, lies where = lies::on_device) noexcept;
 void note_released(int device, std::uint64_t bytes, lies where = lies::on_device) noexcept;
-inline void note_released(habitat const& home, std::uint64_t bytes, lies where = lies::on_device) noexcept {
+inline void note_released(chain_context const& home, std::uint64_t bytes, lies where = lies::on_device) noexcept {
   note_released(home.device, bytes, where);
 }
 

@@ -7,7 +7,7 @@
 #include <span>
 
 #include "core/driver/error.hpp"
-#include "core/resource/demand.hpp"
+#include "core/resource/allocation_request.hpp"
 
 namespace gpumem::resource {
 
@@ -51,14 +51,14 @@ class source {
 
   // `wish.bytes` rounded up to 512 B at least. With a slot, the memory may be used by later work of that
   // stream only. Throws driver::allocation_failed with the driver's code.
-  virtual extent reserve(demand const& wish) = 0;
+  virtual extent reserve(allocation_request const& request) = 0;
   // Nothing may use the memory any more, unless `order` names the stream after whose work it is free.
   virtual void release(extent const& memory, CUstream order) noexcept = 0;
   // The context of the memory is gone, and for most sources the memory with it: nothing uses it any more.
   virtual void lost(extent const&) noexcept {}
   // After the last lost(): drops what the source itself holds in the driver.
   virtual void forget() noexcept {}
-  // The program enabled or disabled access by other devices; habitat::peers says which have it now.
+  // The program enabled or disabled access by other devices; chain_context::peers says which have it now.
   virtual void peers_changed() noexcept {}
   // Advice of the program's for this part of its memory was taken back: the source's own holds again.
   virtual void renew(std::uint64_t /*address*/, std::uint64_t /*bytes*/) noexcept {}

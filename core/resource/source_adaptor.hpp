@@ -10,7 +10,7 @@ class source_adaptor : public source {
  public:
   explicit source_adaptor(source& below) noexcept : below_(below) {}
 
-  extent reserve(demand const& wish) override { return below_.reserve(wish); }
+  extent reserve(allocation_request const& request) override { return below_.reserve(request); }
   void release(extent const& memory, CUstream order) noexcept override { below_.release(memory, order); }
   void lost(extent const& memory) noexcept override { below_.lost(memory); }
   std::uint64_t trim() noexcept override { return below_.trim(); }

@@ -3,31 +3,31 @@
 
 namespace gpumem::resource {
 
-space::handle statistics::allocate(demand const& wish) {
-  space::handle const h = pass_down(wish);
+space::handle statistics::allocate(allocation_request const& request) {
+  space::handle const h = pass_down(request);
   std::uint64_t const bytes = blocks()[h].bytes();
   figures_.taken(bytes);
-  if (options_.histogram) figures_.asked(wish.bytes);
-  if (void const* const from = wish.caller(); options_.callsites && from != nullptr) {
-    stats::count_allocation(stats::site_of(node_, {&from, 1}), wish.bytes);
+  if (options_.histogram) figures_.asked(request.bytes);
+  if (void const* const from = request.caller(); options_.callsites && from != nullptr) {
+    stats::count_allocation(stats::site_of(node_, {&from, 1}), request.bytes);
   }
   return h;
 }
 
-void statistics::freed(space::handle h, order const&) noexcept {
+void statistics::freed(space::handle h, free_order const&) noexcept {
   std::uint64_t const bytes = blocks()[h].bytes();
   stats::add(count().bytes_out, bytes);
   figures_.given(bytes);
 }
 
-extent segment_statistics::reserve(demand const& wish) {
+extent segment_statistics::reserve(allocation_request const& request) {
   stats::add(count().requests, 1);
   stats::add(count().upstream, 1);
   try {
-    extent const memory = below_.reserve(wish);
+    extent const memory = below_.reserve(request);
     stats::add(count().bytes_in, memory.bytes);
     figures_.taken(memory.bytes);
-    if (options_.histogram) figures_.asked(wish.bytes);
+    if (options_.histogram) figures_.asked(request.bytes);
     return memory;
   } catch (driver::allocation_failed const&) {
     stats::add(count().failed, 1);

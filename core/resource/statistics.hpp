@@ -18,14 +18,14 @@ struct statistics_options {
 
 class statistics final : public adaptor {
  public:
-  statistics(habitat const& home, std::size_t node, statistics_options const& options,
+  statistics(chain_context const& home, std::size_t node, statistics_options const& options,
              resource& below) noexcept
       : adaptor(home, node, below), options_(options), figures_(node) {
     if (options.callsites) stats::open_caller_tables();
   }
 
-  space::handle allocate(demand const& wish) override;
-  void freed(space::handle h, order const& when) noexcept override;
+  space::handle allocate(allocation_request const& request) override;
+  void freed(space::handle h, free_order const& order) noexcept override;
   void forget() noexcept override { figures_.all_lost(); }
 
  private:
@@ -38,7 +38,7 @@ class segment_statistics final : public source_adaptor {
   segment_statistics(std::size_t node, statistics_options const& options, source& below) noexcept
       : source_adaptor(below), options_(options), node_(node), figures_(node) {}
 
-  extent reserve(demand const& wish) override;
+  extent reserve(allocation_request const& request) override;
   void release(extent const& memory, CUstream order) noexcept override;
   void lost(extent const& memory) noexcept override;
 

@@ -1,4 +1,4 @@
-// See suballocator.hpp. Here: the hit path, magazines, and what the chain asks; the ladder is in climb.cpp.
+// See suballocator.hpp. Here: the hit path, magazines, and what the chain asks; the ladder is in allocate_slow.cpp.
 #include "core/resource/suballocator.hpp"
 
 #include <algorithm>
@@ -31,7 +31,7 @@ std::size_t take_index() noexcept {
 
 }  // namespace
 
-suballocator::suballocator(habitat const& home, std::size_t node, suballocator_options const& options,
+suballocator::suballocator(chain_context const& home, std::size_t node, suballocator_options const& options,
                            source& upstream, char const* name) noexcept
     : resource(home, node),
       options_(options),
@@ -77,8 +77,8 @@ magazine* suballocator::magazine_of(stream_order::slot s) noexcept {
   return new_stream_magazine(slot_of_magazine(s));
 }
 
-space::handle suballocator::from_magazine(climber& c) noexcept {
-  return c.own->take(blocks(), c.units, serves(c.wish.slot), c.waiting, c.wish.alignment);
+space::handle suballocator::from_magazine(slow_request& c) noexcept {
+  return c.own->take(blocks(), c.units, serves(c.request.slot), c.waiting, c.request.alignment);
 }
 
 std::uint32_t suballocator::rounded_to_step(std::uint64_t bytes) const {
@@ -103,52 +103,52 @@ driver::allocation_failed suballocator::refusal(driver::refused_by kind, char co
   return driver::allocation_failed(CUDA_ERROR_OUT_OF_MEMORY, who, why, kind);
 }
 
-space::handle suballocator::allocate(demand const& wish) {
-  std::optional<space::stamp> waiting;
+space::handle suballocator::allocate(allocation_request const& request) {
+  std::optional<space::epoch_id> waiting;
   space::handle const h =
-      hit(blocks(), known_magazine_of(wish.slot), wish.bytes, wish.slot, wish.alignment, waiting);
-  return h != space::none ? h : allocate_slowly(wish, waiting);
+      try_allocate_cached(blocks(), known_magazine_of(request.slot), request.bytes, request.slot, request.alignment, waiting);
+  return h != space::none ? h : allocate_slow(request, waiting);
 }
 
-space::handle suballocator::allocate_slowly(demand const& wish, std::optional<space::stamp> waiting) {
-  std::uint32_t const units = rounded_units(wish.bytes);
-  magazine* const own = magazine_of(wish.slot);
+space::handle suballocator::allocate_slow(allocation_request const& request, std::optional<space::epoch_id> waiting) {
+  std::uint32_t const units = rounded_units(request.bytes);
+  magazine* const own = magazine_of(request.slot);
   stats::shard& shard = stats::local();
-  climber c{.wish = wish, .units = units, .own = own, .waiting = waiting};
+  slow_request c{.request = request, .units = units, .own = own, .waiting = waiting};
   space::handle const h = own != nullptr && !waiting ? from_magazine(c) : space::none;
-  if (h == space::none) return climb_counted(c);
-  count_hit(shard, wish.slot, count_served(shard, units));
+  if (h == space::none) return allocate_counted(c);
+  count_hit(shard, request.slot, count_served(shard, units));
   return h;
 }
 
 // A hit is what needed nothing from upstream, on whatever rung. What is refused was never handed out.
-space::handle suballocator::climb_counted(climber& c) {
+space::handle suballocator::allocate_counted(slow_request& c) {
   stats::add(count().requests, 1);
-  space::handle const h = climb(c);
+  space::handle const h = try_rungs(c);
   stats::add(count().bytes_in, c.units * space::unit);
   if (!c.grew) stats::add(count().hits, 1);
   return h;
 }
 
-void suballocator::deallocate(space::handle h, order const& when) noexcept {
-  if (!keep(blocks(), known_magazine_of(when.slot), h, when.settled)) deallocate_slowly(h, when);
+void suballocator::deallocate(space::handle h, free_order const& order) noexcept {
+  if (!try_cache(blocks(), known_magazine_of(order.slot), h, order.settled)) deallocate_slow(h, order);
 }
 
-void suballocator::deallocate_slowly(space::handle h, order const& when) noexcept {
+void suballocator::deallocate_slow(space::handle h, free_order const& order) noexcept {
   space::block& b = blocks()[h];
   stats::add(count().bytes_out, b.bytes());
-  b.freed = when.settled ? home_.when.last_done() : home_.when.open();
-  magazine* const m = magazine_of(when.slot);
+  b.freed = order.settled ? home_.epochs.last_done() : home_.epochs.open();
+  magazine* const m = magazine_of(order.slot);
   space::handle const evicted = m != nullptr ? m->put(blocks(), h) : (b.next = space::none, h);
   if (evicted == space::none) return;
   lock held(mutex_);
   reap();
-  put_list(evicted, domain_of(when.slot));
+  put_list(evicted, domain_of(order.slot));
   if (region_.idle_bytes() > options_.release_threshold) release_empty(held, options_.release_threshold);
 }
 
-// Called shortly after reap(): blocks merge with what is not done only, so that their stamps are near each other.
-void suballocator::put_list(space::handle first, space::domain to) noexcept {
+// Called shortly after reap(): blocks merge with what is not done only, so that their epochs are near each other.
+void suballocator::put_list(space::handle first, space::free_list_id to) noexcept {
   // A block is put beside its neighbours by address, of which none need be in a cache: asked for early.
   space::handle soon = first;
   auto const prefetch_next = [&] {
@@ -162,7 +162,7 @@ void suballocator::put_list(space::handle first, space::domain to) noexcept {
   while (first != space::none) {
     prefetch_next();
     space::handle const next = blocks()[first].next;
-    region_.put(first, home_.when.is_done(blocks()[first].freed) ? space::done : to);
+    region_.put(first, home_.epochs.is_done(blocks()[first].freed) ? space::done : to);
     first = next;
   }
 }
@@ -221,16 +221,16 @@ space::handle suballocator::block_at(space::segment const& in, std::uint64_t add
   return region_.map_starts(in) ? region_.block_at(in, address) : walk_to(in, address);
 }
 
-levels suballocator::measure() noexcept {
+idle_usage suballocator::measure() noexcept {
   lock held(mutex_, std::try_to_lock);  // at exit another thread may have stopped with the mutex held
   if (!held) return {};
-  levels sum{.idle = region_.idle_bytes(), .pending = 0, .largest = region_.largest_idle()};
+  idle_usage sum{.idle = region_.idle_bytes(), .pending = 0, .largest = region_.largest_idle()};
   std::uint64_t cached = 0;
-  region_.reap([&](space::stamp s) { return home_.when.is_done(s); });
+  region_.reap([&](space::epoch_id s) { return home_.epochs.is_done(s); });
   sum.pending = region_.pending_bytes();
   visit_magazines([&](magazine& m) {
     m.measure(
-        blocks(), [&](space::stamp s) { return home_.when.is_done(s); }, cached, sum.pending);
+        blocks(), [&](space::epoch_id s) { return home_.epochs.is_done(s); }, cached, sum.pending);
   });
   sum.idle += cached;
   return sum;

@@ -13,6 +13,7 @@
 
 #include "core/base/adaptive_mutex.hpp"
 #include "core/base/mutant.hpp"
+#include "core/resource/growth_policy.hpp"
 #include "core/resource/magazine.hpp"
 #include "core/resource/resource.hpp"
 #include "core/resource/size_classes.hpp"
@@ -23,50 +24,35 @@
 
 namespace gpumem::resource {
 
-struct suballocator_options {
-  char const* name = "";  // in the configuration; kept, not copied
-  char const* maximum_option = "maximum_pool_size";
-  std::uint64_t round_to = space::unit;       // sizes become multiples of this, a multiple of 512
-  std::uint64_t largest = ~std::uint64_t{0};  // bigger requests are refused
-  std::uint64_t initial = 0;                  // reserved at the start
-  std::uint64_t maximum = ~std::uint64_t{0};  // never reserve more
-  std::uint64_t growth = 0;                   // smallest growth step; 0: 1/32 of what is reserved
-  std::uint64_t release_threshold =
-      ~std::uint64_t{0};  // give empty segments back while more than this is idle
-  std::uint64_t plenty =
-      ~std::uint64_t{0};      // reserve beyond this only after waiting, and giving back, what is idle
-  bool one_magazine = false;  // for all threads, where one thread or stream has this suballocator for itself
-};
-
 class suballocator : public resource, public source {
  public:
-  suballocator(habitat const& home, std::size_t node, suballocator_options const& options, source& upstream,
+  suballocator(chain_context const& home, std::size_t node, suballocator_options const& options, source& upstream,
                char const* name) noexcept;
   ~suballocator() override;
 
   // Reserves options.initial. Throws driver::allocation_failed.
   void prepare();
 
-  space::handle allocate(demand const& wish) override;
-  void deallocate(space::handle h, order const& when) noexcept override;
+  space::handle allocate(allocation_request const& request) override;
+  void deallocate(space::handle h, free_order const& order) noexcept override;
 
   // This thread's magazine, or the stream's. Null: not made yet, or none can be. Of a thread it stays the
   // same.
   magazine* known_magazine_of(stream_order::slot s) const noexcept;
-  // The hit of allocate, without a call; `none`: leave the request to allocate_slowly, with what was found
+  // The hit of allocate, without a call; `none`: leave the request to allocate_slow, with what was found
   // `waiting`. `table`: of all blocks; `own`: the known magazine.
-  space::handle hit(space::block_table& table, magazine* own, std::uint64_t bytes, stream_order::slot slot,
-                    std::uint32_t alignment, std::optional<space::stamp>& waiting) noexcept;
+  space::handle try_allocate_cached(space::block_table& table, magazine* own, std::uint64_t bytes, stream_order::slot slot,
+                    std::uint32_t alignment, std::optional<space::epoch_id>& waiting) noexcept;
   // `waiting`: as known of this thread's magazine, which then need not be asked again.
-  space::handle allocate_slowly(demand const& wish, std::optional<space::stamp> waiting);
+  space::handle allocate_slow(allocation_request const& request, std::optional<space::epoch_id> waiting);
 
   // The same of deallocate; false: nothing was done.
-  bool keep(space::block_table& table, magazine* own, space::handle h, bool settled) noexcept;
+  bool try_cache(space::block_table& table, magazine* own, space::handle h, bool settled) noexcept;
 
-  void withhold(space::handle h, order const& when) noexcept override;
+  void withhold(space::handle h, free_order const& order) noexcept override;
   void exported(std::uint64_t address) noexcept override;
   space::handle block_at(space::segment const& in, std::uint64_t address) noexcept override;
-  levels measure() noexcept override;
+  idle_usage measure() noexcept override;
   bool counts_in(budget const& b) const noexcept override { return upstream_.counts_in(b); }
   std::uint64_t give_back() noexcept override;
   void stream_gone(stream_order::slot s) noexcept override;
@@ -75,7 +61,7 @@ class suballocator : public resource, public source {
   using resource::lost;
 
   // As a source of another resource.
-  extent reserve(demand const& wish) override;
+  extent reserve(allocation_request const& request) override;
   void release(extent const& memory, CUstream order) noexcept override;
   void lost(extent const& memory) noexcept override { stats::add(count().bytes_out, memory.bytes); }
   std::uint64_t trim() noexcept override { return give_back(); }
@@ -86,11 +72,11 @@ class suballocator : public resource, public source {
  private:
   using lock = std::unique_lock<base::adaptive_mutex>;
 
-  static space::domain domain_of(stream_order::slot s) noexcept {
-    return s == stream_order::no_slot ? space::pending : static_cast<space::domain>(space::first_stream + s);
+  static space::free_list_id domain_of(stream_order::slot s) noexcept {
+    return s == stream_order::no_slot ? space::pending : static_cast<space::free_list_id>(space::first_stream + s);
   }
   void give_index_back() noexcept;
-  void deallocate_slowly(space::handle h, order const& when) noexcept;
+  void deallocate_slow(space::handle h, free_order const& order) noexcept;
   stats::node_counters& count_served(stats::shard& shard, std::uint32_t units) const noexcept {
     stats::node_counters& counters = shard.nodes[node_];
     stats::add(counters.requests, 1);
@@ -109,40 +95,50 @@ class suballocator : public resource, public source {
   magazine* magazine_of(stream_order::slot s) noexcept;
   magazine* new_thread_magazine() noexcept;
   magazine* new_stream_magazine(stream_order::slot s) noexcept;
-  // The request on its way up the ladder.
-  struct climber {
-    demand const& wish;
+  // A request on its way over the rungs.
+  struct slow_request {
+    allocation_request const& request;
     std::uint32_t units;
     // Room that holds an aligned block wherever it begins.
     std::uint64_t room() const noexcept {
-      return units * space::unit + (wish.alignment > space::unit ? wish.alignment - space::unit : 0);
+      return units * space::unit + (request.alignment > space::unit ? request.alignment - space::unit : 0);
     }
     bool hidden = false;  // from the block map: a segment of another resource
     magazine* own = nullptr;
-    std::optional<space::stamp> waiting;  // blocks of this very size wait in `own`; the youngest's stamp
-    bool hasty = false;                   // too few of this size take turns, in a loop that does nothing else
+    std::optional<space::epoch_id> waiting;  // blocks of this very size wait in `own`; the youngest's epoch
+    bool churns = false;                   // too few of this size take turns, in a loop that does nothing else
     bool grew = false;                    // upstream was asked
-    bool spoils = false;                  // the last search found room that only part of a piece would give
+    bool would_split_piece = false;                  // the last search found room that only part of a piece would give
     bool apart = false;                   // its block is to have a segment of its own
+    std::optional<driver::allocation_failed>* refused = nullptr;  // takes what the last growth was refused with
+    bool grown_for_turns = false;  // new memory serves it, so that more blocks of its size take turns
   };
-  space::handle from_magazine(climber& c) noexcept;
-  // Which freed block may serve it: by the stamp of its free.
+  space::handle from_magazine(slow_request& c) noexcept;
+  // Which freed block may serve it: by the epoch of its free.
   auto serves(stream_order::slot slot) const noexcept {
-    return [this, slot](space::stamp s) {
-      return slot != stream_order::no_slot || home_.when.is_done(s) || runs_in_one_order(slot);
+    return [this, slot](space::epoch_id s) {
+      return slot != stream_order::no_slot || home_.epochs.is_done(s) || runs_in_one_order(slot);
     };
   }
-  space::handle settled_by_an_event(climber& c) noexcept;
+  space::handle settled_by_an_event(slow_request& c) noexcept;
   // What was freed without a stream may serve it although the work before the free still runs.
   bool runs_in_one_order(stream_order::slot slot) const noexcept;
 
-  space::handle climb_counted(climber& c);
-  space::handle climb(climber& c);
-  std::uint32_t in_turn(std::uint64_t bytes) const noexcept;
-  bool is_hasty(climber& c) const noexcept;
-  space::handle take_more_in_turn(lock& held, climber& c) noexcept;
+  space::handle allocate_counted(slow_request& c);
+  space::handle try_rungs(slow_request& c);
+  space::handle try_higher_rungs(lock& held, slow_request& c);
+  std::uint64_t patience_ns(slow_request const& c) const noexcept;
+#define GPUMEM_RUNG(step, counter) space::handle step(lock& held, slow_request& c);
+#define GPUMEM_FIRST_RUNG GPUMEM_RUNG
+#define GPUMEM_LAST_RUNG GPUMEM_RUNG
+#include "core/resource/rungs.def"
+#undef GPUMEM_FIRST_RUNG
+#undef GPUMEM_LAST_RUNG
+#undef GPUMEM_RUNG
+  bool count_churn(slow_request& c) const noexcept;
+  space::handle take_more_in_rotation(lock& held, slow_request& c) noexcept;
   void settle(lock& held) noexcept;
-  space::handle search(climber& c, bool thorough) noexcept;
+  space::handle search(slow_request& c, bool thorough) noexcept;
   void reap() noexcept;
   // Calls `visit` with each magazine (or with `only`), which nobody else uses meanwhile; under mutex_.
   template <typename Visit>
@@ -160,11 +156,10 @@ class suballocator : public resource, public source {
     }
   }
   void flush(magazine* only) noexcept;
-  space::handle wait_on_device(demand const& wish, std::uint32_t units) noexcept;
-  space::handle grow(lock& held, climber& c, std::uint64_t at_least = 0, bool padded = false);
+  space::handle grow(lock& held, slow_request& c, std::uint64_t at_least = 0, bool padded = false);
   // Over a source of pages (paged_growth.cpp).
   void prepare_pages();
-  space::handle grow_in_pages(lock& held, climber& c, std::uint64_t at_least, std::uint64_t largest_piece);
+  space::handle grow_in_pages(lock& held, slow_request& c, std::uint64_t at_least, std::uint64_t largest_piece);
   bool open_place(lock& held, std::uint32_t needed, std::uint32_t wished, bool whole,
                   space::region::opening& place);
   std::uint64_t fill_place(lock& held, space::region::opening const& place, std::uint64_t largest_piece,
@@ -174,17 +169,17 @@ class suballocator : public resource, public source {
   std::uint64_t release_whole(lock& held, std::uint64_t wanted) noexcept;
   std::uint64_t release_pages(lock& held, std::uint64_t keep_idle) noexcept;
   bool keeps_pieces_whole(std::uint64_t bytes) const noexcept;
-  std::uint64_t growth_for(std::uint64_t bytes) const noexcept;
-  bool would_exceed(std::uint64_t bytes) const noexcept;
-  space::handle watch(lock& held, climber& c) noexcept;
-  std::uint64_t patience_ns(stream_order::slot slot) const noexcept;
+  growth_policy policy() const noexcept { return growth_policy(options_); }
+  bool would_exceed(std::uint64_t bytes) const noexcept {
+    return policy().would_exceed(region_.reserved_bytes(), bytes);
+  }
   std::uint64_t release_empty(lock& held, std::uint64_t keep_idle) noexcept;
   // Memory that other processes may have open (exports.cpp).
-  bool is_to_be_exported(climber const& c) const noexcept;
-  space::handle take_apart(lock& held, climber& c);
+  bool is_to_be_exported(slow_request const& c) const noexcept;
+  space::handle take_apart(lock& held, slow_request& c);
   std::uint64_t release_left(lock& held) noexcept;
   std::uint64_t release_segment(lock& held, space::segment* s) noexcept;
-  void put_list(space::handle first, space::domain to) noexcept;
+  void put_list(space::handle first, space::free_list_id to) noexcept;
   bool has_class(std::uint64_t bytes) const noexcept;
   static std::uint32_t rounded_to_class(std::uint64_t bytes) noexcept;
   std::uint32_t rounded_units(std::uint64_t bytes) const;
@@ -206,7 +201,7 @@ class suballocator : public resource, public source {
   std::vector<std::unique_ptr<magazine>> magazines_;  // of threads and of streams
   std::array<std::atomic<magazine*>, stream_order::most_slots> by_stream_{};
   std::uint64_t growing_ = 0;     // bytes being reserved right now, by any thread
-  std::uint64_t in_turn_ = 0;     // bytes reserved so that more blocks of a size take turns
+  std::uint64_t rotated_ = 0;     // bytes reserved so that more blocks of a size take turns
   std::uint64_t watched_ns_ = 0;  // for freed memory, since the last growth
   std::uint64_t apart_ = 0;       // bytes of segments made for one block that may be exported
   std::array<std::uint32_t, 256> exported_sizes_{};  // units, each at its own place
@@ -235,29 +230,29 @@ inline bool suballocator::runs_in_one_order(stream_order::slot slot) const noexc
          stream_order::one_stream.load(std::memory_order_acquire);
 }
 
-[[gnu::always_inline]] inline space::handle suballocator::hit(space::block_table& table, magazine* own,
+[[gnu::always_inline]] inline space::handle suballocator::try_allocate_cached(space::block_table& table, magazine* own,
                                                               std::uint64_t bytes, stream_order::slot slot,
                                                               std::uint32_t alignment,
-                                                              std::optional<space::stamp>& waiting) noexcept {
+                                                              std::optional<space::epoch_id>& waiting) noexcept {
   stats::shard* const shard = stats::own_shard;
   if (shard == nullptr || own == nullptr || !has_class(bytes)) [[unlikely]]
     return space::none;
   std::uint32_t const units = rounded_to_class(bytes);
-  space::handle const h = own->take_at_once(table, units, serves(slot), waiting, alignment);
+  space::handle const h = own->try_take(table, units, serves(slot), waiting, alignment);
   if (h == space::none) [[unlikely]]
     return h;
   count_hit(*shard, slot, count_served(*shard, units));
   return h;
 }
 
-[[gnu::always_inline]] inline bool suballocator::keep(space::block_table& table, magazine* own,
+[[gnu::always_inline]] inline bool suballocator::try_cache(space::block_table& table, magazine* own,
                                                       space::handle h, bool settled) noexcept {
   stats::shard* const shard = stats::own_shard;
   if (shard == nullptr || own == nullptr) [[unlikely]]
     return false;
   space::block& b = table[h];
   std::uint64_t const bytes = b.bytes();  // once it lies in the magazine it may become another block's
-  b.freed = settled ? home_.when.last_done() : home_.when.open();
+  b.freed = settled ? home_.epochs.last_done() : home_.epochs.open();
   if (!own->put_at_once(table, h)) [[unlikely]]
     return false;
   stats::add(shard->nodes[node_].bytes_out, bytes);

@@ -14,22 +14,22 @@ stats::call_site tracking::site(void const* caller) noexcept {
   return stats::site_of(node_, {frames, count});
 }
 
-space::handle tracking::allocate(demand const& wish) {
-  space::handle const h = pass_down(wish);
+space::handle tracking::allocate(allocation_request const& request) {
+  space::handle const h = pass_down(request);
   if (live_block* const noted = live_.make(h); noted != nullptr) {
-    *noted = {wish.bytes, site(wish.caller())};
-    stats::count_allocation(noted->from, wish.bytes);
+    *noted = {request.bytes, site(request.caller())};
+    stats::count_allocation(noted->from, request.bytes);
   }
   return h;
 }
 
-void tracking::freed(space::handle h, order const& when) noexcept {
+void tracking::freed(space::handle h, free_order const& order) noexcept {
   stats::add(count().bytes_out, blocks()[h].bytes());
   live_block* const noted = live_.find(h);
   if (noted == nullptr || noted->bytes == 0) return;
   stats::count_free(noted->from, noted->bytes);
   freed_block& slot = slot_of(blocks()[h].begin());
-  slot.sites.store(noted->from | static_cast<std::uint64_t>(site(when.caller())) << 32,
+  slot.sites.store(noted->from | static_cast<std::uint64_t>(site(order.caller())) << 32,
                    std::memory_order_relaxed);
   slot.address.store(blocks()[h].begin(), std::memory_order_release);
   *noted = {};

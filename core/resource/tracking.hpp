@@ -16,13 +16,13 @@ namespace gpumem::resource {
 
 class tracking final : public adaptor {
  public:
-  tracking(habitat const& home, std::size_t node, bool capture_stacks, resource& below) noexcept
+  tracking(chain_context const& home, std::size_t node, bool capture_stacks, resource& below) noexcept
       : adaptor(home, node, below), capture_stacks_(capture_stacks) {
     stats::open_caller_tables();
   }
 
-  space::handle allocate(demand const& wish) override;
-  void freed(space::handle h, order const& when) noexcept override;
+  space::handle allocate(allocation_request const& request) override;
+  void freed(space::handle h, free_order const& order) noexcept override;
   bool refused(refused_free const& what) noexcept override;
   void forget() noexcept override;
 

@@ -36,7 +36,7 @@ void register_device(int device) noexcept {
 
 bool look_at_use(CUcontext context, int device) noexcept {
   if (stream_order::active_captures.load(std::memory_order_acquire) != 0) return false;
-  stream_order::current_context here(context);
+  stream_order::scoped_context here(context);
   bool noted = false;
   for (int attempt = 0; attempt < 3 && !noted; ++attempt) {
     stats::in_use_question question(device);
@@ -68,7 +68,7 @@ void log_passthrough(int device, char const* why) noexcept {
 }
 
 template <std::size_t... numbers>
-std::array<resource::habitat, max_chains> homes(space::atlas& where, peers const& access,
+std::array<resource::chain_context, max_chains> homes(space::block_registry& where, peers const& access,
                                                 stream_order::epochs& order, CUcontext context, int device,
                                                 rule_set const* rules,
                                                 std::index_sequence<numbers...>) noexcept {
@@ -84,7 +84,7 @@ std::array<resource::habitat, max_chains> homes(space::atlas& where, peers const
 
 }  // namespace
 
-context_entry::context_entry(space::atlas& where, peers const& access, CUcontext context, int device_number,
+context_entry::context_entry(space::block_registry& where, peers const& access, CUcontext context, int device_number,
                              rule_set const* rules, std::uint64_t order_of_making)
     : handle(context),
       serial(order_of_making),
@@ -109,7 +109,7 @@ resource::chain* context_entry::make_chain(std::size_t k, chain_factory factory)
   if (gone.load(std::memory_order_relaxed)) return nullptr;
   try {
     stream_order::relaxed_mode relaxed(true);
-    stream_order::current_context here(handle);
+    stream_order::scoped_context here(handle);
     resource::chain* const made = factory(homes_[k]).release();
     chains_[k].store(made, std::memory_order_release);
     if (made != nullptr) quick_[k].store(made->top().quick(), std::memory_order_release);
@@ -221,7 +221,7 @@ context_entry* contexts::find_or_make(CUcontext context) noexcept {
   if (first_.load(std::memory_order_relaxed) != nullptr) end_one_stream("a second context is used");
   CUdevice device = 0;
   {
-    stream_order::current_context here(context);
+    stream_order::scoped_context here(context);
     if (!here.is_there() || driver::real.cuCtxGetDevice(&device) != CUDA_SUCCESS) return nullptr;
   }
   register_device(device);

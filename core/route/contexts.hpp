@@ -25,7 +25,7 @@ void register_device(int device) noexcept;
 bool look_at_use(CUcontext context, int device) noexcept;
 
 struct context_entry {
-  context_entry(space::atlas& where, peers const& access, CUcontext context, int device_number,
+  context_entry(space::block_registry& where, peers const& access, CUcontext context, int device_number,
                 rule_set const* rules, std::uint64_t order_of_making);
 
   // A route's chain, or one of rules; made on first use. Null: passthrough.
@@ -81,7 +81,7 @@ struct context_entry {
  private:
   resource::chain* make_chain(std::size_t number, chain_factory factory) noexcept;
 
-  std::array<resource::habitat, max_chains> homes_;
+  std::array<resource::chain_context, max_chains> homes_;
   std::array<std::atomic<resource::chain*>, max_chains> chains_{};
   std::array<std::atomic<resource::suballocator*>, max_chains> quick_{};
   std::array<std::atomic<bool>, max_chains> made_{};
@@ -101,7 +101,7 @@ struct green_context {
 class contexts {
  public:
   // `changes` moves on when one is gone.
-  contexts(space::atlas& where, peers& access, std::atomic<std::uint64_t>& changes) noexcept
+  contexts(space::block_registry& where, peers& access, std::atomic<std::uint64_t>& changes) noexcept
       : where_(where), access_(access), changes_(changes) {}
 
   void use(rule_set const* rules) noexcept { rules_ = rules; }
@@ -147,7 +147,7 @@ class contexts {
   void end_one_stream(char const* why) noexcept;
 
   // The chain of a resource; null: its context is gone.
-  resource::chain* chain_of(resource::habitat const& home) const noexcept {
+  resource::chain* chain_of(resource::chain_context const& home) const noexcept {
     context_entry* const entry = find(home.context);
     return entry != nullptr ? entry->made_chain(home.number) : nullptr;
   }
@@ -160,7 +160,7 @@ class contexts {
   }
 
  private:
-  space::atlas& where_;
+  space::block_registry& where_;
   peers& access_;
   std::atomic<std::uint64_t>& changes_;
   rule_set const* rules_ = nullptr;

@@ -18,7 +18,7 @@ CUmemoryPool default_pool(int device) noexcept {
   return ask != nullptr && ask(&pool, device) == CUDA_SUCCESS ? pool : nullptr;
 }
 
-int device_of(space::atlas& where, space::block const& b) noexcept {
+int device_of(space::block_registry& where, space::block const& b) noexcept {
   auto& owner = where.segments[b.segment].owner;
   space::segment_owner* const known = std::atomic_ref<space::segment_owner*>(owner).load();
   return known != nullptr ? static_cast<resource::resource*>(known)->home().device : -1;
@@ -106,13 +106,13 @@ CUcontext context_of(CUdeviceptr block, CUcontext real) noexcept {
 }
 
 void count_taken(state& s, int device, space::block& b) noexcept {
-  std::uint64_t const bytes = b.bytes() - b.slack;
+  std::uint64_t const bytes = b.bytes() - b.rounding;
   if ((b.mark(space::counted) & space::counted) != 0) return;
   s.figures[static_cast<std::size_t>(device)].took(bytes);
 }
 
 void count_given(state& s, int device, space::block& b, bool stream_ordered) noexcept {
-  std::uint64_t const bytes = b.bytes() - b.slack;
+  std::uint64_t const bytes = b.bytes() - b.rounding;
   if ((b.unmark(space::counted) & space::counted) == 0) return;
   s.figures[static_cast<std::size_t>(device)].gave(bytes, stream_ordered || GPUMEM_MUTANT(used_by_any_free));
 }

@@ -34,9 +34,9 @@ void each_chain_of(int device, Visit visit) noexcept {
 }
 
 void refuse(observed_request const& wanted, resource::budget const& by) noexcept {
-  resource::levels now;
+  resource::idle_usage now;
   each_chain_of(wanted.device, [&now](resource::chain& c) {
-    resource::levels const here = c.measure();
+    resource::idle_usage const here = c.measure();
     now.idle += here.idle;
     now.largest = std::max(now.largest, here.largest);
   });
@@ -112,7 +112,7 @@ memory_info tell_memory(CUcontext context, memory_info const& real) noexcept {
 }
 
 void note_refusal(refused_request const& request, driver::allocation_failed const& why,
-                  resource::levels const& now) noexcept {
+                  resource::idle_usage const& now) noexcept {
   if (why.code() == CUDA_ERROR_OUT_OF_MEMORY) {
     stats::add(stats::local().devices[stats::device_slot(request.device)].out_of_memory, 1);
   }

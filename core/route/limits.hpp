@@ -11,7 +11,7 @@ namespace gpumem::driver {
 class allocation_failed;
 }
 namespace gpumem::resource {
-struct levels;
+struct idle_usage;
 }
 
 namespace gpumem::route {
@@ -62,6 +62,6 @@ struct refused_request {
   int device = 0;
 };
 void note_refusal(refused_request const& request, driver::allocation_failed const& why,
-                  resource::levels const& now) noexcept;
+                  resource::idle_usage const& now) noexcept;
 
 }  // namespace gpumem::route

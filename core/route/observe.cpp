@@ -20,7 +20,7 @@ context_entry* known_entry(CUcontext context) noexcept {
 
 // The device of a context that need not be known here; -1 where the driver does not say.
 int device_of(CUcontext context) noexcept {
-  stream_order::current_context here(context);
+  stream_order::scoped_context here(context);
   CUdevice device = -1;
   return driver::real.cuCtxGetDevice(&device) == CUDA_SUCCESS ? device : -1;
 }
@@ -103,7 +103,7 @@ void synchronize_done(CUcontext context, std::uint64_t mark) noexcept {
   // The handle may name another context by now.
   if (context_entry* const entry = known_entry(context);
       entry != nullptr && static_cast<std::uint32_t>(entry->serial) == mark >> 32) {
-    entry->order.synchronize_done(static_cast<stream_order::stamp>(mark));
+    entry->order.synchronize_done(static_cast<stream_order::epoch_id>(mark));
     entry->each_chain([](resource::chain& c) { c.synchronized(); });
   }
 }

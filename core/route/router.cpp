@@ -1,9 +1,9 @@
-// See router.hpp and serve.hpp. Here: what few requests and frees come to. What the shim observes is in
-// observe.cpp, questions about memory in ask.cpp.
+// See router.hpp and hot_path.hpp. Here: what few requests and frees come to. What the shim observes is in
+// observe.cpp, questions about memory in queries.cpp.
 #include "core/base/mutant.hpp"
 #include "core/route/limits.hpp"
 #include "core/route/met_contexts.hpp"
-#include "core/route/serve.hpp"
+#include "core/route/hot_path.hpp"
 #include "core/stats/state_page.hpp"
 
 namespace gpumem::route {
@@ -58,12 +58,12 @@ outcome allocate_elsewhere(context_entry& ended, driver::request const& request,
   return allocate_carefully(request, result);
 }
 
-bool others_are_done(state& s, resource::habitat const& home) noexcept {
+bool synchronize_other_contexts(state& s, resource::chain_context const& home) noexcept {
   // Those that never allocated anything are known from now on: a capture may begin in them, too.
   bool done = GPUMEM_MUTANT(unknown_contexts) ||
               each_met_context([](CUcontext context) { present->known.find_or_make(context); });
   s.known.each([&](context_entry& e) {
-    if (&e.order == &home.when || e.order.broken()) return;
+    if (&e.order == &home.epochs || e.order.broken()) return;
     done = e.order.synchronize() == CUDA_SUCCESS && done;
   });
   return done;

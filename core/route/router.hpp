@@ -13,7 +13,7 @@
 
 namespace gpumem::resource {
 class chain;
-struct habitat;
+struct chain_context;
 }  // namespace gpumem::resource
 
 namespace gpumem::route {
@@ -35,14 +35,14 @@ struct range {
 // Makes one chain of a context, home.number says which; null means "passthrough". Called once for each, on a
 // slow path, with that context current. Handed in by config/builder. May throw driver::allocation_failed:
 // passthrough, with a log.
-using chain_factory = std::unique_ptr<resource::chain> (*)(resource::habitat const& home);
+using chain_factory = std::unique_ptr<resource::chain> (*)(resource::chain_context const& home);
 
 class rule_set;
 
 // Call once, before the first request. `rules` may be null; it outlives the router.
 void start(chain_factory factory, free_mode free, rule_set* rules = nullptr) noexcept;
 
-// Requests and frees themselves: serve.hpp.
+// Requests and frees themselves: hot_path.hpp.
 
 // A free that was answered with an error, by a chain or by the driver: for those resources that report
 // faults.

@@ -105,7 +105,7 @@ bool settings::was_prefetched(space::handle h) noexcept {
   return found != set_.end() && found->second.prefetched;
 }
 
-bool settings::take_back_advice(resource::habitat const& home, setting const& was) noexcept {
+bool settings::take_back_advice(resource::chain_context const& home, setting const& was) noexcept {
   bool done = true;
   auto const unset = [&](CUmem_advise what, CUdevice device) {
     CUresult const code = driver::advise(was.begin, was.bytes, what, device);
@@ -121,7 +121,7 @@ bool settings::take_back_advice(resource::habitat const& home, setting const& wa
 }
 
 bool settings::undo(state& s, space::handle h) noexcept {
-  resource::habitat const& home = resource::owner_of(s.where, h).home();
+  resource::chain_context const& home = resource::owner_of(s.where, h).home();
   std::lock_guard const lock(mutex_);
   s.where.blocks[h].unmark(space::altered);
   auto const found = set_.find(h);
@@ -130,7 +130,7 @@ bool settings::undo(state& s, space::handle h) noexcept {
   set_.erase(found);
   if (was.begin != s.where.blocks[h].begin() || GPUMEM_MUTANT(settings_stay)) return true;
   stream_order::relaxed_mode relaxed(true);
-  stream_order::current_context here(home.context);
+  stream_order::scoped_context here(home.context);
   bool done = !was.sync_memops.value_or(false) || tell_driver(s, h, false) == CUDA_SUCCESS;
   if (was.has_advice()) {
     done = take_back_advice(home, was) && done;

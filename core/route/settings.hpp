@@ -15,7 +15,7 @@
 #include "core/space/block.hpp"
 
 namespace gpumem::resource {
-struct habitat;
+struct chain_context;
 }
 
 namespace gpumem::route {
@@ -55,7 +55,7 @@ class settings {
   setting* of(state& s, space::handle h) noexcept;
   bool wanted_within(std::uint64_t begin, std::uint64_t end) const noexcept;
   CUresult tell_driver(state& s, space::handle h, bool on) noexcept;
-  static bool take_back_advice(resource::habitat const& home, setting const& was) noexcept;
+  static bool take_back_advice(resource::chain_context const& home, setting const& was) noexcept;
 
   std::mutex mutex_;
   std::unordered_map<space::handle, setting> set_;

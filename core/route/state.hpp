@@ -11,7 +11,7 @@
 #include "core/route/pitches.hpp"
 #include "core/route/pool_figures.hpp"
 #include "core/route/settings.hpp"
-#include "core/space/atlas.hpp"
+#include "core/space/block_registry.hpp"
 
 namespace gpumem::route {
 
@@ -23,7 +23,7 @@ enum class pool_use : std::uint8_t {
 };
 
 struct state {
-  space::atlas where;
+  space::block_registry where;
   peers access;
   // Moves on when a stream or a context comes or goes: what is remembered of their handles is then asked for
   // again.
@@ -130,14 +130,14 @@ inline stream_place place_of(state& s, CUstream stream, CUcontext current) noexc
 }
 
 // False where the address is no longer of this context, which is being ended.
-bool still_of_ending(resource::habitat const& home, CUdeviceptr address) noexcept;
-inline bool still_of(resource::habitat const& home, CUdeviceptr address) noexcept {
-  return !home.when.ending() || still_of_ending(home, address);
+bool still_of_ending(resource::chain_context const& home, CUdeviceptr address) noexcept;
+inline bool still_of(resource::chain_context const& home, CUdeviceptr address) noexcept {
+  return !home.epochs.ending() || still_of_ending(home, address);
 }
 
 // True: its context may be ending, and the driver cannot be asked (in a host function). Whose an address is nobody
 // knows then but the driver, whose answer to a free, a refusal for the caller's sake, is the program's as it is.
-bool is_untold(resource::habitat const& home) noexcept;
+bool is_untold(resource::chain_context const& home) noexcept;
 
 // The live block that begins there, or `none`: asked of the map.
 space::handle live_block_at(state& s, CUdeviceptr address) noexcept;

@@ -29,16 +29,16 @@ enum class state : std::uint8_t {
 
 // When a freed block was freed: the number of the open epoch (stream_order/epochs). Wraps; compare by
 // difference.
-using stamp = std::uint32_t;
+using epoch_id = std::uint32_t;
 
 // Which index an idle block is in, hence who may take it.
-using domain = std::uint16_t;
-inline constexpr domain done = 0;     // all work is known to be done: anyone
-inline constexpr domain pending = 1;  // freed without a stream: nobody yet
-inline constexpr domain first_stream =
-    2;  // freed on stream slot k: domain first_stream + k, later work of that stream
+using free_list_id = std::uint16_t;
+inline constexpr free_list_id done = 0;     // all work is known to be done: anyone
+inline constexpr free_list_id pending = 1;  // freed without a stream: nobody yet
+inline constexpr free_list_id first_stream =
+    2;  // freed on stream slot k: free list first_stream + k, later work of that stream
 // Another process may have it open: nobody, until its segment goes back. No stream has slot 0.
-inline constexpr domain withheld = first_stream;
+inline constexpr free_list_id withheld = first_stream;
 
 // What else holds of a block.
 using marks = std::uint8_t;
@@ -55,13 +55,13 @@ struct block {
   std::atomic<std::uint64_t> address;  // read without a lock by look-ups
   std::uint32_t units;
   std::uint32_t segment;  // index in the segment table
-  stamp freed;            // not live: when
+  epoch_id freed;            // not live: when
   handle next;            // list of an index, or of a magazine
   union {
     handle later;         // idle and not done: queue by age; owner
-    std::uint32_t slack;  // live: bytes handed out minus bytes asked for
+    std::uint32_t rounding;  // live: bytes handed out minus bytes asked for
   };
-  domain where;  // idle: its index; live: the stream slot it was allocated on, or 0
+  free_list_id where;  // idle: its index; live: the stream slot it was allocated on, or 0
   std::atomic<state> now;
   std::atomic<marks> marked;
   handle before;  // neighbours by address; owner

@@ -48,7 +48,7 @@ bool region::add_segment(std::uint64_t base, std::uint64_t bytes, std::uint64_t 
   return true;
 }
 
-handle region::take(domain from, std::uint32_t units, bool thorough, bool hidden,
+handle region::take(free_list_id from, std::uint32_t units, bool thorough, bool hidden,
                     std::uint64_t alignment) noexcept {
   free_index* idle = index(from, false);
   if (idle == nullptr) return none;
@@ -59,7 +59,7 @@ handle region::take(domain from, std::uint32_t units, bool thorough, bool hidden
 
 handle region::take_from(handle idle, std::uint32_t front, std::uint32_t units, bool hidden,
                          std::uint64_t alignment) noexcept {
-  domain const from = blocks()[idle].where;
+  free_list_id const from = blocks()[idle].where;
   if (alignment > unit) front += gap_before(blocks()[idle].begin() + front * unit, alignment);
   handle const h = carve(idle, front, units);
   if (h == none || show(h, hidden)) return h;
@@ -68,19 +68,19 @@ handle region::take_from(handle idle, std::uint32_t front, std::uint32_t units, 
 }
 
 handle region::take_whole(std::uint32_t units, std::uint32_t page, bool hidden, std::uint64_t alignment,
-                          bool& spoils) noexcept {
-  spoils = false;
+                          bool& would_split_piece) noexcept {
+  would_split_piece = false;
   handle const h =
       alignment <= unit ? done_.find(blocks(), units, false) : find_aligned(done_, units, false, alignment);
   if (h == none) return none;
   block const& b = blocks()[h];
   if (units % page == 0) {
     std::uint32_t const front = gap_before(b.begin(), std::max(alignment, page * unit));
-    if (std::uint64_t{front} + units <= b.units && !spoils_piece(h, front, units))
+    if (std::uint64_t{front} + units <= b.units && !would_split(h, front, units))
       return take_from(h, front, units, hidden, alignment);
   }
-  spoils = spoils_piece(h, alignment <= unit ? 0 : gap_before(b.begin(), alignment), units);
-  return spoils ? none : take_from(h, 0, units, hidden, alignment);
+  would_split_piece = would_split(h, alignment <= unit ? 0 : gap_before(b.begin(), alignment), units);
+  return would_split_piece ? none : take_from(h, 0, units, hidden, alignment);
 }
 
 handle region::find_aligned(free_index const& idle, std::uint32_t units, bool thorough,
@@ -136,7 +136,7 @@ handle region::block_at(segment const& in, std::uint64_t address) noexcept {
 }
 
 handle region::carve(handle h, std::uint32_t front, std::uint32_t units) noexcept {
-  domain const from = blocks()[h].where;
+  free_list_id const from = blocks()[h].where;
   detach(h);
   if (front > 0) {
     handle const body = split(h, front);
@@ -169,27 +169,27 @@ bool region::show(handle h, bool hidden) noexcept {
       b.marked.store(mapped, std::memory_order_relaxed);
     }
   }
-  b.slack = 0;
+  b.rounding = 0;
   b.now.store(state::live, std::memory_order_release);
   return true;
 }
 
-handle region::take_unfinished(domain except, std::uint32_t units) noexcept {
-  for (domain d = pending; d < indices_.size(); ++d) {
+handle region::take_unfinished(free_list_id except, std::uint32_t units) noexcept {
+  for (free_list_id d = pending; d < indices_.size(); ++d) {
     if (d == except || d == withheld) continue;
     if (handle const h = take(d, units); h != none) return h;
   }
   return none;
 }
 
-handle region::put(handle h, domain to) noexcept {
+handle region::put(handle h, free_list_id to) noexcept {
   if (index(to, true) == nullptr) to = pending;  // no memory for a stream's own index: everyone waits instead
   auto& table = blocks();
   auto const joins = [&](handle n) {
     return n != none && table[n].now.load(std::memory_order_relaxed) == state::idle && table[n].where == to;
   };
-  // A merged block is as young as its youngest part; stamps wrap, so they compare by difference.
-  stamp freed = table[h].freed;
+  // A merged block is as young as its youngest part; epochs wrap, so they compare by difference.
+  epoch_id freed = table[h].freed;
   auto const younger = [&](handle n) {
     if (static_cast<std::int32_t>(table[n].freed - freed) > 0) freed = table[n].freed;
   };
@@ -220,7 +220,7 @@ handle region::absorb(handle left, handle right) noexcept {
   return left;
 }
 
-void region::attach(handle h, domain to) noexcept {
+void region::attach(handle h, free_list_id to) noexcept {
   block& b = blocks()[h];
   b.where = to;
   b.now.store(state::idle, std::memory_order_relaxed);
@@ -254,7 +254,7 @@ void region::detach(handle h) noexcept {
   b.later = b.earlier = none;
 }
 
-void region::orphan(domain from) noexcept {
+void region::orphan(free_list_id from) noexcept {
   free_index* idle = index(from, false);
   if (idle == nullptr) return;
   while (!idle->empty()) {
@@ -265,7 +265,7 @@ void region::orphan(domain from) noexcept {
   indices_[from].reset();
 }
 
-free_index* region::index(domain d, bool make) noexcept {
+free_index* region::index(free_list_id d, bool make) noexcept {
   if (d == done) return &done_;
   if (d < indices_.size() && indices_[d] != nullptr) return indices_[d].get();
   if (!make) return nullptr;
@@ -280,7 +280,7 @@ free_index* region::index(domain d, bool make) noexcept {
 
 std::uint64_t region::largest_idle() noexcept {
   std::uint32_t units = done_.largest(blocks());
-  for (domain d = pending; d < indices_.size(); ++d) {
+  for (free_list_id d = pending; d < indices_.size(); ++d) {
     if (d != withheld && indices_[d] != nullptr) units = std::max(units, indices_[d]->largest(blocks()));
   }
   return units * unit;

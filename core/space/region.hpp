@@ -1,8 +1,8 @@
 // The space of one suballocator: its segments, the blocks they are cut into, an index of idle blocks for each
-// domain (done, pending, one for each stream slot), and the queue of idle blocks whose work is not done,
-// oldest first. Neighbours of one domain are merged at once. Over a source of pages a segment is a range of
+// free list (done, pending, one for each stream slot), and the queue of idle blocks whose work is not done,
+// oldest first. Neighbours of one free list are merged at once. Over a source of pages a segment is a range of
 // addresses with holes, which are filled and punched in pieces of whole pages. Host-only; every call under
-// the owner's lock; fuzzable alone. It decides where, never when: whether a stamp is done is asked of the
+// the owner's lock; fuzzable alone. It decides where, never when: whether an epoch is done is asked of the
 // caller.
 #pragma once
 
@@ -12,37 +12,37 @@
 #include <span>
 #include <vector>
 
-#include "core/space/atlas.hpp"
+#include "core/space/block_registry.hpp"
 #include "core/space/free_index.hpp"
 
 namespace gpumem::space {
 
 class region {
  public:
-  region(atlas& where, segment_owner* owner) noexcept : atlas_(where), owner_(owner) {}
+  region(block_registry& where, segment_owner* owner) noexcept : atlas_(where), owner_(owner) {}
 
   // Adds an upstream allocation as one idle, done block. False when the tables are full.
   bool add_segment(std::uint64_t base, std::uint64_t bytes, std::uint64_t token) noexcept;
 
   // Cuts `units` from an idle block of `from`. The block is `live` and in the block map, unless `hidden` (it
-  // is then a segment of another resource). `thorough`: see free_index. A block taken from a domain other
-  // than `done` keeps its stamp in `freed`. `alignment`: a power of two, in bytes; of the block's address.
-  handle take(domain from, std::uint32_t units, bool thorough = false, bool hidden = false,
+  // is then a segment of another resource). `thorough`: see free_index. A block taken from a free list other
+  // than `done` keeps its epoch in `freed`. `alignment`: a power of two, in bytes; of the block's address.
+  handle take(free_list_id from, std::uint32_t units, bool thorough = false, bool hidden = false,
               std::uint64_t alignment = unit) noexcept;
   // The same from `done`, unless the cut would leave idle a part of a piece that is idle now, which then
-  // could not be given back: `spoils` says that this is why there is none. A block of whole pages
+  // could not be given back: `would_split_piece` says that this is why there is none. A block of whole pages
   // begins at one where it can, so that its free makes all of them idle.
   handle take_whole(std::uint32_t units, std::uint32_t page, bool hidden, std::uint64_t alignment,
-                    bool& spoils) noexcept;
-  // The same from any domain but `done` and `except`: the caller must order the block's next use after its
-  // stamp.
-  handle take_unfinished(domain except, std::uint32_t units) noexcept;
+                    bool& would_split_piece) noexcept;
+  // The same from any free list but `done` and `except`: the caller must order the block's next use after its
+  // epoch.
+  handle take_unfinished(free_list_id except, std::uint32_t units) noexcept;
 
-  // Makes a live or cached block idle. For a domain other than `done`, `freed` must be its stamp. What it is
+  // Makes a live or cached block idle. For a free list other than `done`, `freed` must be its epoch. What it is
   // now, merged with its neighbours.
-  handle put(handle h, domain to) noexcept;
+  handle put(handle h, free_list_id to) noexcept;
 
-  // Moves idle blocks whose stamp `is_done` into `done`, oldest first, until one is not. Returns the bytes
+  // Moves idle blocks whose epoch `is_done` into `done`, oldest first, until one is not. Returns the bytes
   // moved.
   template <typename Predicate>
   std::uint64_t reap(Predicate is_done) noexcept {
@@ -64,12 +64,12 @@ class region {
   // The block that holds `address`, of those that were ever handed to the program; none of others.
   handle block_at(segment const& in, std::uint64_t address) noexcept;
 
-  // Moves all of a stream's domain into `pending`: its stream is gone.
-  void orphan(domain from) noexcept;
+  // Moves all of a stream's free list into `pending`: its stream is gone.
+  void orphan(free_list_id from) noexcept;
 
   bool has_pending() const noexcept { return oldest_ != none; }
-  stamp oldest_stamp() noexcept { return blocks()[oldest_].freed; }
-  stamp youngest_stamp() noexcept { return blocks()[newest_].freed; }
+  epoch_id oldest_epoch() noexcept { return blocks()[oldest_].freed; }
+  epoch_id youngest_epoch() noexcept { return blocks()[newest_].freed; }
   std::uint64_t idle_bytes() const noexcept { return idle_bytes_; }  // done and not done
   std::uint64_t pending_bytes() const noexcept { return pending_bytes_; }
   std::uint64_t reserved_bytes() const noexcept { return reserved_bytes_; }
@@ -121,8 +121,8 @@ class region {
 
  private:
   block_table& blocks() noexcept { return atlas_.blocks; }
-  free_index* index(domain d, bool make) noexcept;
-  void attach(handle h, domain to) noexcept;          // into index and queue
+  free_index* index(free_list_id d, bool make) noexcept;
+  void attach(handle h, free_list_id to) noexcept;          // into index and queue
   void detach(handle h) noexcept;                     // out of both
   handle absorb(handle left, handle right) noexcept;  // merges `right` into `left`, both detached
   handle split(handle h,
@@ -136,7 +136,7 @@ class region {
   handle make_segment(std::uint64_t base, std::uint64_t bytes, std::uint64_t token) noexcept;
   void add_hole(handle h) noexcept;  // into the list; merges with holes beside it
   void drop_hole(handle h) noexcept;
-  bool spoils_piece(handle h, std::uint32_t front, std::uint32_t units) const noexcept;
+  bool would_split(handle h, std::uint32_t front, std::uint32_t units) const noexcept;
   struct span_of_pieces {
     std::uint64_t begin = 0, end = 0;  // addresses
   };
@@ -145,7 +145,7 @@ class region {
   span_of_pieces whole_in(handle h, std::uint32_t page) const noexcept;
   void forget_pieces(std::uint64_t begin, std::uint64_t end) noexcept;
 
-  atlas& atlas_;
+  block_registry& atlas_;
   segment_owner* owner_;
   free_index done_;  // what nearly every request looks at, without a step to it
   std::vector<std::unique_ptr<free_index>> indices_;  // of the other domains, by number

@@ -57,7 +57,7 @@ region::span_of_pieces region::whole_in(handle h, std::uint32_t page) const noex
 }
 
 // Whether taking this part of an idle block leaves a piece, all of which was idle, in part in use.
-bool region::spoils_piece(handle h, std::uint32_t front, std::uint32_t units) const noexcept {
+bool region::would_split(handle h, std::uint32_t front, std::uint32_t units) const noexcept {
   if (pieces_.empty()) return false;
   block const& b = atlas_.blocks[h];
   auto const cuts = [&](std::uint64_t address) {

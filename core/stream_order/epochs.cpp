@@ -23,7 +23,7 @@ bool is_refusal(CUresult code) noexcept {
 
 }  // namespace
 
-bool epochs::collect(stamp wanted) noexcept {
+bool epochs::collect(epoch_id wanted) noexcept {
   // Another thread may be at it for this very epoch, for less time than going to sleep and waking takes.
   std::unique_lock lock(mutex_, std::try_to_lock);
   for (int spins = 0; !lock && spins < 2000 && !is_done(wanted); ++spins) {
@@ -44,7 +44,7 @@ bool epochs::collect(stamp wanted) noexcept {
 
 bool epochs::poll_now() noexcept {
   std::lock_guard lock(mutex_);
-  stamp const before = done_.load(std::memory_order_relaxed);
+  epoch_id const before = done_.load(std::memory_order_relaxed);
   relaxed_mode relaxed;
   poll();
   return done_.load(std::memory_order_relaxed) != before;
@@ -78,7 +78,7 @@ void epochs::close() noexcept {
   CUevent const event = take_event();
   if (event == nullptr) return;
   // The number moves on before the record: a free that still reads the old one is covered by this event.
-  stamp last = open_.fetch_add(1, std::memory_order_acq_rel);
+  epoch_id last = open_.fetch_add(1, std::memory_order_acq_rel);
   if (GPUMEM_MUTANT(event_before_free)) ++last;
   if (!GPUMEM_MUTANT(no_event) && driver::real.cuCtxRecordEvent(context_, event) != CUDA_SUCCESS) {
     spare_.push_back(event);  // nothing was recorded: these frees are covered by the next event
@@ -95,15 +95,15 @@ CUevent epochs::take_event() noexcept {
     spare_.pop_back();
     return event;
   }
-  current_context here(context_);
+  scoped_context here(context_);
   return driver::real.cuEventCreate(&event, CU_EVENT_DISABLE_TIMING) == CUDA_SUCCESS ? event : nullptr;
 }
 
-void epochs::complete(stamp s) noexcept {
+void epochs::complete(epoch_id s) noexcept {
   if (!is_done(s)) done_.store(s, std::memory_order_release);
 }
 
-bool epochs::wait(stamp s) noexcept {
+bool epochs::wait(epoch_id s) noexcept {
   base::uncancelled const held;
   for (unsigned rounds = 0; !is_done(s); ++rounds) {
     bool covered = false;
@@ -133,7 +133,7 @@ bool epochs::wait(stamp s) noexcept {
 CUresult epochs::synchronize() noexcept {
   base::uncancelled const held;
   CUevent mine = nullptr;
-  stamp mark = 0;
+  epoch_id mark = 0;
   {
     std::lock_guard lock(mutex_);
     if (capturing()) return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
@@ -171,11 +171,11 @@ CUresult epochs::synchronize_context() noexcept {
     if (capturing()) return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
     ++synchronizing_;
   }
-  stamp const mark = synchronize_begins();
+  epoch_id const mark = synchronize_begins();
   CUresult code;
   {
     relaxed_mode relaxed(true);
-    current_context here(context_);
+    scoped_context here(context_);
     code = here.is_there() ? driver::real.cuCtxSynchronize() : here.code();
   }
   {
@@ -186,7 +186,7 @@ CUresult epochs::synchronize_context() noexcept {
   return code;
 }
 
-bool epochs::wait_on_device(CUstream stream, stamp s) noexcept {
+bool epochs::wait_on_device(CUstream stream, epoch_id s) noexcept {
   if (is_done(s)) return true;
   std::lock_guard lock(mutex_);
   if (capturing() || broken()) return false;
@@ -201,12 +201,12 @@ bool epochs::wait_on_device(CUstream stream, stamp s) noexcept {
 }
 
 // Where epochs can be closed no more, as the program's synchronisations fail, it covers all but the open one.
-stamp epochs::synchronize_begins() noexcept {
+epoch_id epochs::synchronize_begins() noexcept {
   if (!may_close()) return open() - 1;
   return open_.fetch_add(1, std::memory_order_acq_rel) + (GPUMEM_MUTANT(synchronised_too_much) ? 1 : 0);
 }
 
-void epochs::synchronize_done(stamp mark) noexcept {
+void epochs::synchronize_done(epoch_id mark) noexcept {
   std::lock_guard lock(mutex_);
   complete(mark);
   while (!closed_.empty() && is_done(closed_.oldest().last)) retire_oldest();

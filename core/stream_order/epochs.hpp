@@ -21,44 +21,44 @@
 
 namespace gpumem::stream_order {
 
-using stamp = std::uint32_t;  // wraps; compared by its distance from what is done
+using epoch_id = std::uint32_t;  // wraps; compared by its distance from what is done
 
 class epochs {
  public:
-  epochs(CUcontext context, int device, stamp first = 1) noexcept
+  epochs(CUcontext context, int device, epoch_id first = 1) noexcept
       : context_(context), device_(device), open_(first), done_(first - 1) {}
   epochs(epochs const&) = delete;
 
   // A plain load is enough: a free that reads number n ran before the increment that closes n, so the driver
   // calls that it follows took the driver's locks before the event's record takes them.
-  stamp open() const noexcept { return open_.load(std::memory_order_acquire); }
-  stamp last_done() const noexcept { return done_.load(std::memory_order_acquire); }
-  bool is_done(stamp s) const noexcept {
+  epoch_id open() const noexcept { return open_.load(std::memory_order_acquire); }
+  epoch_id last_done() const noexcept { return done_.load(std::memory_order_acquire); }
+  bool is_done(epoch_id s) const noexcept {
     if (GPUMEM_MUTANT(always_done)) return true;
-    // Not done is what was closed since, or is open: never more than `window` numbers. A stamp may be older
+    // Not done is what was closed since, or is open: never more than `window` numbers. An epoch may be older
     // than half of all numbers, in a magazine that nobody visits.
-    return done_.load(std::memory_order_acquire) - s < stamp{0} - window;
+    return done_.load(std::memory_order_acquire) - s < epoch_id{0} - window;
   }
 
   // Asks the driver which epochs are done; if `wanted` is in the open one, closes that first. True if
   // `wanted` is done. Threads that come at once share one event: whoever comes second finds its epoch closed,
   // or done.
-  bool collect(stamp wanted) noexcept;
+  bool collect(epoch_id wanted) noexcept;
   // The same without closing: only looks. True if any epoch became done.
   bool poll_now() noexcept;
   // Blocks the calling host thread until `s` is done. False when that cannot be had now (a capture runs and
   // the epoch was never closed, or the context is dead); the caller must then take other memory.
-  bool wait(stamp s) noexcept;
+  bool wait(epoch_id s) noexcept;
   // Makes later work of `stream` wait for `s` on the device. False when that cannot be had now.
-  bool wait_on_device(CUstream stream, stamp s) noexcept;
+  bool wait_on_device(CUstream stream, epoch_id s) noexcept;
 
   // Waits for all work of the context, with nothing held. CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, and no call
   // made, while a stream captures.
   CUresult synchronize() noexcept;
 
   // The program's own synchronisation of this context: mark before the call, complete after its success.
-  stamp synchronize_begins() noexcept;
-  void synchronize_done(stamp mark) noexcept;
+  epoch_id synchronize_begins() noexcept;
+  void synchronize_done(epoch_id mark) noexcept;
 
   // Never waits for the GPU. `of`: the context that the stream belongs to, a green one of this one or this
   // one.
@@ -106,7 +106,7 @@ class epochs {
 
  private:
   struct closed_epoch {
-    stamp last;  // covers every free with this stamp or an earlier one
+    epoch_id last;  // covers every free with this epoch or an earlier one
     CUevent event;
   };
   // Oldest first, each later than the one before.
@@ -122,7 +122,7 @@ class epochs {
     }
     void clear() noexcept { count_ = 0; }
     // The oldest that covers `wanted`; null: none does.
-    closed_epoch const* covering(stamp wanted) const noexcept {
+    closed_epoch const* covering(epoch_id wanted) const noexcept {
       for (std::size_t i = 0; i < count_; ++i) {
         closed_epoch const& e = ring_[(first_ + i) % most];
         if (static_cast<std::int32_t>(e.last - wanted) >= 0) return &e;
@@ -143,18 +143,18 @@ class epochs {
   void count_captures(int more) noexcept;  // under mutex_
   template <typename Gone>
   bool remove_origins(Gone gone, std::size_t most) noexcept;  // true: one of them watched
-  void complete(stamp s) noexcept;
+  void complete(epoch_id s) noexcept;
   void retire_oldest() noexcept;
 
-  static constexpr stamp window = 1u << 16;
+  static constexpr epoch_id window = 1u << 16;
   // There is room to close another epoch; far from the limit, as threads close epochs at once.
   bool may_close() const noexcept { return open() - last_done() < window / 2; }
 
   CUcontext context_;
   int device_;
   std::atomic<std::uint32_t> life_{0};
-  alignas(64) std::atomic<stamp> open_;
-  std::atomic<stamp> done_;
+  alignas(64) std::atomic<epoch_id> open_;
+  std::atomic<epoch_id> done_;
   std::atomic<int> captures_{0};
   static constexpr std::uint32_t lost = 1u << 31;
   static constexpr std::uint32_t watched = 1u << 30;

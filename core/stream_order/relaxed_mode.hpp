@@ -34,20 +34,20 @@ class relaxed_mode {
 };
 
 // Makes `context` current for the life of the guard; for calls that act on the current context.
-class current_context {
+class scoped_context {
  public:
-  explicit current_context(CUcontext context) noexcept {
+  explicit scoped_context(CUcontext context) noexcept {
     CUcontext now = nullptr;
     if (driver::real.cuCtxGetCurrent(&now) == CUDA_SUCCESS && now == context) return;
     code_ = driver::real.cuCtxPushCurrent_v2(context);
     pushed_ = code_ == CUDA_SUCCESS;
   }
-  ~current_context() {
+  ~scoped_context() {
     CUcontext popped = nullptr;
     if (pushed_) driver::real.cuCtxPopCurrent_v2(&popped);
   }
-  current_context(current_context const&) = delete;
-  current_context& operator=(current_context const&) = delete;
+  scoped_context(scoped_context const&) = delete;
+  scoped_context& operator=(scoped_context const&) = delete;
 
   // False: the context has ended, or this is a host function: a call would act on whichever is current.
   bool is_there() const noexcept { return code_ == CUDA_SUCCESS; }

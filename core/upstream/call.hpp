@@ -13,14 +13,14 @@
 namespace gpumem::upstream {
 
 template <typename Call>
-void call(resource::habitat const& home, std::size_t node, std::uint64_t bytes, char const* who, Call make) {
+void call(resource::chain_context const& home, std::size_t node, std::uint64_t bytes, char const* who, Call make) {
   base::uncancelled const held;
   stats::node_counters& counters = stats::local().nodes[node];
   stats::add(counters.requests, 1);
   CUresult code;
   {
     stream_order::relaxed_mode relaxed(true);
-    stream_order::current_context here(home.context);
+    stream_order::scoped_context here(home.context);
     code = make();
   }
   if (code != CUDA_SUCCESS) {
@@ -34,15 +34,15 @@ void call(resource::habitat const& home, std::size_t node, std::uint64_t bytes, 
 }
 
 template <typename Call>
-void give(resource::habitat const& home, Call make) noexcept {
+void give(resource::chain_context const& home, Call make) noexcept {
   base::uncancelled const held;
   stream_order::relaxed_mode relaxed(true);
-  stream_order::current_context here(home.context);
+  stream_order::scoped_context here(home.context);
   make();
 }
 
 // The memory is no longer this process's, or went with its context.
-inline void note_gone(resource::habitat const& home, std::size_t node, resource::extent const& memory,
+inline void note_gone(resource::chain_context const& home, std::size_t node, resource::extent const& memory,
                       resource::lies where = resource::lies::on_device) noexcept {
   stats::add(stats::local().nodes[node].bytes_out, memory.bytes);
   resource::note_released(home, memory.bytes, where);

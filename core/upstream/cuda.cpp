@@ -6,15 +6,15 @@
 
 namespace gpumem::upstream {
 
-resource::extent cuda::reserve(resource::demand const& wish) {
+resource::extent cuda::reserve(resource::allocation_request const& request) {
   retry();
   release_what_is_done();
   stats::memory_move const move;
   CUdeviceptr address = 0;
-  call(home_, node_, wish.bytes, "cuda", [&] { return driver::real.cuMemAlloc_v2(&address, wish.bytes); });
-  resource::outlive_ended_contexts(home_, address, wish.bytes);
-  resource::note_reserved(home_, wish.bytes);
-  return {address, wish.bytes, 0};
+  call(home_, node_, request.bytes, "cuda", [&] { return driver::real.cuMemAlloc_v2(&address, request.bytes); });
+  resource::wait_for_address_reuse(home_, address, request.bytes);
+  resource::note_reserved(home_, request.bytes);
+  return {address, request.bytes, 0};
 }
 
 bool cuda::free(resource::extent const& memory) noexcept {
@@ -36,11 +36,11 @@ void cuda::retry() noexcept {
 
 std::uint64_t cuda::trim() noexcept {
   retry();
-  return waits_for_work::trim();
+  return deferred_release_source::trim();
 }
 
 void cuda::forget() noexcept {
-  waits_for_work::forget();
+  deferred_release_source::forget();
   refused_.retry([this](auto const& m) { return lost(m), true; });
 }
 
@@ -49,13 +49,13 @@ void cuda::lost(resource::extent const& memory) noexcept {
 }
 
 // Host memory is in no device's ledger; the calls line and the node count it.
-resource::extent pinned_host::reserve(resource::demand const& wish) {
+resource::extent pinned_host::reserve(resource::allocation_request const& request) {
   void* address = nullptr;
-  call(home_, node_, wish.bytes, "pinned_host",
-       [&] { return driver::real.cuMemHostAlloc(&address, wish.bytes, wish.flags | flags_); });
+  call(home_, node_, request.bytes, "pinned_host",
+       [&] { return driver::real.cuMemHostAlloc(&address, request.bytes, request.flags | flags_); });
   auto const base = reinterpret_cast<std::uint64_t>(address);
-  resource::outlive_ended_contexts(home_, base, wish.bytes);
-  return {base, wish.bytes, 0};
+  resource::wait_for_address_reuse(home_, base, request.bytes);
+  return {base, request.bytes, 0};
 }
 
 void pinned_host::release(resource::extent const& memory, CUstream) noexcept {

@@ -4,14 +4,14 @@
 #pragma once
 
 #include "core/upstream/refused_frees.hpp"
-#include "core/upstream/waits_for_work.hpp"
+#include "core/upstream/deferred_release_source.hpp"
 
 namespace gpumem::upstream {
 
-class cuda final : public waits_for_work {
+class cuda final : public deferred_release_source {
  public:
-  cuda(resource::habitat const& home, std::size_t node) noexcept : waits_for_work(home, true), node_(node) {}
-  resource::extent reserve(resource::demand const& wish) override;
+  cuda(resource::chain_context const& home, std::size_t node) noexcept : deferred_release_source(home, true), node_(node) {}
+  resource::extent reserve(resource::allocation_request const& request) override;
   void lost(resource::extent const& memory) noexcept override;
   void forget() noexcept override;
   std::uint64_t trim() noexcept override;
@@ -28,14 +28,14 @@ class cuda final : public waits_for_work {
 class pinned_host final : public resource::source {
  public:
   // `flags`: of cuMemHostAlloc, for every request besides its own.
-  pinned_host(resource::habitat const& home, std::size_t node, unsigned flags) noexcept
+  pinned_host(resource::chain_context const& home, std::size_t node, unsigned flags) noexcept
       : home_(home), node_(node), flags_(flags) {}
-  resource::extent reserve(resource::demand const& wish) override;
+  resource::extent reserve(resource::allocation_request const& request) override;
   void release(resource::extent const& memory, CUstream order) noexcept override;
   void lost(resource::extent const& memory) noexcept override;
 
  private:
-  resource::habitat const& home_;
+  resource::chain_context const& home_;
   std::size_t const node_;
   unsigned const flags_;
 };

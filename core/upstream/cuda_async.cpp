@@ -51,7 +51,7 @@ void cuda_async::open() {
     throw driver::allocation_failed(CUDA_ERROR_NOT_SUPPORTED, "cuda_async", "needs driver 11.2 or newer");
   }
   stream_order::relaxed_mode relaxed(true);
-  stream_order::current_context here(home_.context);
+  stream_order::scoped_context here(home_.context);
   CUresult code;
   if (options_.own_pool) {
     CUmemPoolProps properties{};
@@ -104,27 +104,27 @@ void cuda_async::allocate(CUdeviceptr* address, std::uint64_t bytes, CUstream st
        [&] { return driver::real.cuMemAllocFromPoolAsync(address, bytes, pool_, stream); });
 }
 
-resource::extent cuda_async::reserve(resource::demand const& wish) {
+resource::extent cuda_async::reserve(resource::allocation_request const& request) {
   open();
   free_what_waits();
   stats::memory_move const move;
   CUdeviceptr address = 0;
-  bool const ordered = wish.slot != stream_order::no_slot;
-  allocate(&address, wish.bytes, ordered ? wish.stream : stream_);
+  bool const ordered = request.slot != stream_order::no_slot;
+  allocate(&address, request.bytes, ordered ? request.stream : stream_);
   // Without a stream of the program's, the memory must be usable at once by anyone.
   if (!ordered) {
     stream_order::relaxed_mode relaxed(true);
     driver::real.cuStreamSynchronize(stream_);
   }
-  resource::outlive_ended_contexts(home_, address, wish.bytes);
-  resource::note_reserved(home_, wish.bytes);
-  count(wish.bytes, true);
-  return {address, wish.bytes, 0};
+  resource::wait_for_address_reuse(home_, address, request.bytes);
+  resource::note_reserved(home_, request.bytes);
+  count(request.bytes, true);
+  return {address, request.bytes, 0};
 }
 
 bool cuda_async::order_after_all() noexcept {
-  stream_order::stamp const now = home_.when.open();
-  return home_.when.wait_on_device(stream_, now) || home_.when.wait(now);
+  stream_order::epoch_id const now = home_.epochs.open();
+  return home_.epochs.wait_on_device(stream_, now) || home_.epochs.wait(now);
 }
 
 // Should the list itself find no memory, the block is lost: better than one that serves others too early. Until it
@@ -139,7 +139,7 @@ void cuda_async::free_what_waits() noexcept {
   std::vector<resource::extent> now;
   {
     std::lock_guard lock(mutex_);
-    if (waiting_.empty() || home_.when.capturing()) return;
+    if (waiting_.empty() || home_.epochs.capturing()) return;
     now.swap(waiting_);
   }
   bool const ordered = order_after_all();
@@ -222,7 +222,7 @@ void cuda_async::forget() noexcept {
 
 std::uint64_t cuda_async::trim() noexcept {
   free_what_waits();
-  if (stream_ == nullptr || home_.when.capturing()) return 0;
+  if (stream_ == nullptr || home_.epochs.capturing()) return 0;
   stream_order::relaxed_mode relaxed(true);
   // Frees that the host has not seen complete count as in use, so wait for them before trimming.
   driver::real.cuStreamSynchronize(stream_);

@@ -19,10 +19,10 @@ class cuda_async final : public resource::source {
     std::uint64_t release_threshold = ~std::uint64_t{0};
     bool own_pool = true;  // false: the device's default pool
   };
-  cuda_async(resource::habitat const& home, std::size_t node, options const& o) noexcept
+  cuda_async(resource::chain_context const& home, std::size_t node, options const& o) noexcept
       : home_(home), node_(node), options_(o) {}
 
-  resource::extent reserve(resource::demand const& wish) override;
+  resource::extent reserve(resource::allocation_request const& request) override;
   void release(resource::extent const& memory, CUstream order) noexcept override;
   void lost(resource::extent const& memory) noexcept override;
   void forget() noexcept override;
@@ -43,13 +43,13 @@ class cuda_async final : public resource::source {
   void free_what_waits() noexcept;
   void allocate(CUdeviceptr* address, std::uint64_t bytes, CUstream stream);
 
-  resource::habitat const& home_;
+  resource::chain_context const& home_;
   std::size_t const node_;
   options const options_;
   std::mutex mutex_;
   std::vector<resource::extent> waiting_;  // frees that a capture kept from being ordered
   CUmemoryPool pool_ = nullptr;
-  std::uint64_t granted_ = 0;  // of habitat::peers, to this pool
+  std::uint64_t granted_ = 0;  // of chain_context::peers, to this pool
   CUstream stream_ = nullptr;
 };
 

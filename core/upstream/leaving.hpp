@@ -9,8 +9,8 @@ namespace gpumem::upstream {
 
 class leaving final : public resource::resource {
  public:
-  explicit leaving(gpumem::resource::habitat const& home) noexcept : resource(home, 0) {}
-  space::handle allocate(gpumem::resource::demand const&) override { return space::none; }
+  explicit leaving(gpumem::resource::chain_context const& home) noexcept : resource(home, 0) {}
+  space::handle allocate(gpumem::resource::allocation_request const&) override { return space::none; }
 };
 
 }  // namespace gpumem::upstream

@@ -9,18 +9,18 @@
 
 namespace gpumem::upstream {
 
-resource::extent managed::reserve(resource::demand const& wish) {
+resource::extent managed::reserve(resource::allocation_request const& request) {
   retry();
   release_what_is_done();
   stats::memory_move const move;
   CUdeviceptr address = 0;
-  unsigned const flags = wish.flags != 0 ? wish.flags : static_cast<unsigned>(CU_MEM_ATTACH_GLOBAL);
-  call(home_, node_, wish.bytes, "managed",
-       [&] { return driver::real.cuMemAllocManaged(&address, wish.bytes, flags); });
-  advise(address, wish.bytes);
-  resource::outlive_ended_contexts(home_, address, wish.bytes);
-  resource::note_reserved(home_, wish.bytes, resource::lies::anywhere);
-  return {address, wish.bytes, 0};
+  unsigned const flags = request.flags != 0 ? request.flags : static_cast<unsigned>(CU_MEM_ATTACH_GLOBAL);
+  call(home_, node_, request.bytes, "managed",
+       [&] { return driver::real.cuMemAllocManaged(&address, request.bytes, flags); });
+  advise(address, request.bytes);
+  resource::wait_for_address_reuse(home_, address, request.bytes);
+  resource::note_reserved(home_, request.bytes, resource::lies::anywhere);
+  return {address, request.bytes, 0};
 }
 
 void managed::advise(CUdeviceptr address, std::uint64_t bytes) noexcept {
@@ -28,7 +28,7 @@ void managed::advise(CUdeviceptr address, std::uint64_t bytes) noexcept {
   CUresult code = CUDA_SUCCESS;
   {
     stream_order::relaxed_mode relaxed(true);
-    stream_order::current_context here(home_.context);
+    stream_order::scoped_context here(home_.context);
     auto const say = [&](CUmem_advise what, CUdevice device) {
       CUresult const answer = driver::advise(address, bytes, what, device);
       if (answer != CUDA_SUCCESS) code = answer;
@@ -66,11 +66,11 @@ void managed::retry() noexcept {
 
 std::uint64_t managed::trim() noexcept {
   retry();
-  return waits_for_work::trim();
+  return deferred_release_source::trim();
 }
 
 void managed::forget() noexcept {
-  waits_for_work::forget();
+  deferred_release_source::forget();
   refused_.retry([this](auto const& m) { return lost(m), true; });
 }
 

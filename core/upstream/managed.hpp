@@ -6,21 +6,21 @@
 #include <atomic>
 
 #include "core/upstream/refused_frees.hpp"
-#include "core/upstream/waits_for_work.hpp"
+#include "core/upstream/deferred_release_source.hpp"
 
 namespace gpumem::upstream {
 
-class managed final : public waits_for_work {
+class managed final : public deferred_release_source {
  public:
   enum class place : std::uint8_t { any, host, device };
   struct options {
     place preferred_location = place::any;
     bool read_mostly = false;
   };
-  managed(resource::habitat const& home, std::size_t node) noexcept : managed(home, node, options{}) {}
-  managed(resource::habitat const& home, std::size_t node, options const& o) noexcept
-      : waits_for_work(home, true), node_(node), options_(o) {}
-  resource::extent reserve(resource::demand const& wish) override;
+  managed(resource::chain_context const& home, std::size_t node) noexcept : managed(home, node, options{}) {}
+  managed(resource::chain_context const& home, std::size_t node, options const& o) noexcept
+      : deferred_release_source(home, true), node_(node), options_(o) {}
+  resource::extent reserve(resource::allocation_request const& request) override;
   void lost(resource::extent const& memory) noexcept override;
   void renew(std::uint64_t address, std::uint64_t bytes) noexcept override { advise(address, bytes); }
   void forget() noexcept override;

@@ -24,19 +24,19 @@ bool reaches_pageable_memory(CUdevice device) noexcept {
 
 }  // namespace
 
-system::system(resource::habitat const& home, std::size_t node, std::uint64_t headroom, host_memory& host)
-    : waits_for_work(home, false), node_(node), headroom_(headroom), host_(host) {
+system::system(resource::chain_context const& home, std::size_t node, std::uint64_t headroom, host_memory& host)
+    : deferred_release_source(home, false), node_(node), headroom_(headroom), host_(host) {
   if (reaches_pageable_memory(home.device)) return;
   throw driver::allocation_failed(
       CUDA_ERROR_NOT_SUPPORTED, "system",
       "the device does not reach pageable memory (it has neither HMM nor ATS); use managed instead");
 }
 
-resource::extent system::reserve(resource::demand const& wish) {
+resource::extent system::reserve(resource::allocation_request const& request) {
   release_what_is_done();
   stats::memory_move const move;
-  std::uint64_t const page = wish.bytes < large_page ? host_memory::page() : large_page;
-  std::uint64_t const bytes = (wish.bytes + page - 1) / page * page;
+  std::uint64_t const page = request.bytes < large_page ? host_memory::page() : large_page;
+  std::uint64_t const bytes = (request.bytes + page - 1) / page * page;
   take_from_host(bytes);
   std::uint64_t address = 0;
   try {
@@ -50,7 +50,7 @@ resource::extent system::reserve(resource::demand const& wish) {
     held_.fetch_sub(bytes, std::memory_order_relaxed);
     throw;
   }
-  resource::outlive_ended_contexts(home_, address, bytes);
+  resource::wait_for_address_reuse(home_, address, bytes);
   resource::note_reserved(home_, bytes, resource::lies::anywhere);
   return {address, bytes, 0};
 }

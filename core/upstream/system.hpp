@@ -7,18 +7,18 @@
 #include <atomic>
 
 #include "core/upstream/host_memory.hpp"
-#include "core/upstream/waits_for_work.hpp"
+#include "core/upstream/deferred_release_source.hpp"
 
 namespace gpumem::upstream {
 
-class system final : public waits_for_work {
+class system final : public deferred_release_source {
  public:
   // `headroom`: bytes of the device; 0: the driver decides where pages are. Throws driver::allocation_failed
   // where the device does not reach pageable memory.
-  system(resource::habitat const& home, std::size_t node, std::uint64_t headroom,
+  system(resource::chain_context const& home, std::size_t node, std::uint64_t headroom,
          host_memory& host = host_memory::of_this_machine());
 
-  resource::extent reserve(resource::demand const& wish) override;
+  resource::extent reserve(resource::allocation_request const& request) override;
   void lost(resource::extent const& memory) noexcept override;
 
  private:

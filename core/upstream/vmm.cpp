@@ -38,20 +38,20 @@ std::uint64_t up(std::uint64_t bytes, std::uint64_t page) noexcept {
   return (bytes + page - 1) / page * page;
 }
 
-void note_mapped(resource::habitat const& home, std::uint64_t bytes) noexcept {
+void note_mapped(resource::chain_context const& home, std::uint64_t bytes) noexcept {
   stats::gauge_add(stats::gauges(home.device).reserved, bytes);
   resource::note_change(home.device);
 }
 
-void note_unmapped(resource::habitat const& home, std::uint64_t bytes) noexcept {
+void note_unmapped(resource::chain_context const& home, std::uint64_t bytes) noexcept {
   stats::gauge_subtract(stats::gauges(home.device).reserved, bytes);
   resource::note_change(home.device);
 }
 
 }  // namespace
 
-vmm::vmm(resource::habitat const& home, std::size_t node, std::uint64_t reserve)
-    : waits_for_work(home, false), node_(node), range_bytes_(range_for(home.device, reserve)) {
+vmm::vmm(resource::chain_context const& home, std::size_t node, std::uint64_t reserve)
+    : deferred_release_source(home, false), node_(node), range_bytes_(range_for(home.device, reserve)) {
   if (!driver_can() || !attribute(home.device, CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED)) {
     throw driver::allocation_failed(
         CUDA_ERROR_NOT_SUPPORTED, "vmm",
@@ -157,7 +157,7 @@ std::uint64_t vmm::map(std::uint64_t address, std::span<std::uint64_t const> pie
   stats::add(counters.requests, 1);
   {
     stream_order::relaxed_mode relaxed(true);
-    stream_order::current_context here(home_.context);
+    stream_order::scoped_context here(home_.context);
     CUresult const answer = add_pieces(address, pieces, mapped);
     if (answer != CUDA_SUCCESS) {
       code = answer;
@@ -207,7 +207,7 @@ bool vmm::unmap(std::uint64_t address, std::uint64_t bytes) noexcept {
   bool gone = false;
   {
     stream_order::relaxed_mode relaxed(true);
-    stream_order::current_context here(home_.context);
+    stream_order::scoped_context here(home_.context);
     gone = take_down(address, bytes);
   }
   if (!gone) return false;
@@ -216,9 +216,9 @@ bool vmm::unmap(std::uint64_t address, std::uint64_t bytes) noexcept {
   return true;
 }
 
-resource::extent vmm::reserve(resource::demand const& wish) {
+resource::extent vmm::reserve(resource::allocation_request const& request) {
   release_what_is_done();
-  resource::extent const made = open_range(up(wish.bytes, page_));
+  resource::extent const made = open_range(up(request.bytes, page_));
   CUresult code = CUDA_SUCCESS;
   if (map(made.address, {&made.bytes, 1}, code) == made.bytes) return made;
   lost(made);

@@ -10,19 +10,19 @@
 #include <mutex>
 #include <vector>
 
-#include "core/upstream/waits_for_work.hpp"
+#include "core/upstream/deferred_release_source.hpp"
 
 namespace gpumem::upstream {
 
-class vmm final : public waits_for_work, public resource::page_source {
+class vmm final : public deferred_release_source, public resource::page_source {
  public:
   // `reserve`: addresses of one range; 0: eight times the device's memory, so that holes that are too small
   // for what is asked never use them up. Throws driver::allocation_failed where the device or driver has no
   // virtual memory management.
-  vmm(resource::habitat const& home, std::size_t node, std::uint64_t reserve);
+  vmm(resource::chain_context const& home, std::size_t node, std::uint64_t reserve);
 
   // As a source of whole extents: each has a range of its own.
-  resource::extent reserve(resource::demand const& wish) override;
+  resource::extent reserve(resource::allocation_request const& request) override;
   void lost(resource::extent const& memory) noexcept override;
   void peers_changed() noexcept override;
 

@@ -71,7 +71,7 @@ class drawing {
       separator = ", ";
     }
     text += '\n';
-    if (!above_.insert(name).second) return;  // a cycle: told as an error, drawn once
+    if (!parent_.insert(name).second) return;  // a cycle: told as an error, drawn once
     std::string const indent(first.size() + 2, ' ');
     if (auto const* const bins = bins_of(*found)) {
       for (auto const& bin : *bins) {
@@ -88,12 +88,12 @@ class drawing {
         chain((*branches)[i], base::format("{}{}  ", indent, i + 1));
       }
     }
-    above_.erase(name);
+    parent_.erase(name);
   }
 
   config::plan const& plan_;
   device const& on_;
-  std::set<std::string> above_;
+  std::set<std::string> parent_;
 };
 
 constexpr char const* passthrough = "passthrough: the driver serves it, gpumem counts\n";

@@ -13,7 +13,7 @@ struct above_a_pool {
   static constexpr std::uint64_t largest = ~0ull;
   static constexpr bool outlives_context = false;
   static constexpr bool keeps_blocks = true;
-  static std::unique_ptr<resource::chain> pool(resource::habitat const& home) {
+  static std::unique_ptr<resource::chain> pool(resource::chain_context const& home) {
     auto built = std::make_unique<resource::chain>();
     auto& below = built->add_source(std::make_unique<upstream::cuda>(home, 1));
     built->add(std::make_unique<resource::pool>(home, 2, resource::pool_options{}, below));
@@ -26,14 +26,14 @@ stats::event_log& null_log() {
 }
 
 struct logging_above : above_a_pool {
-  static std::unique_ptr<resource::chain> build(resource::habitat const& home) {
+  static std::unique_ptr<resource::chain> build(resource::chain_context const& home) {
     auto built = pool(home);
     built->add(std::make_unique<resource::logging>(home, 3, built->top(), null_log()));
     return built;
   }
 };
 struct statistics_above : above_a_pool {
-  static std::unique_ptr<resource::chain> build(resource::habitat const& home) {
+  static std::unique_ptr<resource::chain> build(resource::chain_context const& home) {
     auto built = pool(home);
     built->add(std::make_unique<resource::statistics>(
         home, 3, resource::statistics_options{.callsites = true, .histogram = true}, built->top()));
@@ -41,7 +41,7 @@ struct statistics_above : above_a_pool {
   }
 };
 struct tracking_above : above_a_pool {
-  static std::unique_ptr<resource::chain> build(resource::habitat const& home) {
+  static std::unique_ptr<resource::chain> build(resource::chain_context const& home) {
     auto built = pool(home);
     built->add(std::make_unique<resource::tracking>(home, 3, true, built->top()));
     return built;
@@ -52,14 +52,14 @@ struct guarded : above_a_pool {
   static constexpr std::uint64_t largest = (8ull << 20) - 512;
 };
 struct guard_above : guarded {
-  static std::unique_ptr<resource::chain> build(resource::habitat const& home) {
+  static std::unique_ptr<resource::chain> build(resource::chain_context const& home) {
     auto built = pool(home);
     built->add(std::make_unique<resource::guard>(home, 3, resource::guard_options{}, built->top()));
     return built;
   }
 };
 struct all_above : guarded {
-  static std::unique_ptr<resource::chain> build(resource::habitat const& home) {
+  static std::unique_ptr<resource::chain> build(resource::chain_context const& home) {
     auto built = pool(home);
     built->add(std::make_unique<resource::statistics>(home, 3, resource::statistics_options{}, built->top()));
     built->add(std::make_unique<resource::guard>(home, 4, resource::guard_options{}, built->top()));
@@ -69,7 +69,7 @@ struct all_above : guarded {
   }
 };
 struct both_below : above_a_pool {
-  static std::unique_ptr<resource::chain> build(resource::habitat const& home) {
+  static std::unique_ptr<resource::chain> build(resource::chain_context const& home) {
     auto built = std::make_unique<resource::chain>();
     auto& cuda = built->add_source(std::make_unique<upstream::cuda>(home, 1));
     auto& counted = built->add_source(

@@ -10,7 +10,7 @@ struct aligned_pool {
   static constexpr std::uint64_t largest = ~0ull;
   static constexpr bool outlives_context = false;
   static constexpr bool keeps_blocks = true;
-  static std::unique_ptr<resource::chain> build(resource::habitat const& home) {
+  static std::unique_ptr<resource::chain> build(resource::chain_context const& home) {
     auto built = std::make_unique<resource::chain>();
     auto& below = built->add_source(std::make_unique<upstream::cuda>(home, 1));
     auto& pool = built->add(std::make_unique<resource::pool>(home, 2, resource::pool_options{}, below));
@@ -22,7 +22,7 @@ struct aligned_direct {
   static constexpr std::uint64_t largest = ~0ull;
   static constexpr bool outlives_context = false;
   static constexpr bool keeps_blocks = false;
-  static std::unique_ptr<resource::chain> build(resource::habitat const& home) {
+  static std::unique_ptr<resource::chain> build(resource::chain_context const& home) {
     auto built = std::make_unique<resource::chain>();
     auto& below = built->add_source(std::make_unique<upstream::cuda>(home, 1));
     auto& direct = built->add(std::make_unique<resource::direct>(home, 2, below));

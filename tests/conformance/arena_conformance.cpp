@@ -12,7 +12,7 @@ struct arena_over_cuda {
   static constexpr std::uint64_t largest = ~0ull;
   static constexpr bool outlives_context = false;
   static constexpr bool keeps_blocks = true;
-  static std::unique_ptr<resource::chain> build(resource::habitat const& home) {
+  static std::unique_ptr<resource::chain> build(resource::chain_context const& home) {
     auto built = std::make_unique<resource::chain>();
     auto& below = built->add_source(std::make_unique<upstream::cuda>(home, 1));
     auto& superblocks = built->add(std::make_unique<resource::suballocator>(
@@ -26,7 +26,7 @@ struct bins_over_arena {
   static constexpr std::uint64_t largest = ~0ull;
   static constexpr bool outlives_context = true;
   static constexpr bool keeps_blocks = true;
-  static std::unique_ptr<resource::chain> build(resource::habitat const& home) {
+  static std::unique_ptr<resource::chain> build(resource::chain_context const& home) {
     auto built = std::make_unique<resource::chain>();
     auto& below = built->add_source(std::make_unique<upstream::vmm>(home, 1, 64ull << 30));
     auto& superblocks = built->add(std::make_unique<resource::suballocator>(

@@ -10,7 +10,7 @@ struct direct_cuda {
   static constexpr std::uint64_t largest = ~0ull;
   static constexpr bool outlives_context = false;
   static constexpr bool keeps_blocks = false;
-  static std::unique_ptr<resource::chain> build(resource::habitat const& home) {
+  static std::unique_ptr<resource::chain> build(resource::chain_context const& home) {
     auto built = std::make_unique<resource::chain>();
     auto& below = built->add_source(std::make_unique<upstream::cuda>(home, 1));
     built->add(std::make_unique<resource::direct>(home, 2, below));
@@ -21,7 +21,7 @@ struct direct_managed {
   static constexpr std::uint64_t largest = ~0ull;
   static constexpr bool outlives_context = false;
   static constexpr bool keeps_blocks = false;
-  static std::unique_ptr<resource::chain> build(resource::habitat const& home) {
+  static std::unique_ptr<resource::chain> build(resource::chain_context const& home) {
     auto built = std::make_unique<resource::chain>();
     auto& below = built->add_source(std::make_unique<upstream::managed>(home, 1));
     built->add(std::make_unique<resource::direct>(home, 2, below));
@@ -32,7 +32,7 @@ struct direct_async {
   static constexpr std::uint64_t largest = ~0ull;
   static constexpr bool outlives_context = true;
   static constexpr bool keeps_blocks = false;
-  static std::unique_ptr<resource::chain> build(resource::habitat const& home) {
+  static std::unique_ptr<resource::chain> build(resource::chain_context const& home) {
     auto built = std::make_unique<resource::chain>();
     auto& below =
         built->add_source(std::make_unique<upstream::cuda_async>(home, 1, upstream::cuda_async::options{}));

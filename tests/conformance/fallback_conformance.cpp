@@ -8,7 +8,7 @@
 
 namespace gpumem::conformance {
 
-inline resource::budget& narrow(resource::habitat const& home) {
+inline resource::budget& narrow(resource::chain_context const& home) {
   return *resource::budget::find_or_make({.name = "narrow", .device = home.device, .limit = 4u << 20});
 }
 
@@ -16,7 +16,7 @@ struct pool_and_managed_pool {
   static constexpr std::uint64_t largest = ~0ull;
   static constexpr bool outlives_context = false;
   static constexpr bool keeps_blocks = true;
-  static std::unique_ptr<resource::chain> build(resource::habitat const& home) {
+  static std::unique_ptr<resource::chain> build(resource::chain_context const& home) {
     auto built = std::make_unique<resource::chain>();
     auto& cuda = built->add_source(std::make_unique<upstream::cuda>(home, 1));
     auto& limit = built->add_source(std::make_unique<resource::limiting_source>(2, cuda, narrow(home)));
@@ -32,7 +32,7 @@ struct pool_over_fallback {
   static constexpr std::uint64_t largest = ~0ull;
   static constexpr bool outlives_context = false;
   static constexpr bool keeps_blocks = true;
-  static std::unique_ptr<resource::chain> build(resource::habitat const& home) {
+  static std::unique_ptr<resource::chain> build(resource::chain_context const& home) {
     auto built = std::make_unique<resource::chain>();
     auto& cuda = built->add_source(std::make_unique<upstream::cuda>(home, 1));
     auto& limit = built->add_source(std::make_unique<resource::limiting_source>(2, cuda, narrow(home)));

@@ -6,7 +6,7 @@
 
 namespace gpumem::conformance {
 
-inline resource::budget& wide(resource::habitat const& home) {
+inline resource::budget& wide(resource::chain_context const& home) {
   return *resource::budget::find_or_make({.name = "wide", .device = home.device, .limit = 1ull << 40});
 }
 
@@ -14,7 +14,7 @@ struct limiting_over_pool {
   static constexpr std::uint64_t largest = ~0ull;
   static constexpr bool outlives_context = false;
   static constexpr bool keeps_blocks = true;
-  static std::unique_ptr<resource::chain> build(resource::habitat const& home) {
+  static std::unique_ptr<resource::chain> build(resource::chain_context const& home) {
     auto built = std::make_unique<resource::chain>();
     auto& below = built->add_source(std::make_unique<upstream::cuda>(home, 1));
     auto& pool = built->add(std::make_unique<resource::pool>(home, 2, resource::pool_options{}, below));
@@ -26,7 +26,7 @@ struct pool_over_limiting {
   static constexpr std::uint64_t largest = ~0ull;
   static constexpr bool outlives_context = false;
   static constexpr bool keeps_blocks = true;
-  static std::unique_ptr<resource::chain> build(resource::habitat const& home) {
+  static std::unique_ptr<resource::chain> build(resource::chain_context const& home) {
     auto built = std::make_unique<resource::chain>();
     auto& below = built->add_source(std::make_unique<upstream::cuda>(home, 1));
     auto& limit = built->add_source(std::make_unique<resource::limiting_source>(2, below, wide(home)));
@@ -38,7 +38,7 @@ struct limiting_over_direct {
   static constexpr std::uint64_t largest = ~0ull;
   static constexpr bool outlives_context = false;
   static constexpr bool keeps_blocks = false;
-  static std::unique_ptr<resource::chain> build(resource::habitat const& home) {
+  static std::unique_ptr<resource::chain> build(resource::chain_context const& home) {
     auto built = std::make_unique<resource::chain>();
     auto& below = built->add_source(std::make_unique<upstream::cuda>(home, 1));
     auto& each = built->add(std::make_unique<resource::direct>(home, 2, below));

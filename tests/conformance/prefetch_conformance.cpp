@@ -12,7 +12,7 @@ struct prefetch_managed {
   static constexpr std::uint64_t largest = ~0ull;
   static constexpr bool outlives_context = false;
   static constexpr bool keeps_blocks = above_pool || below_pool;
-  static std::unique_ptr<resource::chain> build(resource::habitat const& home) {
+  static std::unique_ptr<resource::chain> build(resource::chain_context const& home) {
     auto built = std::make_unique<resource::chain>();
     resource::source* segments = &built->add_source(std::make_unique<upstream::managed>(home, 1));
     if (below_pool)

@@ -12,7 +12,7 @@ struct over_system {
   static constexpr std::uint64_t largest = ~0ull;
   static constexpr bool outlives_context = true;
   static constexpr bool keeps_blocks = pooled;
-  static std::unique_ptr<resource::chain> build(resource::habitat const& home) {
+  static std::unique_ptr<resource::chain> build(resource::chain_context const& home) {
     auto built = std::make_unique<resource::chain>();
     auto& below =
         built->add_source(std::make_unique<upstream::system>(home, 1, 0, tests::fake_host::instance()));

@@ -10,7 +10,7 @@ struct pool_over_vmm {
   static constexpr std::uint64_t largest = ~0ull;
   static constexpr bool outlives_context = true;
   static constexpr bool keeps_blocks = true;
-  static std::unique_ptr<resource::chain> build(resource::habitat const& home) {
+  static std::unique_ptr<resource::chain> build(resource::chain_context const& home) {
     auto built = std::make_unique<resource::chain>();
     auto& below = built->add_source(std::make_unique<upstream::vmm>(home, 1, 0));
     built->add(std::make_unique<resource::pool>(home, 2, resource::pool_options{}, below));
@@ -21,7 +21,7 @@ struct bins_over_vmm {
   static constexpr std::uint64_t largest = ~0ull;
   static constexpr bool outlives_context = true;
   static constexpr bool keeps_blocks = true;
-  static std::unique_ptr<resource::chain> build(resource::habitat const& home) {
+  static std::unique_ptr<resource::chain> build(resource::chain_context const& home) {
     auto built = std::make_unique<resource::chain>();
     auto& below = built->add_source(std::make_unique<upstream::vmm>(home, 1, 64ull << 30));
     auto& rest = built->add(std::make_unique<resource::pool>(home, 2, resource::pool_options{}, below));
@@ -36,7 +36,7 @@ struct direct_vmm {
   static constexpr std::uint64_t largest = ~0ull;
   static constexpr bool outlives_context = true;
   static constexpr bool keeps_blocks = false;
-  static std::unique_ptr<resource::chain> build(resource::habitat const& home) {
+  static std::unique_ptr<resource::chain> build(resource::chain_context const& home) {
     auto built = std::make_unique<resource::chain>();
     auto& below = built->add_source(std::make_unique<upstream::vmm>(home, 1, 0));
     built->add(std::make_unique<resource::direct>(home, 2, below));

@@ -24,7 +24,7 @@
 #include "core/resource/budget.hpp"
 #include "core/route/limits.hpp"
 #include "core/route/router.hpp"
-#include "core/route/serve.hpp"
+#include "core/route/hot_path.hpp"
 #include "tests/fuzz/config/random_configuration.hpp"
 #include "tests/unit/fake_driver/fake_driver.hpp"
 

@@ -34,7 +34,7 @@ struct adaptor_fixture : resource_fixture {
   void TearDown() override {
     pool& nobody = make_pool();
     for (auto& part : here->parts) {
-      if (part.get() != &nobody) part->stand_under(nobody);
+      if (part.get() != &nobody) part->set_parent(nobody);
     }
     resource_fixture::TearDown();
   }
@@ -44,7 +44,7 @@ struct adaptor_fixture : resource_fixture {
     driver::request const by{.bytes = bytes, .caller = site};
     space::handle const h =
         from.allocate({.bytes = bytes, .slot = s, .stream = s != 0 ? tests::stream(s) : nullptr, .by = &by});
-    block(h).slack = static_cast<std::uint32_t>(block(h).bytes() - bytes);
+    block(h).rounding = static_cast<std::uint32_t>(block(h).bytes() - bytes);
     return h;
   }
   void give_from(space::handle h, void const* site, stream_order::slot s = 0) {

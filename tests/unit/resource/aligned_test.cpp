@@ -28,7 +28,7 @@ struct alignment : resource_fixture {
         }
       }
       for (std::size_t i = 0; i < live.size(); ++i) give(a, live[i], static_cast<stream_order::slot>(i % 3));
-      here->when.synchronize_done(here->when.synchronize_begins());
+      here->epochs.synchronize_done(here->epochs.synchronize_begins());
     }
   }
 };
@@ -66,7 +66,7 @@ TEST_F(alignment, a_misaligned_block_in_a_magazine_is_left_there) {
   space::handle const crooked = get(p, 4096);
   ASSERT_NE(block(crooked).begin() % 65536, 0u);
   give(p, crooked);
-  here->when.synchronize_done(here->when.synchronize_begins());
+  here->epochs.synchronize_done(here->epochs.synchronize_begins());
   space::handle const straight = p.allocate({.bytes = 4096, .alignment = 65536});
   EXPECT_EQ(block(straight).begin() % 65536, 0u);
 }

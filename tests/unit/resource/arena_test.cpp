@@ -26,7 +26,7 @@ struct arenas : resource_fixture {
     return made;
   }
   resource* owner(space::handle h) { return &owner_of(here->where, h); }
-  void settle() { here->when.synchronize_done(here->when.synchronize_begins()); }
+  void settle() { here->epochs.synchronize_done(here->epochs.synchronize_begins()); }
 
   suballocator* below = nullptr;
 };

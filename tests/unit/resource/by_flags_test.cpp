@@ -38,7 +38,7 @@ TEST_F(flags, none_is_for_the_pool_any_is_not) {
     EXPECT_EQ(owner(get_with(all, 1000, f)), others);
   int const calls = driver.calls("cuMemHostAlloc");
   give(all, plain);
-  here->when.synchronize_done(here->when.synchronize_begins());
+  here->epochs.synchronize_done(here->epochs.synchronize_begins());
   EXPECT_EQ(get_with(all, 1000, 0), plain);
   EXPECT_EQ(driver.calls("cuMemHostAlloc"), calls);
 }

@@ -25,9 +25,9 @@ namespace gpumem::resource {
 constexpr std::uint64_t mib = 1ull << 20;
 
 struct world {
-  space::atlas where;
-  stream_order::epochs when{tests::first_context, 0};
-  habitat home{where, when, tests::first_context, 0, driver::memory_kind::device};
+  space::block_registry where;
+  stream_order::epochs epochs{tests::first_context, 0};
+  chain_context home{where, epochs, tests::first_context, 0, driver::memory_kind::device};
   upstream::cuda cuda{home, 0};
   std::vector<std::unique_ptr<source>> sources;
   std::vector<std::unique_ptr<resource>> parts;
@@ -48,7 +48,7 @@ struct resource_fixture : testing::Test {
   }
   void TearDown() override {
     EXPECT_FALSE(driver.capture_hurt());
-    here->when.abandon();
+    here->epochs.abandon();
     for (auto part = here->parts.rbegin(); part != here->parts.rend(); ++part) (*part)->forget();
   }
 

@@ -83,7 +83,7 @@ TEST_F(fragmentation, a_pool_over_pages_gets_full_before_it_refuses) {
 TEST_F(fragmentation, so_does_one_that_has_all_that_the_driver_has) {
   driver.set_capacity(maximum);
   auto& pages = *new upstream::vmm(here->home, 0, 0);
-  fullness const seen = torture(pages, steps_over_pages / 10, 1 * gib, {.plenty = maximum / 4 * 3});
+  fullness const seen = torture(pages, steps_over_pages / 10, 1 * gib, {.sparing_beyond = maximum / 4 * 3});
   std::printf("over all pages: %llu refusals, none below %.2f %% of the device\n",
               static_cast<unsigned long long>(seen.refusals), 100 * seen.lowest);
   EXPECT_GT(seen.refusals, steps_over_pages / 60'000);

@@ -33,9 +33,9 @@ TEST_F(growth, small_requests_share_a_part_of_what_there_is) {
 TEST_F(growth, a_capture_makes_larger_steps) {
   pool& p = make_pool();
   get(p, 256 * mib);
-  here->when.capture_begins({tests::stream(1)});
+  here->epochs.capture_begins({tests::stream(1)});
   EXPECT_EQ(step(p, 4096), 16 * mib);
-  here->when.capture_ended(tests::stream(1));
+  here->epochs.capture_ended(tests::stream(1));
 }
 
 TEST_F(growth, a_good_part_of_the_whole_is_not_rounded_up_to_more) {
@@ -48,27 +48,27 @@ TEST_F(growth, a_good_part_of_the_whole_is_not_rounded_up_to_more) {
 
 TEST_F(growth, empty_segments_go_before_more_is_taken_where_memory_is_spared) {
   driver.manual_events(false);
-  for (std::uint64_t const plenty : {std::uint64_t{0}, ~std::uint64_t{0}}) {
-    pool& p = make_pool({.plenty = plenty});
+  for (std::uint64_t const sparing_beyond : {std::uint64_t{0}, ~std::uint64_t{0}}) {
+    pool& p = make_pool({.sparing_beyond = sparing_beyond});
     ask_for_more_than_a_hole(p);
-    EXPECT_EQ(p.reserved(), (plenty == 0 ? 80 : 112) * mib);
+    EXPECT_EQ(p.reserved(), (sparing_beyond == 0 ? 80 : 112) * mib);
   }
 }
 
 TEST_F(growth, idle_pieces_go_before_more_is_taken_where_memory_is_spared) {
   driver.manual_events(false);
-  for (std::uint64_t const plenty : {std::uint64_t{0}, ~std::uint64_t{0}}) {
+  for (std::uint64_t const sparing_beyond : {std::uint64_t{0}, ~std::uint64_t{0}}) {
     auto& pages = below<upstream::vmm>(here->home, 0u, 0u);
-    pool& p = make<pool>(pool_options{.plenty = plenty}, pages);
+    pool& p = make<pool>(pool_options{.sparing_beyond = sparing_beyond}, pages);
     ask_for_more_than_a_hole(p);
-    EXPECT_EQ(p.reserved(), (plenty == 0 ? 80 : 112) * mib);
+    EXPECT_EQ(p.reserved(), (sparing_beyond == 0 ? 80 : 112) * mib);
   }
 }
 
 TEST_F(growth, a_smaller_request_gets_pieces_of_its_own_where_memory_is_spared) {
   driver.manual_events(false);
   auto& pages = below<upstream::vmm>(here->home, 0u, 0u);
-  pool& p = make<pool>(pool_options{.plenty = 0}, pages);
+  pool& p = make<pool>(pool_options{.sparing_beyond = 0}, pages);
   give(p, get(p, 32 * mib));
   space::handle const small = get(p, 6 * mib);
   EXPECT_EQ(p.reserved(), 6 * mib) << "not a part of 32 MiB that can only go whole";
@@ -103,7 +103,7 @@ TEST_F(growth, memory_that_is_free_in_less_time_than_a_growth_takes_is_waited_fo
       EXPECT_GE(looks, 3);
       give(p, h);
       driver.finish_all();
-      here->when.synchronize_done(here->when.synchronize_begins());
+      here->epochs.synchronize_done(here->epochs.synchronize_begins());
     }
   }
 }

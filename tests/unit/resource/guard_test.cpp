@@ -94,7 +94,7 @@ TEST_F(guard_test, a_stream_ordered_free_is_filled_on_its_stream) {
 TEST_F(guard_test, nothing_is_done_in_a_capture) {
   auto part = over(make_pool());
   auto const filled = get_from(*part, 3000, code(1));
-  here->when.capture_begins({tests::stream(1)});
+  here->epochs.capture_begins({tests::stream(1)});
   driver.capture(tests::stream(1));
   int const calls = driver.calls("cuMemsetD8Async") + driver.calls("cuMemcpyDtoHAsync_v2");
   auto const h = get_from(*part, 3000, code(1));
@@ -103,7 +103,7 @@ TEST_F(guard_test, nothing_is_done_in_a_capture) {
   part->synchronized();
   EXPECT_EQ(driver.calls("cuMemsetD8Async") + driver.calls("cuMemcpyDtoHAsync_v2"), calls);
   driver.end_capture(tests::stream(1));
-  here->when.capture_ended(tests::stream(1));
+  here->epochs.capture_ended(tests::stream(1));
 }
 
 TEST_F(guard_test, an_exported_block_keeps_its_content) {
@@ -111,7 +111,7 @@ TEST_F(guard_test, an_exported_block_keeps_its_content) {
   auto const h = get_from(*part, 3000, code(1));
   block(h).mark(space::exported);
   driver::release const by{.caller = code(2)};
-  tell_above(owner_of(here->where, h), h, {.by = &by});
+  tell_parents(owner_of(here->where, h), h, {.by = &by});
   EXPECT_TRUE(all(bytes_of(h), 3000, guard::new_pattern));
 }
 

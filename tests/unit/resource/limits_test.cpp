@@ -132,7 +132,7 @@ TEST_F(limits, idle_memory_above_the_threshold_goes_back) {
   for (int i = 0; i < 600; ++i) all.push_back(get(p, 2 * mib));
   EXPECT_EQ(driver.used(), 1200 * mib);
   for (int i = 0; i < 300; ++i) give(p, all[static_cast<std::size_t>(i)]);
-  here->when.collect(here->when.open());
+  here->epochs.collect(here->epochs.open());
   for (int i = 300; i < 600; ++i) give(p, all[static_cast<std::size_t>(i)]);
   EXPECT_LT(driver.used(), 1200 * mib);
   p.give_back();
@@ -160,7 +160,7 @@ TEST_F(limits, the_reserved_gauge_follows_the_driver) {
   p.give_back();
   EXPECT_EQ(stats::get(stats::gauges(0).reserved), before);
   get(p, 5 * mib);
-  here->when.abandon();
+  here->epochs.abandon();
   p.forget();
   EXPECT_EQ(stats::get(stats::gauges(0).reserved), before);
 }

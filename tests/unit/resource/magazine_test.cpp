@@ -27,23 +27,23 @@ struct magazine_test : testing::Test {
     return all;
   }
 
-  handle make(std::uint32_t units, space::stamp freed = 0) {
+  handle make(std::uint32_t units, space::epoch_id freed = 0) {
     handle const h = blocks.acquire();
     blocks[h].units = units;
     blocks[h].freed = freed;
     blocks[h].now.store(space::state::cached);
     return h;
   }
-  std::optional<space::stamp> waiting;
-  handle take(std::uint32_t units, space::stamp done) {
+  std::optional<space::epoch_id> waiting;
+  handle take(std::uint32_t units, space::epoch_id done) {
     waiting.reset();
     return kept.take(
-        blocks, units, [&](space::stamp s) { return s <= done; }, waiting);
+        blocks, units, [&](space::epoch_id s) { return s <= done; }, waiting);
   }
-  handle take_at_once(std::uint32_t units, space::stamp done) {
+  handle try_take(std::uint32_t units, space::epoch_id done) {
     waiting.reset();
-    return kept.take_at_once(
-        blocks, units, [&](space::stamp s) { return s <= done; }, waiting);
+    return kept.try_take(
+        blocks, units, [&](space::epoch_id s) { return s <= done; }, waiting);
   }
   std::size_t length(handle h) {
     std::size_t count = 0;
@@ -60,16 +60,16 @@ TEST_F(magazine_test, at_once_is_for_its_own_thread_and_does_nothing_for_others)
   if (!base::has_barrier()) GTEST_SKIP() << "no membarrier here: magazines belong to nobody";
   EXPECT_TRUE(kept.put_at_once(blocks, h));
   std::thread([&] {
-    EXPECT_EQ(take_at_once(3, 9), none);
+    EXPECT_EQ(try_take(3, 9), none);
     EXPECT_FALSE(kept.put_at_once(blocks, make(3)));
   }).join();
-  EXPECT_EQ(take_at_once(4, 9), none) << "another size";
+  EXPECT_EQ(try_take(4, 9), none) << "another size";
   EXPECT_EQ(waiting, std::nullopt);
-  EXPECT_EQ(take_at_once(3, 6), none);
+  EXPECT_EQ(try_take(3, 6), none);
   EXPECT_EQ(waiting, 7u);
-  EXPECT_EQ(take_at_once(3, 7), h);
+  EXPECT_EQ(try_take(3, 7), h);
   EXPECT_EQ(blocks[h].now.load(), space::state::live);
-  EXPECT_EQ(take_at_once(3, 7), none);
+  EXPECT_EQ(try_take(3, 7), none);
 }
 
 TEST_F(magazine_test, at_once_leaves_it_where_others_would_have_to_make_room) {
@@ -122,7 +122,7 @@ TEST_F(magazine_test, a_row_holds_one_size) {
   EXPECT_GE(evicted, 1u) << "65 sizes in 64 rows";
   std::uint64_t all = 0, pending = 0;
   kept.measure(
-      blocks, [](space::stamp) { return true; }, all, pending);
+      blocks, [](space::epoch_id) { return true; }, all, pending);
   std::size_t found = 0;
   std::uint64_t bytes = 0;
   for (std::uint32_t const units : sizes) {
@@ -143,10 +143,10 @@ TEST_F(magazine_test, too_many_of_a_size_come_out_together) {
 }
 
 TEST_F(magazine_test, measures_what_waits) {
-  for (space::stamp s = 1; s <= 4; ++s) kept.put(blocks, make(2, s));
+  for (space::epoch_id s = 1; s <= 4; ++s) kept.put(blocks, make(2, s));
   std::uint64_t all = 0, pending = 0;
   kept.measure(
-      blocks, [](space::stamp s) { return s <= 1; }, all, pending);
+      blocks, [](space::epoch_id s) { return s <= 1; }, all, pending);
   EXPECT_EQ(all, 8 * space::unit);
   EXPECT_EQ(pending, 6 * space::unit);
 }
@@ -173,10 +173,10 @@ TEST_F(magazine_test, a_block_that_can_be_no_batch_is_worth_an_event_by_itself) 
 
 TEST_F(magazine_test, an_event_waits_for_all_that_take_turns) {
   constexpr std::uint32_t large = (16u << 20) / space::unit;
-  EXPECT_EQ(kept.in_turn(large), 0u);
+  EXPECT_EQ(kept.rotation_size(large), 0u);
   kept.take_turns(large, 18);
-  EXPECT_EQ(kept.in_turn(large), 18u);
-  EXPECT_EQ(kept.in_turn(large / 2), 0u);
+  EXPECT_EQ(kept.rotation_size(large), 18u);
+  EXPECT_EQ(kept.rotation_size(large / 2), 0u);
   for (int i = 0; i < 17; ++i) kept.put(blocks, make(large, 7));
   EXPECT_FALSE(kept.worth_an_event(7, large));
   EXPECT_TRUE(kept.worth_an_event(7, large / 2)) << "another size has the usual rule";
@@ -190,7 +190,7 @@ TEST_F(magazine_test, emptied_it_hands_over_everything) {
   EXPECT_EQ(take(1, 0), none);
   std::uint64_t all = 0, pending = 0;
   kept.measure(
-      blocks, [](space::stamp) { return true; }, all, pending);
+      blocks, [](space::epoch_id) { return true; }, all, pending);
   EXPECT_EQ(all, 0u);
 }
 

@@ -119,10 +119,10 @@ TEST_F(managed_memory, without_a_stream_it_is_moved_on_one_of_its_own) {
 
 TEST_F(managed_memory, nothing_is_moved_while_the_context_captures) {
   prefetch& p = make<prefetch>(0, make<pool>(pool_options{}, make_managed()));
-  here->when.capture_begins({tests::stream(1)});
+  here->epochs.capture_begins({tests::stream(1)});
   EXPECT_NE(get(p, 1000), space::none);
   EXPECT_TRUE(calls.empty());
-  here->when.capture_ended(tests::stream(1));
+  here->epochs.capture_ended(tests::stream(1));
 }
 
 TEST_F(managed_memory, below_a_pool_segments_are_moved) {

@@ -17,7 +17,7 @@ TEST(recent_blocks, without_a_table_of_blocks_none_is_remembered) {
 #endif
   rlimit before{};
   ASSERT_EQ(getrlimit(RLIMIT_AS, &before), 0);
-  std::optional<space::atlas> where;
+  std::optional<space::block_registry> where;
   rlimit const nothing{.rlim_cur = 0, .rlim_max = before.rlim_max};
   ASSERT_EQ(setrlimit(RLIMIT_AS, &nothing), 0);
   where.emplace();
@@ -31,7 +31,7 @@ struct recent_blocks_test : testing::Test {
     h = where->blocks.acquire();
     where->blocks[h].mark(space::mapped);
     place(home);
-    memo.keep(home, h, owner, own, where->segments.removals());
+    memo.remember(home, h, owner, own, where->segments.removals());
   }
   void place(std::uint64_t address) {
     where->blocks[h].address.store(address);
@@ -39,7 +39,7 @@ struct recent_blocks_test : testing::Test {
   }
 
   static constexpr std::uint64_t home = 1ull << 40;
-  std::unique_ptr<space::atlas> where = std::make_unique<space::atlas>();
+  std::unique_ptr<space::block_registry> where = std::make_unique<space::block_registry>();
   recent_blocks memo;
   space::handle h = space::none;
   resource* const owner = reinterpret_cast<resource*>(this);  // neither is ever used

@@ -54,7 +54,7 @@ TEST_F(stacked, the_map_knows_blocks_not_slabs) {
   space::handle const plain = get(p, 2 * mib);
   std::uint64_t const at = block(plain).begin();
   give(p, plain);
-  here->when.synchronize_done(here->when.synchronize_begins());
+  here->epochs.synchronize_done(here->epochs.synchronize_begins());
   driver.set_capacity(2 * mib);
   fixed_size& f = make<fixed_size>(fixed_size_options{.block_size = 1 * mib}, p);
   std::vector<space::handle> all;
@@ -77,7 +77,7 @@ TEST_F(stacked, binning_sends_each_size_to_its_bin) {
   space::handle const h = get(top, 100);
   give(top, h);
   EXPECT_EQ(small.measure().pending, 1024u);
-  here->when.synchronize_done(here->when.synchronize_begins());
+  here->epochs.synchronize_done(here->epochs.synchronize_begins());
   EXPECT_EQ(get(top, 100), h);
 }
 
@@ -115,12 +115,12 @@ TEST_F(stacked, cuda_async_frees_nothing_unordered_during_a_capture) {
   left_behind.push_back(&async);
   direct& d = make<direct>(async);
   space::handle const a = get(d, 1 * mib);
-  here->when.capture_begins({tests::stream(1)});
+  here->epochs.capture_begins({tests::stream(1)});
   driver.capture(tests::stream(1));
   give(d, a);
   EXPECT_EQ(driver.calls("cuMemFreeAsync"), 0);
   driver.end_capture(tests::stream(1));
-  here->when.capture_ended(tests::stream(1));
+  here->epochs.capture_ended(tests::stream(1));
   space::handle const b = get(d, 1 * mib);
   EXPECT_EQ(driver.calls("cuMemFreeAsync"), 1) << "made up for at the next call";
   EXPECT_EQ(driver.stream_waits().size(), 1u) << "in order";

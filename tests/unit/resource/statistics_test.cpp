@@ -12,7 +12,7 @@ using statistics_test = adaptor_fixture;
 
 constexpr std::size_t first_node = 40;  // the page outlives a test: each has a node of its own
 
-std::unique_ptr<statistics> over(habitat const& home, std::size_t node, resource& below, bool sites = false) {
+std::unique_ptr<statistics> over(chain_context const& home, std::size_t node, resource& below, bool sites = false) {
   return std::make_unique<statistics>(home, node, statistics_options{.callsites = sites, .histogram = true},
                                       below);
 }

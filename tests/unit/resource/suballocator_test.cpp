@@ -28,7 +28,7 @@ TEST_F(ladder, a_hit_is_the_same_block_and_no_driver_call) {
   pool& p = make_pool();
   space::handle const a = get(p, 1000);
   give(p, a);
-  here->when.synchronize_done(here->when.synchronize_begins());
+  here->epochs.synchronize_done(here->epochs.synchronize_begins());
   int const calls = driver.calls_in_all();
   EXPECT_EQ(get(p, 900), a);
   EXPECT_EQ(driver.calls_in_all(), calls);
@@ -85,7 +85,7 @@ TEST_F(ladder, many_frees_of_one_size_are_settled_by_one_event) {
 }
 
 TEST_F(ladder, a_stream_is_made_to_wait_near_the_end_of_memory) {
-  pool& p = make_pool({.plenty = 3 * mib});
+  pool& p = make_pool({.sparing_beyond = 3 * mib});
   space::handle const a = get(p, 2 * mib);
   give(p, a);
   space::handle const b = get(p, 2 * mib, 1);
@@ -97,7 +97,7 @@ TEST_F(ladder, a_stream_is_made_to_wait_near_the_end_of_memory) {
 }
 
 TEST_F(ladder, a_stream_that_cannot_be_made_to_wait_gets_other_memory) {
-  pool& p = make_pool({.plenty = 3 * mib});
+  pool& p = make_pool({.sparing_beyond = 3 * mib});
   space::handle const a = get(p, 2 * mib);
   give(p, a);
   driver.fail("cuStreamWaitEvent", CUDA_ERROR_INVALID_HANDLE, 1000);
@@ -111,7 +111,7 @@ TEST_F(ladder, a_stream_that_cannot_be_made_to_wait_gets_other_memory) {
 }
 
 TEST_F(ladder, waits_for_the_oldest_epoch_rather_than_take_the_last_memory) {
-  pool& p = make_pool({.plenty = 3 * mib});
+  pool& p = make_pool({.sparing_beyond = 3 * mib});
   space::handle const a = get(p, 2 * mib);
   give(p, a);
   std::jthread finisher([&] {
@@ -152,7 +152,7 @@ TEST_F(ladder, out_of_memory_gives_empty_segments_back) {
 TEST_F(ladder, during_a_capture_frees_wait_and_growth_goes_on) {
   pool& p = make_pool();
   space::handle const a = get(p, 2 * mib);
-  here->when.capture_begins({tests::stream(1)});
+  here->epochs.capture_begins({tests::stream(1)});
   driver.capture(tests::stream(1));
   give(p, a);
   space::handle const b = get(p, 2 * mib);
@@ -161,7 +161,7 @@ TEST_F(ladder, during_a_capture_frees_wait_and_growth_goes_on) {
   EXPECT_EQ(get(p, 2 * mib, 2), b);
   EXPECT_EQ(driver.calls("cuCtxRecordEvent"), 0);
   driver.end_capture(tests::stream(1));
-  here->when.capture_ended(tests::stream(1));
+  here->epochs.capture_ended(tests::stream(1));
 }
 
 TEST_F(ladder, memory_of_a_destroyed_stream_serves_others_when_done) {
@@ -182,7 +182,7 @@ TEST_F(ladder, forgets_all_without_a_driver_call) {
   give(p, get(p, 1 * mib));
   std::uint64_t const at = block(a).begin();
   int const calls = driver.calls_in_all();
-  here->when.abandon();
+  here->epochs.abandon();
   p.forget();
   EXPECT_EQ(driver.calls_in_all(), calls);
   EXPECT_EQ(here->where.map.find(at), space::none);

@@ -156,12 +156,12 @@ TEST_F(system_memory, goes_back_after_the_work_and_not_while_a_stream_captures) 
   EXPECT_EQ(driver.used(), 0u);
   extent const second = s.reserve({.bytes = mib});
   driver.capture(tests::stream(1));
-  here->when.capture_begins({tests::stream(1)});
+  here->epochs.capture_begins({tests::stream(1)});
   s.release(second, nullptr);
   EXPECT_EQ(driver.used(), mib);
   EXPECT_EQ(s.trim(), 0u);
   driver.end_capture(tests::stream(1));
-  here->when.capture_ended(tests::stream(1));
+  here->epochs.capture_ended(tests::stream(1));
   EXPECT_EQ(s.trim(), mib);
   EXPECT_EQ(driver.used(), 0u);
 }
@@ -174,18 +174,18 @@ TEST_F(system_memory, what_was_freed_on_a_stream_is_pending_until_the_program_sy
   extent const early = s.reserve({.bytes = mib});
   s.release(early, tests::stream(1));
   EXPECT_EQ(whole.measure().pending, mib);
-  stream_order::stamp const mark = here->when.synchronize_begins();
+  stream_order::epoch_id const mark = here->epochs.synchronize_begins();
   extent const late = s.reserve({.bytes = 2 * mib});
   s.release(late, tests::stream(1));
   EXPECT_EQ(whole.measure().pending, 3 * mib);
   EXPECT_EQ(driver.used(), 3 * mib);
-  here->when.synchronize_done(mark);
+  here->epochs.synchronize_done(mark);
   EXPECT_EQ(whole.measure().pending, 2 * mib) << "the work of the first is known to be done";
   int const before = driver.calls_in_all();
   whole.synchronized();
   EXPECT_EQ(driver.calls_in_all(), before) << "the driver was asked what is known";
   EXPECT_EQ(driver.used(), 2 * mib);
-  here->when.synchronize_done(here->when.synchronize_begins());
+  here->epochs.synchronize_done(here->epochs.synchronize_begins());
   whole.synchronized();
   EXPECT_EQ(driver.used(), 0u);
   EXPECT_EQ(whole.measure().pending, 0u);

@@ -18,7 +18,7 @@ TEST_F(thread_slots_test, the_next_thread_finds_what_an_ended_one_freed) {
     freed = get(p, 1000);
     give(p, freed);
   }).join();
-  here->when.synchronize_done(here->when.synchronize_begins());
+  here->epochs.synchronize_done(here->epochs.synchronize_begins());
   int const calls = driver.calls_in_all();
   space::handle found = space::none;
   std::jthread([&] { found = get(p, 1000); }).join();
@@ -33,7 +33,7 @@ TEST_F(thread_slots_test, a_block_freed_by_another_thread_is_not_lost) {
   space::handle const a = get(p, 2 * mib);
   std::jthread other([&] {
     give(p, a);
-    // This thread lives on, its magazine holds the block; the climb of another one empties it.
+    // This thread lives on, its magazine holds the block; the slow path of another one empties it.
     std::jthread([&] { EXPECT_NE(get(p, 2 * mib), space::none); }).join();
   });
 }
@@ -44,7 +44,7 @@ TEST_F(thread_slots_test, contexts_that_are_gone_give_their_index_back) {
     pool& p = make_pool();
     space::handle const a = get(p, 1000);
     give(p, a);
-    here->when.synchronize_done(here->when.synchronize_begins());
+    here->epochs.synchronize_done(here->epochs.synchronize_begins());
     std::uint64_t const hits = rung(&stats::device_counters::rung_cached);
     EXPECT_EQ(get(p, 1000), a) << "context " << context;
     ASSERT_EQ(rung(&stats::device_counters::rung_cached), hits + 1)

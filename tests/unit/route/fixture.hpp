@@ -10,7 +10,7 @@
 #include "core/resource/pool.hpp"
 #include "core/resource/thread_slots.hpp"
 #include "core/route/router.hpp"
-#include "core/route/serve.hpp"
+#include "core/route/hot_path.hpp"
 #include "core/route/state.hpp"
 #include "core/stats/state_page.hpp"
 #include "core/stream_order/relaxed_mode.hpp"
@@ -22,7 +22,7 @@ namespace gpumem::route {
 inline std::vector<void*> left_behind;
 
 // A pool over cuda for the device, one over pinned_host for the host, passthrough for managed.
-inline std::unique_ptr<resource::chain> make_pools(resource::habitat const& home) {
+inline std::unique_ptr<resource::chain> make_pools(resource::chain_context const& home) {
   if (home.kind == driver::memory_kind::managed) return nullptr;
   auto built = std::make_unique<resource::chain>();
   resource::source* below = nullptr;

@@ -16,7 +16,7 @@ using devices = std::set<int>;
 CUcontext const third_context = reinterpret_cast<CUcontext>(0x3);
 
 template <bool own_pool>
-std::unique_ptr<resource::chain> make_pool_over_cuda_async(resource::habitat const& home) {
+std::unique_ptr<resource::chain> make_pool_over_cuda_async(resource::chain_context const& home) {
   if (home.kind != driver::memory_kind::device) return nullptr;
   auto built = std::make_unique<resource::chain>();
   upstream::cuda_async::options options;

@@ -119,7 +119,7 @@ TEST(rules, sixty_four_rules_and_many_callers_on_many_threads) {
 }
 
 struct ruled_router : route_fixture {
-  std::unique_ptr<resource::chain> static make_by_number(resource::habitat const& home) {
+  std::unique_ptr<resource::chain> static make_by_number(resource::chain_context const& home) {
     made.push_back(home.number);
     return make_pools(home);
   }

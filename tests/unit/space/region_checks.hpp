@@ -19,7 +19,7 @@ struct region_model {
 };
 
 template <typename Complain>
-void check_region(atlas& where, region& space, region_model const& model, Complain complain) {
+void check_region(block_registry& where, region& space, region_model const& model, Complain complain) {
   std::uint64_t idle = 0, unfinished = 0, reserved = 0, largest = 0;
   std::set<handle> out;
   if (space.segments().size() != model.segments.size()) complain("number of segments");

@@ -53,11 +53,11 @@ class region_driver {
 
   std::uint32_t size() { return 1 + static_cast<std::uint32_t>(choose_(1u << choose_(12))); }
   // Of done, pending and four streams; `withheld` is none that anybody takes from.
-  domain some_domain() {
-    auto const d = static_cast<domain>(choose_(6));
-    return d < withheld ? d : static_cast<domain>(d + 1);
+  free_list_id some_domain() {
+    auto const d = static_cast<free_list_id>(choose_(6));
+    return d < withheld ? d : static_cast<free_list_id>(d + 1);
   }
-  bool is_done(stamp s) const { return static_cast<std::int32_t>(done_ - s) >= 0; }
+  bool is_done(epoch_id s) const { return static_cast<std::int32_t>(done_ - s) >= 0; }
 
   void add() {
     if (model_.segments.size() >= 24) return;
@@ -77,11 +77,11 @@ class region_driver {
   }
   void take() {
     std::uint32_t const units = size();
-    domain const from = choose_(2) == 0 ? done : some_domain();
+    free_list_id const from = choose_(2) == 0 ? done : some_domain();
     bool const hidden = choose_(8) == 0;
     bool const thorough = choose_(2) == 0;
     std::uint32_t fits = 0;
-    stamp youngest = 0;
+    epoch_id youngest = 0;
     for (segment const* s : space_.segments()) {
       for (handle h = s->first; h != none; h = where_.blocks[h].after) {
         block const& b = where_.blocks[h];
@@ -103,7 +103,7 @@ class region_driver {
   }
   void unfinished() {
     std::uint32_t const units = size();
-    auto const except = static_cast<domain>(1 + choose_(5));
+    auto const except = static_cast<free_list_id>(1 + choose_(5));
     handle const h = space_.take_unfinished(except, units);
     if (h == none) return;
     if (where_.blocks[h].where == done || where_.blocks[h].where == except)
@@ -118,16 +118,16 @@ class region_driver {
     out_.pop_back();
     model_.out.erase(h);
     model_.hidden.erase(h);
-    domain const to = some_domain();
-    where_.blocks[h].freed = open_ - static_cast<stamp>(choose_(3));
+    free_list_id const to = some_domain();
+    where_.blocks[h].freed = open_ - static_cast<epoch_id>(choose_(3));
     space_.put(h, to);
   }
   void reap() {
-    done_ = open_ - static_cast<stamp>(choose_(6));
+    done_ = open_ - static_cast<epoch_id>(choose_(6));
     std::uint64_t const before = space_.pending_bytes();
-    std::uint64_t const moved = space_.reap([&](stamp s) { return is_done(s); });
+    std::uint64_t const moved = space_.reap([&](epoch_id s) { return is_done(s); });
     if (before - space_.pending_bytes() != moved) complain_("reap: bytes");
-    if (space_.has_pending() && is_done(space_.oldest_stamp())) complain_("reap: stopped too early");
+    if (space_.has_pending() && is_done(space_.oldest_epoch())) complain_("reap: stopped too early");
     for (segment const* s : space_.segments()) {
       for (handle h = s->first; h != none; h = where_.blocks[h].after) {
         block const& b = where_.blocks[h];
@@ -144,7 +144,7 @@ class region_driver {
     return false;
   }
   void orphan() {
-    auto const from = static_cast<domain>(first_stream + 1 + choose_(4));
+    auto const from = static_cast<free_list_id>(first_stream + 1 + choose_(4));
     std::uint64_t const before = space_.pending_bytes();
     space_.orphan(from);
     if (space_.pending_bytes() != before) complain_("orphan: bytes");
@@ -165,13 +165,13 @@ class region_driver {
 
   Choose choose_;
   Complain complain_;
-  mutable atlas where_;
+  mutable block_registry where_;
   owner who_;
   region space_{where_, &who_};
   region_model model_;
   std::vector<handle> out_;
-  stamp open_ = ~stamp{0} - 50;  // the stamps wrap early on
-  stamp done_ = ~stamp{0} - 60;
+  epoch_id open_ = ~epoch_id{0} - 50;  // the epochs wrap early on
+  epoch_id done_ = ~epoch_id{0} - 60;
 };
 
 }  // namespace gpumem::space

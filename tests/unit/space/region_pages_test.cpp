@@ -17,7 +17,7 @@ constexpr std::uint64_t base = 1ull << 40;
 class nobody final : public segment_owner {};
 
 struct paged : testing::Test {
-  atlas where;
+  block_registry where;
   nobody who;
   region space{where, &who};
   region_model model;
@@ -69,10 +69,10 @@ struct paged : testing::Test {
   // No piece that was idle as a whole is in use in part now.
   handle take_whole(std::uint32_t units, std::uint64_t alignment = unit) {
     std::uint64_t const before = space.whole_pages(page, ~0ull);
-    bool spoils = false;
-    handle const h = space.take_whole(units, page, false, alignment, spoils);
+    bool would_split_piece = false;
+    handle const h = space.take_whole(units, page, false, alignment, would_split_piece);
     if (h == none) return none;
-    EXPECT_FALSE(spoils);
+    EXPECT_FALSE(would_split_piece);
     model.out.insert(h);
     std::uint64_t const first = of(h).begin() / page_bytes * page_bytes;
     std::uint64_t touched = 0;
@@ -193,15 +193,15 @@ TEST_F(paged, a_piece_goes_only_whole) {
 TEST_F(paged, an_idle_piece_is_left_whole_where_that_is_asked_for) {
   add(64);
   ASSERT_TRUE(grow(8 * page, 0, 4));
-  bool spoils = false;
-  EXPECT_EQ(space.take_whole(page, page, false, unit, spoils), none);
-  EXPECT_TRUE(spoils);
+  bool would_split_piece = false;
+  EXPECT_EQ(space.take_whole(page, page, false, unit, would_split_piece), none);
+  EXPECT_TRUE(would_split_piece);
   handle const first = take_whole(4 * page);
   ASSERT_NE(first, none) << "up to where the next one begins";
   handle const part = take(page);
   ASSERT_NE(take_whole(page), none) << "of one that is in use already";
-  EXPECT_EQ(space.take_whole(5 * page, page, false, unit, spoils), none);
-  EXPECT_FALSE(spoils) << "there is no room at all";
+  EXPECT_EQ(space.take_whole(5 * page, page, false, unit, would_split_piece), none);
+  EXPECT_FALSE(would_split_piece) << "there is no room at all";
   put(part);
   put(first);
   check();

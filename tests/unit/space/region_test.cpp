@@ -12,7 +12,7 @@ class owner final : public segment_owner {};
 constexpr std::uint64_t base = 1ull << 40;
 
 struct region_test : testing::Test {
-  atlas where;
+  block_registry where;
   owner who;
   region space{where, &who};
   region_model model;
@@ -21,14 +21,14 @@ struct region_test : testing::Test {
     ASSERT_TRUE(space.add_segment(at, units * unit, token));
     model.segments[at] = units * unit;
   }
-  handle take(domain from, std::uint32_t units, bool hidden = false) {
+  handle take(free_list_id from, std::uint32_t units, bool hidden = false) {
     handle const h = space.take(from, units, true, hidden);
     if (h == none) return none;
     model.out.insert(h);
     if (hidden) model.hidden.insert(h);
     return h;
   }
-  void put(handle h, domain to, stamp freed = 0) {
+  void put(handle h, free_list_id to, epoch_id freed = 0) {
     where.blocks[h].freed = freed;
     model.out.erase(h);
     model.hidden.erase(h);
@@ -75,10 +75,10 @@ TEST_F(region_test, neighbours_of_two_domains_stay_apart_until_they_are_done) {
   check();
   EXPECT_EQ(space.largest_idle(), unit);
   EXPECT_EQ(space.pending_bytes(), 3 * unit);
-  EXPECT_EQ(space.reap([](stamp s) { return s <= 1; }), 2 * unit);
+  EXPECT_EQ(space.reap([](epoch_id s) { return s <= 1; }), 2 * unit);
   check();
   EXPECT_EQ(space.largest_idle(), 2 * unit);
-  EXPECT_EQ(space.oldest_stamp(), 2u);
+  EXPECT_EQ(space.oldest_epoch(), 2u);
 }
 
 TEST_F(region_test, a_merged_block_is_as_young_as_its_youngest_part) {
@@ -86,12 +86,12 @@ TEST_F(region_test, a_merged_block_is_as_young_as_its_youngest_part) {
   handle const a = take(done, 1), b = take(done, 1);
   put(a, pending, 9);
   put(b, pending, 3);
-  EXPECT_EQ(space.reap([](stamp s) { return s <= 3; }), 0u);
-  EXPECT_EQ(space.reap([](stamp s) { return s <= 9; }), 2 * unit);
-  // Across the wrap of the stamps 2 is younger than ~0.
+  EXPECT_EQ(space.reap([](epoch_id s) { return s <= 3; }), 0u);
+  EXPECT_EQ(space.reap([](epoch_id s) { return s <= 9; }), 2 * unit);
+  // Across the wrap of the epochs 2 is younger than ~0.
   put(take(done, 1), pending, ~0u);
   put(take(done, 1), pending, 2);
-  EXPECT_EQ(space.oldest_stamp(), 2u);
+  EXPECT_EQ(space.oldest_epoch(), 2u);
   check();
 }
 
@@ -101,7 +101,7 @@ TEST_F(region_test, a_block_taken_before_it_is_done_keeps_its_stamp) {
   handle const h = take(first_stream + 1, 1);
   ASSERT_NE(h, none);
   EXPECT_EQ(where.blocks[h].freed, 42u);
-  EXPECT_EQ(space.oldest_stamp(), 42u);
+  EXPECT_EQ(space.oldest_epoch(), 42u);
   check();
 }
 
@@ -128,8 +128,8 @@ TEST_F(region_test, orphans_wait_with_the_others) {
   check();
   EXPECT_EQ(space.take(first_stream + 3, 1), none);
   EXPECT_EQ(where.blocks[where.segments[space.segments().front()->index].first].bytes(), 3 * unit);
-  EXPECT_EQ(space.reap([](stamp s) { return s <= 2; }), 0u);
-  EXPECT_EQ(space.reap([](stamp s) { return s <= 3; }), 3 * unit);
+  EXPECT_EQ(space.reap([](epoch_id s) { return s <= 2; }), 0u);
+  EXPECT_EQ(space.reap([](epoch_id s) { return s <= 3; }), 3 * unit);
   check();
 }
 

@@ -15,7 +15,7 @@ using captures_test = epochs_fixture;
 CUstream const origin = tests::stream(1);
 
 TEST_F(captures_test, no_event_is_recorded_and_frees_wait) {
-  stamp const s = when->open();
+  epoch_id const s = when->open();
   when->capture_begins({origin});
   driver.capture(origin);
   EXPECT_TRUE(when->capturing());
@@ -46,7 +46,7 @@ TEST_F(captures_test, a_begin_that_is_refused_leaves_the_capture_of_its_stream) 
 }
 
 TEST_F(captures_test, nothing_happens_between_the_news_and_the_real_begin) {
-  stamp const s = when->open();
+  epoch_id const s = when->open();
   when->capture_begins({origin});
   EXPECT_FALSE(when->collect(when->open()));
   EXPECT_FALSE(when->wait(s));
@@ -57,7 +57,7 @@ TEST_F(captures_test, nothing_happens_between_the_news_and_the_real_begin) {
 }
 
 TEST_F(captures_test, events_recorded_before_are_asked_for_in_relaxed_mode) {
-  stamp const s = when->open();
+  epoch_id const s = when->open();
   when->collect(when->open());
   when->capture_begins({origin});
   driver.capture(origin);

@@ -1,4 +1,4 @@
-// When a freed block may serve again: stamps, events, synchronisations, and every way they can fail.
+// When a freed block may serve again: epochs, events, synchronisations, and every way they can fail.
 #include <chrono>
 #include <thread>
 
@@ -11,7 +11,7 @@ using namespace std::chrono_literals;
 using epochs_test = epochs_fixture;
 
 TEST_F(epochs_test, nothing_is_done_before_its_event_is) {
-  stamp const s = when->open();
+  epoch_id const s = when->open();
   EXPECT_FALSE(when->is_done(s));
   EXPECT_FALSE(when->poll_now());
   EXPECT_EQ(records(), 0);
@@ -27,9 +27,9 @@ TEST_F(epochs_test, nothing_is_done_before_its_event_is) {
 }
 
 TEST_F(epochs_test, a_free_after_the_event_is_not_covered_by_it) {
-  stamp const before = when->open();
+  epoch_id const before = when->open();
   when->collect(when->open());
-  stamp const after = when->open();
+  epoch_id const after = when->open();
   EXPECT_NE(before, after);
   driver.finish_all();
   when->poll_now();
@@ -38,25 +38,25 @@ TEST_F(epochs_test, a_free_after_the_event_is_not_covered_by_it) {
 }
 
 TEST_F(epochs_test, the_epoch_moves_on_before_its_event_is_recorded) {
-  stamp const before = when->open();
-  stamp during = before;
+  epoch_id const before = when->open();
+  epoch_id during = before;
   driver.at_record([&] { during = when->open(); });
   when->collect(when->open());
   EXPECT_NE(during, before) << "a free between record and increment would count as covered";
 }
 
-// A magazine that nobody visits keeps stamps for as long as there are numbers.
+// A magazine that nobody visits keeps epochs for as long as there are numbers.
 TEST_F(epochs_test, what_was_freed_long_ago_is_done_however_long_ago) {
   when->synchronize_done(when->synchronize_begins());
-  for (stamp const ago : {1u, 1u << 16, 1u << 30, (1u << 31) - 1, 1u << 31, (1u << 31) + 1, 3u << 30})
+  for (epoch_id const ago : {1u, 1u << 16, 1u << 30, (1u << 31) - 1, 1u << 31, (1u << 31) + 1, 3u << 30})
     EXPECT_TRUE(when->is_done(when->last_done() - ago)) << ago;
   EXPECT_FALSE(when->is_done(when->open()));
 }
 
 TEST_F(epochs_test, synchronisations_that_fail_close_no_epochs_for_ever) {
-  stamp const first = when->open();
+  epoch_id const first = when->open();
   for (int i = 0; i < 200'000; ++i) when->synchronize_begins();
-  stamp const last = when->open();
+  epoch_id const last = when->open();
   EXPECT_FALSE(when->is_done(first));
   EXPECT_FALSE(when->is_done(last));
   when->synchronize_done(when->synchronize_begins());
@@ -68,7 +68,7 @@ TEST_F(epochs_test, synchronisations_that_fail_close_no_epochs_for_ever) {
 
 TEST_F(epochs_test, one_event_settles_many_frees_and_events_are_used_again) {
   for (int round = 0; round < 50; ++round) {
-    stamp const s = when->open();
+    epoch_id const s = when->open();
     for (int free = 0; free < 1000; ++free) ASSERT_EQ(when->open(), s);
     when->collect(when->open());
     driver.finish_all();
@@ -80,9 +80,9 @@ TEST_F(epochs_test, one_event_settles_many_frees_and_events_are_used_again) {
 }
 
 TEST_F(epochs_test, events_finish_oldest_first) {
-  stamp const first = when->open();
+  epoch_id const first = when->open();
   when->collect(when->open());
-  stamp const second = when->open();
+  epoch_id const second = when->open();
   when->collect(when->open());
   driver.finish_oldest();
   EXPECT_TRUE(when->poll_now());
@@ -94,11 +94,11 @@ TEST_F(epochs_test, events_finish_oldest_first) {
 }
 
 TEST_F(epochs_test, the_programs_own_synchronisation_settles_what_was_before_it) {
-  stamp const before = when->open();
+  epoch_id const before = when->open();
   when->collect(when->open());
-  stamp const second = when->open();
-  stamp const mark = when->synchronize_begins();
-  stamp const during = when->open();
+  epoch_id const second = when->open();
+  epoch_id const mark = when->synchronize_begins();
+  epoch_id const during = when->open();
   EXPECT_FALSE(when->is_done(before));
   when->synchronize_done(mark);
   EXPECT_TRUE(when->is_done(before));
@@ -110,9 +110,9 @@ TEST_F(epochs_test, the_programs_own_synchronisation_settles_what_was_before_it)
 }
 
 TEST_F(epochs_test, an_older_synchronisation_that_returns_late_takes_nothing_back) {
-  stamp const early = when->synchronize_begins();
-  stamp const between = when->open();
-  stamp const late = when->synchronize_begins();
+  epoch_id const early = when->synchronize_begins();
+  epoch_id const between = when->open();
+  epoch_id const late = when->synchronize_begins();
   when->synchronize_done(late);
   EXPECT_TRUE(when->is_done(between));
   when->synchronize_done(early);
@@ -123,7 +123,7 @@ TEST_F(epochs_test, never_more_than_64_events_open) {
   for (int i = 0; i < 200; ++i) when->collect(when->open());
   EXPECT_EQ(records(), 64);
   EXPECT_EQ(driver.calls("cuEventCreate"), 64);
-  stamp const uncovered = when->open();
+  epoch_id const uncovered = when->open();
   std::jthread finisher([&] {
     std::this_thread::sleep_for(20ms);
     driver.finish_all();
@@ -135,7 +135,7 @@ TEST_F(epochs_test, never_more_than_64_events_open) {
 }
 
 TEST_F(epochs_test, wait_returns_at_once_for_what_is_done) {
-  stamp const s = when->open();
+  epoch_id const s = when->open();
   when->synchronize_done(when->synchronize_begins());
   int const calls = driver.calls_in_all();
   EXPECT_TRUE(when->wait(s));
@@ -144,7 +144,7 @@ TEST_F(epochs_test, wait_returns_at_once_for_what_is_done) {
 }
 
 TEST_F(epochs_test, wait_blocks_until_another_thread_completes_it) {
-  stamp const s = when->open();
+  epoch_id const s = when->open();
   std::atomic<bool> finished{false};
   std::jthread other([&] {
     std::this_thread::sleep_for(30ms);
@@ -156,7 +156,7 @@ TEST_F(epochs_test, wait_blocks_until_another_thread_completes_it) {
 }
 
 TEST_F(epochs_test, wait_holds_no_lock_that_a_free_or_a_collection_needs) {
-  stamp const s = when->open();
+  epoch_id const s = when->open();
   std::jthread waiter([&] { EXPECT_TRUE(when->wait(s)); });
   std::this_thread::sleep_for(10ms);
   for (int i = 0; i < 100; ++i) when->poll_now();
@@ -165,9 +165,9 @@ TEST_F(epochs_test, wait_holds_no_lock_that_a_free_or_a_collection_needs) {
 }
 
 TEST_F(epochs_test, waiting_on_the_device_names_an_event_that_covers_the_free) {
-  stamp const first = when->open();
+  epoch_id const first = when->open();
   when->collect(when->open());
-  stamp const second = when->open();
+  epoch_id const second = when->open();
   ASSERT_TRUE(when->wait_on_device(tests::stream(1), first));
   EXPECT_EQ(records(), 1);
   ASSERT_TRUE(when->wait_on_device(tests::stream(2), second));
@@ -183,7 +183,7 @@ TEST_F(epochs_test, waiting_on_the_device_names_an_event_that_covers_the_free) {
 
 TEST_F(epochs_test, without_context_events_waiting_synchronises_the_context) {
   driver::real.cuCtxRecordEvent = nullptr;
-  stamp const s = when->open();
+  epoch_id const s = when->open();
   EXPECT_FALSE(when->collect(when->open()));
   EXPECT_FALSE(when->wait_on_device(tests::stream(1), s));
   EXPECT_FALSE(when->is_done(s));
@@ -194,7 +194,7 @@ TEST_F(epochs_test, without_context_events_waiting_synchronises_the_context) {
 }
 
 TEST_F(epochs_test, a_failed_record_covers_nothing) {
-  stamp const s = when->open();
+  epoch_id const s = when->open();
   driver.fail("cuCtxRecordEvent", CUDA_ERROR_OUT_OF_MEMORY);
   EXPECT_FALSE(when->collect(when->open()));
   driver.finish_all();
@@ -209,7 +209,7 @@ TEST_F(epochs_test, a_failed_record_covers_nothing) {
 }
 
 TEST_F(epochs_test, a_failed_event_creation_covers_nothing) {
-  stamp const s = when->open();
+  epoch_id const s = when->open();
   driver.fail("cuEventCreate", CUDA_ERROR_OUT_OF_MEMORY);
   when->collect(when->open());
   EXPECT_EQ(records(), 0);
@@ -220,7 +220,7 @@ TEST_F(epochs_test, a_failed_event_creation_covers_nothing) {
 }
 
 TEST_F(epochs_test, a_sticky_error_breaks_the_context) {
-  stamp const s = when->open();
+  epoch_id const s = when->open();
   when->collect(when->open());
   driver.fail("cuEventQuery", CUDA_ERROR_ILLEGAL_ADDRESS, 1000);
   EXPECT_FALSE(when->broken());
@@ -235,7 +235,7 @@ TEST_F(epochs_test, a_sticky_error_breaks_the_context) {
 }
 
 TEST_F(epochs_test, a_wait_ends_when_the_context_breaks_or_goes) {
-  stamp const s = when->open();
+  epoch_id const s = when->open();
   when->collect(when->open());
   std::jthread other([&] {
     std::this_thread::sleep_for(20ms);
@@ -246,7 +246,7 @@ TEST_F(epochs_test, a_wait_ends_when_the_context_breaks_or_goes) {
 
 TEST_F(epochs_test, a_failed_synchronisation_completes_nothing) {
   driver::real.cuCtxRecordEvent = nullptr;
-  stamp const s = when->open();
+  epoch_id const s = when->open();
   driver.fail("cuCtxSynchronize", CUDA_ERROR_ILLEGAL_ADDRESS);
   EXPECT_FALSE(when->wait(s));
   EXPECT_FALSE(when->is_done(s));
@@ -268,9 +268,9 @@ TEST_F(epochs_test, a_synchronisation_that_the_driver_refuses_says_so) {
 
 // The number goes round after 2^32 epochs: it begins shortly before.
 TEST_F(epochs_test, stamps_go_round) {
-  epochs near_wrap(tests::first_context, 0, stamp{0} - 20);
+  epochs near_wrap(tests::first_context, 0, epoch_id{0} - 20);
   for (int i = 0; i < 40; ++i) {
-    stamp const s = near_wrap.open();
+    epoch_id const s = near_wrap.open();
     ASSERT_FALSE(near_wrap.is_done(s)) << s;
     ASSERT_TRUE(near_wrap.is_done(s - 1)) << s;
     near_wrap.synchronize_done(near_wrap.synchronize_begins());

@@ -11,7 +11,7 @@
 
 namespace gpumem::resource {
 
-struct demand {
+struct allocation_request {
   std::uint64_t bytes = 0;
   stream_order::slot slot =
       stream_order::no_slot;            // no_slot: any stream or the host may touch the memory at once
@@ -26,7 +26,7 @@ struct demand {
 
 // A free as the chain sees it: ordered after the stream's work so far, or, with no_slot, after all work of
 // the context.
-struct order {
+struct free_order {
   stream_order::slot slot = stream_order::no_slot;
   bool settled = false;  // the free was a barrier: nothing uses the memory any more
   CUstream stream = nullptr;

@@ -34,7 +34,7 @@ bool take_rule(rule_set& rules, context_entry const& entry, driver::request cons
 
 // Host memory is every device's: natively its free waits for the work of all contexts. The epochs of its own
 // context cover that one's; the host waits for the others. False where that cannot be had now.
-bool others_are_done(state& s, resource::habitat const& home) noexcept;
+bool synchronize_other_contexts(state& s, resource::chain_context const& home) noexcept;
 
 // A freed block of which something rare holds: what the program set on it is undone, and what counts it hears
 // of its end. False: it must not serve again.
@@ -104,23 +104,23 @@ template <bool careful = false>
   if (quick == nullptr && chain == nullptr) [[unlikely]]
     return pass;
   std::uint32_t const removals = s->where.segments.removals();
-  std::optional<space::stamp> waiting;
+  std::optional<space::epoch_id> waiting;
   resource::magazine* own = known ? last.own : quick != nullptr ? quick->known_magazine_of(slot) : nullptr;
   space::handle h =
-      quick != nullptr ? quick->hit(s->where.blocks, own, request.bytes, slot, 0, waiting) : space::none;
+      quick != nullptr ? quick->try_allocate_cached(s->where.blocks, own, request.bytes, slot, 0, waiting) : space::none;
   if (h == space::none) [[unlikely]] {
     driver::request const asked = request;
-    resource::demand const wish{
+    resource::allocation_request const wanted{
         .bytes = request.bytes, .slot = slot, .stream = request.stream, .flags = request.flags, .by = &asked};
     try {
-      h = quick != nullptr ? quick->allocate_slowly(wish, waiting) : chain->top().allocate(wish);
+      h = quick != nullptr ? quick->allocate_slow(wanted, waiting) : chain->top().allocate(wanted);
     } catch (driver::allocation_failed const& failed) {
       return refuse(asked, *entry, number, failed, result);
     }
   }
   space::block& b = s->where.blocks[h];
   std::uint64_t const handed = b.bytes();
-  b.slack = static_cast<std::uint32_t>(handed - request.bytes);
+  b.rounding = static_cast<std::uint32_t>(handed - request.bytes);
   b.where = slot;
   if (careful && counts) count_taken(*s, entry->device, b);
   std::uint64_t const address = b.begin();
@@ -132,7 +132,7 @@ template <bool careful = false>
       if (own != nullptr) slots->last = {entry, number, quick, own};
     }
     // A stream's is not this thread's for good: the block may be another stream's when this thread frees it.
-    slots->recent.keep(address, h, quick, slot == stream_order::no_slot ? own : nullptr, removals);
+    slots->recent.remember(address, h, quick, slot == stream_order::no_slot ? own : nullptr, removals);
   }
   *result = address;
   stats::shard& mine = stats::local();
@@ -161,14 +161,14 @@ template <bool careful = false>
     return release_of_none(driver::release(release));
   space::block& b = s->where.blocks[h];
   resource::resource& owner = known.owner != nullptr ? *known.owner : resource::owner_of(s->where, h);
-  resource::habitat const& home = owner.home();
+  resource::chain_context const& home = owner.home();
   bool const of_host = home.kind == driver::memory_kind::host;
   if constexpr (!careful) {
     bool const barrier = !release.stream_ordered && s->synchronize_on_free;
-    if (!home.when.well() || barrier) [[unlikely]]
+    if (!home.epochs.well() || barrier) [[unlikely]]
       return release_carefully(driver::release(release));
-  } else if (!home.when.well()) {
-    if (home.when.broken()) return pass;  // the driver tells the program that its context is lost
+  } else if (!home.epochs.well()) {
+    if (home.epochs.broken()) return pass;  // the driver tells the program that its context is lost
     if (is_untold(home)) return pass;
     // Of a context that is gone: the address is the driver's now, or a block of another one.
     if (!still_of(home, release.address)) return release_carefully(release);
@@ -201,8 +201,8 @@ template <bool careful = false>
     }
   } else if (careful && s->synchronize_on_free) {
     // While a stream captures the barrier cannot be had: this free waits for its epoch like any other.
-    CUresult const code = home.when.synchronize();
-    if (home.when.broken()) return pass;
+    CUresult const code = home.epochs.synchronize();
+    if (home.epochs.broken()) return pass;
     if (code != CUDA_SUCCESS && code != CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED) return {code};
     settled = code == CUDA_SUCCESS;
   }
@@ -215,30 +215,30 @@ template <bool careful = false>
   if (!of_host) {
     auto& counters = stats::local().devices[home.device_slot];
     stats::add(counters.freed_blocks, 1);
-    stats::add(counters.freed_requested, b.bytes() - b.slack);
+    stats::add(counters.freed_requested, b.bytes() - b.rounding);
     stats::add(counters.freed_handed, b.bytes());
     if (release.stream_ordered && b.where != slot) stats::add(counters.cross_stream_frees, 1);
   }
-  bool const may_serve = !of_host || !owner.keeps_freed() || others_are_done(*s, home);
+  bool const may_serve = !of_host || !owner.keeps_freed() || synchronize_other_contexts(*s, home);
   // A block that another process may have open serves nobody again. One with work that nobody can wait for
   // stays as it is until its context ends.
   bool const as_new = !b.is(space::rare) || made_new(*s, h, release.stream_ordered);
   bool const serves_again = as_new && may_serve;
-  bool const is_quick = serves_again && owner.above() == nullptr && owner.quick() != nullptr;
+  bool const is_quick = serves_again && owner.parent() == nullptr && owner.quick() != nullptr;
   if (is_quick) [[likely]] {
     resource::magazine* const own = known.own != nullptr && slot == stream_order::no_slot
                                         ? known.own
                                         : owner.quick()->known_magazine_of(slot);
-    if (owner.quick()->keep(s->where.blocks, own, h, settled)) [[likely]]
+    if (owner.quick()->try_cache(s->where.blocks, own, h, settled)) [[likely]]
       return {CUDA_SUCCESS};
   }
   driver::release const asked = release;
-  resource::order const when{.slot = slot, .settled = settled, .stream = stream, .by = &asked};
+  resource::free_order const order{.slot = slot, .settled = settled, .stream = stream, .by = &asked};
   if (serves_again) {
-    resource::take_back(owner, h, when);
+    resource::take_back(owner, h, order);
   } else {
-    resource::tell_above(owner, h, when);
-    if (may_serve) owner.withhold(h, when);
+    resource::tell_parents(owner, h, order);
+    if (may_serve) owner.withhold(h, order);
   }
   return {CUDA_SUCCESS};
 }

@@ -16,7 +16,7 @@
 
 namespace gpumem::upstream {
 
-class waits_for_work : public resource::source {
+class deferred_release_source : public resource::source {
  public:
   void release(resource::extent const& memory, CUstream order) noexcept override;
   void forget() noexcept override;
@@ -26,22 +26,22 @@ class waits_for_work : public resource::source {
 
  protected:
   // `driver_waits`: give_away() of memory that is in use waits for its work.
-  waits_for_work(resource::habitat const& home, bool driver_waits) noexcept
+  deferred_release_source(resource::chain_context const& home, bool driver_waits) noexcept
       : home_(home), owner_(home), driver_waits_(driver_waits) {}
   // How memory goes whose context is there; lost(): of one that is gone.
   virtual void give_away(resource::extent const& memory) noexcept { lost(memory); }
   // What is done of what waits; nobody is waited for.
   std::uint64_t release_what_is_done() noexcept { return release_done(true); }
 
-  resource::habitat const& home_;
+  resource::chain_context const& home_;
 
  private:
   struct waiting {
     resource::extent memory;
-    stream_order::stamp freed;
+    stream_order::epoch_id freed;
     space::segment* segment;  // null: there was no room for it
   };
-  void keep(resource::extent const& memory) noexcept;
+  void defer(resource::extent const& memory) noexcept;
   // `asks`: the driver is asked what is done by now, else that counts which is known.
   std::uint64_t release_done(bool asks) noexcept;
 

@@ -9,7 +9,7 @@
 namespace gpumem::resource {
 namespace {
 
-struct in_turn : resource_fixture {
+struct rotation_size : resource_fixture {
   static constexpr std::uint64_t kib = mib / 1024, gib = 1024 * mib;
 
   void SetUp() override {
@@ -46,7 +46,7 @@ struct in_turn : resource_fixture {
   }
 };
 
-TEST_F(in_turn, a_loop_of_pairs_gets_blocks_to_take_turns) {
+TEST_F(rotation_size, a_loop_of_pairs_gets_blocks_to_take_turns) {
   pool& p = make_pool();
   hurry(p, 4 * mib);
   EXPECT_EQ(p.reserved(), 264 * mib) << "256 MiB and two blocks";
@@ -57,7 +57,7 @@ TEST_F(in_turn, a_loop_of_pairs_gets_blocks_to_take_turns) {
   EXPECT_EQ(pairs_an_event(large, 16 * mib), 18);
 }
 
-TEST_F(in_turn, sizes_one_after_the_other_share_one_bound) {
+TEST_F(rotation_size, sizes_one_after_the_other_share_one_bound) {
   pool& p = make_pool();
   for (std::uint64_t const size : {64 * kib, mib, 2 * mib, 16 * mib}) {
     int const wanted = size < 16 * mib ? 120 : 17;
@@ -67,7 +67,7 @@ TEST_F(in_turn, sizes_one_after_the_other_share_one_bound) {
   }
 }
 
-TEST_F(in_turn, a_batch_that_is_too_small_becomes_larger) {
+TEST_F(rotation_size, a_batch_that_is_too_small_becomes_larger) {
   pool& p = make_pool();
   for (int i = 0; i < 4; ++i) rounds(p, 64 * kib, 10'000);
   EXPECT_EQ(p.reserved(), 2 * mib) << "32 blocks, and other work between them";
@@ -75,13 +75,13 @@ TEST_F(in_turn, a_batch_that_is_too_small_becomes_larger) {
   EXPECT_EQ(p.reserved(), 8 * mib);
 }
 
-TEST_F(in_turn, large_blocks_are_two) {
+TEST_F(rotation_size, large_blocks_are_two) {
   pool& p = make_pool();
   hurry(p, gib);
   EXPECT_EQ(p.reserved(), 2 * gib);
 }
 
-TEST_F(in_turn, what_is_idle_already_is_not_reserved_again) {
+TEST_F(rotation_size, what_is_idle_already_is_not_reserved_again) {
   pool& p = make_pool();
   give(p, get(p, gib));
   give(p, get(p, gib / 2));
@@ -89,13 +89,13 @@ TEST_F(in_turn, what_is_idle_already_is_not_reserved_again) {
   EXPECT_EQ(p.reserved(), gib);
 }
 
-TEST_F(in_turn, a_second_block_is_a_small_part_of_what_there_may_be) {
-  pool& p = make_pool({.plenty = 31 * gib});
+TEST_F(rotation_size, a_second_block_is_a_small_part_of_what_there_may_be) {
+  pool& p = make_pool({.sparing_beyond = 31 * gib});
   for (int i = 0; i < 10; ++i) rounds(p, gib, 0);
   EXPECT_EQ(p.reserved(), gib);
 }
 
-TEST_F(in_turn, no_more_is_kept_than_may_be_idle) {
+TEST_F(rotation_size, no_more_is_kept_than_may_be_idle) {
   pool& none = make_pool({.release_threshold = 4 * mib});
   for (int i = 0; i < 10; ++i) rounds(none, 4 * mib, 0);
   EXPECT_EQ(none.reserved(), 4 * mib);
@@ -104,7 +104,7 @@ TEST_F(in_turn, no_more_is_kept_than_may_be_idle) {
   EXPECT_EQ(some.reserved(), 64 * mib);
 }
 
-TEST_F(in_turn, a_program_that_works_between_its_calls_keeps_no_more_than_it_asked_for) {
+TEST_F(rotation_size, a_program_that_works_between_its_calls_keeps_no_more_than_it_asked_for) {
   pool& p = make_pool();
   for (int i = 0; i < 4; ++i) rounds(p, 4 * mib, 10'000);
   EXPECT_EQ(p.reserved(), 4 * mib);

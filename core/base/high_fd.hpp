@@ -7,6 +7,6 @@
 namespace gpumem::base {
 
 // The copy is closed on exec. -1 where none can be had; errno stays as it was.
-int copy_out_of_the_way(int descriptor) noexcept;
+int copy_to_high_fd(int descriptor) noexcept;
 
 }  // namespace gpumem::base

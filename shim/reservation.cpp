@@ -1,5 +1,5 @@
-// See admission.hpp.
-#include "shim/admission.hpp"
+// See reservation.hpp.
+#include "shim/reservation.hpp"
 
 #include "core/driver/table.hpp"
 #include "core/route/router.hpp"
@@ -9,7 +9,7 @@ namespace gpumem::shim {
 namespace {
 
 int device_of(CUcontext context) noexcept {
-  stream_order::current_context here(context);
+  stream_order::scoped_context here(context);
   CUdevice device = -1;
   return driver::real.cuCtxGetDevice(&device) == CUDA_SUCCESS ? device : -1;
 }
@@ -34,7 +34,7 @@ owner_of_memory owner_by_stream(CUstream stream) noexcept {
   return {device_of(context), nullptr};
 }
 
-admission::admission(hook which, std::uint64_t bytes, owner_of_memory const& owner) noexcept
+reservation::reservation(hook which, std::uint64_t bytes, owner_of_memory const& owner) noexcept
     : owner_(owner), bytes_(bytes) {
   if (owner.device < 0) return;
   code_ = route::admit({.device = owner.device,
@@ -43,17 +43,17 @@ admission::admission(hook which, std::uint64_t bytes, owner_of_memory const& own
                         .captures_forbid = which != hook::cuMemCreate});
 }
 
-admission::~admission() {
+reservation::~reservation() {
   if (code_ == CUDA_SUCCESS && owner_.device >= 0) route::withdraw(owner_.device, bytes_);
 }
 
-void admission::keep(observed_kind kind, std::uint64_t key, std::uint64_t bytes, bool movable) noexcept {
+void reservation::commit(observed_kind kind, std::uint64_t key, std::uint64_t bytes, bool movable) noexcept {
   if (owner_.device < 0) return;
   if (observed_memory::instance().add(kind, key, {{owner_.device, bytes, movable}, owner_.context}))
-    keep(bytes, movable);
+    commit(bytes, movable);
 }
 
-void admission::keep(std::uint64_t bytes, bool movable) noexcept {
+void reservation::commit(std::uint64_t bytes, bool movable) noexcept {
   route::hold({owner_.device, bytes, movable}, bytes_);
   owner_.device = -1;
 }

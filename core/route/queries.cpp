@@ -62,23 +62,23 @@ stream_place look_up(state& s, CUstream stream, CUcontext current) noexcept {
 // While the context of a block is being ended its address may already be that of somebody else's memory. A
 // driver that cannot tell contexts apart is asked about the address; no context owns memory of pools and of
 // cuMemCreate.
-bool still_of_ending(resource::habitat const& home, CUdeviceptr address) noexcept {
-  context_entry* const entry = present->known.find_by(home.when);
+bool still_of_ending(resource::chain_context const& home, CUdeviceptr address) noexcept {
+  context_entry* const entry = present->known.find_by(home.epochs);
   if (entry != nullptr && entry->id != 0) {
     if (entry->lives()) return true;
     present->known.end(*entry);
     return false;
   }
   if (driver::real.cuPointerGetAttribute == nullptr) return true;
-  stream_order::current_context here(home.context);
+  stream_order::scoped_context here(home.context);
   CUcontext now = nullptr;
   return driver::real.cuPointerGetAttribute(&now, CU_POINTER_ATTRIBUTE_CONTEXT, address) == CUDA_SUCCESS &&
          (now == home.context || now == nullptr);
 }
 
-bool is_untold(resource::habitat const& home) noexcept {
-  if (!home.when.ending()) return false;
-  context_entry* const entry = present->known.find_by(home.when);
+bool is_untold(resource::chain_context const& home) noexcept {
+  if (!home.epochs.ending()) return false;
+  context_entry* const entry = present->known.find_by(home.epochs);
   return entry != nullptr && entry->id != 0 &&
          driver::state_of(entry->handle, entry->id) == driver::context_state::not_told;
 }
@@ -120,7 +120,7 @@ bool unknown_free(state& s, CUdeviceptr address) noexcept {
   space::segment* const inside = s.where.segments.containing(address);
   if (inside == nullptr) return false;
   if (inside->owner == nullptr) return true;
-  resource::habitat const& home = resource::owner_of(*inside).home();
+  resource::chain_context const& home = resource::owner_of(*inside).home();
   return !is_untold(home) && still_of(home, address);
 }
 
@@ -151,7 +151,7 @@ bool find(CUdeviceptr address, range& result) noexcept {
   }
   if (h == space::none || blocks[h].now.load(std::memory_order_acquire) != space::state::live) return false;
   if (!still_of(resource::owner_of(present->where, h).home(), address)) return false;
-  result = {blocks[h].begin(), blocks[h].bytes() - blocks[h].slack};
+  result = {blocks[h].begin(), blocks[h].bytes() - blocks[h].rounding};
   return address - result.base < result.bytes || address == result.base;
 }
 

@@ -1,5 +1,5 @@
-// See out_of_the_way.hpp.
-#include "core/base/out_of_the_way.hpp"
+// See high_fd.hpp.
+#include "core/base/high_fd.hpp"
 
 #include <fcntl.h>
 #include <sys/resource.h>
@@ -40,7 +40,7 @@ int limit() noexcept {
 
 }  // namespace
 
-int copy_out_of_the_way(int descriptor) noexcept {
+int copy_to_high_fd(int descriptor) noexcept {
   int const saved = errno;
   int number = std::min(table_size(), limit()) - 1;
   for (int tried = 0; tried < most_tried && number > first_of_the_program; ++tried, --number) {

@@ -1,5 +1,5 @@
 // The copy lies high in the table as it is, which does not grow for it.
-#include "core/base/out_of_the_way.hpp"
+#include "core/base/high_fd.hpp"
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
@@ -22,10 +22,10 @@ int table_size() {
   return 0;
 }
 
-TEST(out_of_the_way, takes_the_highest_free_number) {
+TEST(high_fd, takes_the_highest_free_number) {
   int const size = table_size();
-  int const first = copy_out_of_the_way(STDERR_FILENO);
-  int const second = copy_out_of_the_way(STDERR_FILENO);
+  int const first = copy_to_high_fd(STDERR_FILENO);
+  int const second = copy_to_high_fd(STDERR_FILENO);
   EXPECT_EQ(first, size - 1);
   EXPECT_EQ(second, size - 2);
   EXPECT_EQ(table_size(), size);
@@ -34,20 +34,20 @@ TEST(out_of_the_way, takes_the_highest_free_number) {
   close(second);
 }
 
-TEST(out_of_the_way, stays_below_the_limit_of_the_process) {
+TEST(high_fd, stays_below_the_limit_of_the_process) {
   rlimit before{};
   ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &before), 0);
   rlimit const few{20, before.rlim_max};
   ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &few), 0);
-  int const copy = copy_out_of_the_way(STDERR_FILENO);
+  int const copy = copy_to_high_fd(STDERR_FILENO);
   setrlimit(RLIMIT_NOFILE, &before);
   EXPECT_EQ(copy, 19);
   close(copy);
 }
 
-TEST(out_of_the_way, of_a_closed_descriptor_there_is_none) {
+TEST(high_fd, of_a_closed_descriptor_there_is_none) {
   errno = 7;
-  EXPECT_EQ(copy_out_of_the_way(60), -1);
+  EXPECT_EQ(copy_to_high_fd(60), -1);
   EXPECT_EQ(errno, 7);
 }
 

@@ -1,5 +1,5 @@
-// The leave that a call which no chain serves asks of the limits before the driver is asked, and the note of
-// what it took. Lives on the stack of a hook, on any thread; what was not kept goes back at its end.
+// A reservation against the limits, made before a call that no chain serves reaches the driver; commit() notes what it
+// took. Lives on the stack of a hook, on any thread; the destructor returns what was not committed.
 #pragma once
 
 #include "core/driver/request.hpp"
@@ -18,21 +18,21 @@ owner_of_memory current_owner() noexcept;
 // Of a stream's device: memory of the driver's pools, which outlives every context.
 owner_of_memory owner_by_stream(CUstream stream) noexcept;
 
-class admission {
+class reservation {
  public:
-  admission(hook which, std::uint64_t bytes, owner_of_memory const& owner) noexcept;
-  ~admission();
-  admission(admission const&) = delete;
-  admission& operator=(admission const&) = delete;
+  reservation(hook which, std::uint64_t bytes, owner_of_memory const& owner) noexcept;
+  ~reservation();
+  reservation(reservation const&) = delete;
+  reservation& operator=(reservation const&) = delete;
 
   explicit operator bool() const noexcept { return code_ == CUDA_SUCCESS; }
-  // What the program is to hear where there is no leave.
+  // What the program is told when nothing could be reserved.
   CUresult code() const noexcept { return code_; }
 
   // The call succeeded and took `bytes`, to be given back under `key`.
-  void keep(observed_kind kind, std::uint64_t key, std::uint64_t bytes, bool movable = false) noexcept;
+  void commit(observed_kind kind, std::uint64_t key, std::uint64_t bytes, bool movable = false) noexcept;
   // The same where somebody else remembers it.
-  void keep(std::uint64_t bytes, bool movable = false) noexcept;
+  void commit(std::uint64_t bytes, bool movable = false) noexcept;
 
  private:
   stats::memory_move const move_;

@@ -8,7 +8,7 @@
 
 namespace gpumem::space {
 
-struct atlas {
+struct block_registry {
   block_table blocks;
   block_map map{blocks};
   segment_table segments;

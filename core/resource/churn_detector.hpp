@@ -11,11 +11,11 @@
 
 namespace gpumem::resource {
 
-class haste {
+class churn_detector {
  public:
   // Counts an event that settles `blocks`. True once `enough` of them came in a row that leaves no time for
   // other work; then it begins anew.
-  bool has_enough(std::uint32_t blocks) noexcept {
+  bool count_and_check(std::uint32_t blocks) noexcept {
     std::uint32_t const seen = count_.load(std::memory_order_relaxed) + 1;
     if (seen == 1) since_.store(base::now_ns(), std::memory_order_relaxed);
     count_.store(seen < enough ? seen : 0, std::memory_order_relaxed);

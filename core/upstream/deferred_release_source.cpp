@@ -1,5 +1,5 @@
-// See waits_for_work.hpp.
-#include "core/upstream/waits_for_work.hpp"
+// See deferred_release_source.hpp.
+#include "core/upstream/deferred_release_source.hpp"
 
 #include <algorithm>
 #include <new>
@@ -8,33 +8,33 @@
 
 namespace gpumem::upstream {
 
-void waits_for_work::release(resource::extent const& memory, CUstream order) noexcept {
+void deferred_release_source::release(resource::extent const& memory, CUstream order) noexcept {
   release_what_is_done();
-  if (home_.when.broken()) return give_away(memory);
-  if (order == nullptr && (driver_waits_ || home_.when.synchronize() == CUDA_SUCCESS))
+  if (home_.epochs.broken()) return give_away(memory);
+  if (order == nullptr && (driver_waits_ || home_.epochs.synchronize() == CUDA_SUCCESS))
     return give_away(memory);
-  keep(memory);
+  defer(memory);
 }
 
-void waits_for_work::keep(resource::extent const& memory) noexcept try {
+void deferred_release_source::defer(resource::extent const& memory) noexcept try {
   std::lock_guard lock(waiting_mutex_);
   waiting_.reserve(waiting_.size() + 1);
   waiting_.push_back(
-      {memory, home_.when.open(), home_.where.segments.add(memory.address, memory.bytes, &owner_)});
+      {memory, home_.epochs.open(), home_.where.segments.add(memory.address, memory.bytes, &owner_)});
   any_waits_.store(true, std::memory_order_relaxed);
 } catch (std::bad_alloc const&) {
   return;  // lost for good: better than memory that goes while work uses it
 }
 
-std::uint64_t waits_for_work::release_done(bool asks) noexcept {
+std::uint64_t deferred_release_source::release_done(bool asks) noexcept {
   if (!any_waits_.load(std::memory_order_relaxed)) return 0;
   std::vector<waiting> done;
   {
     std::lock_guard lock(waiting_mutex_);
     if (waiting_.empty()) return 0;
-    if (asks) home_.when.collect(waiting_.back().freed);
+    if (asks) home_.epochs.collect(waiting_.back().freed);
     auto const first = std::find_if(waiting_.begin(), waiting_.end(), [this](waiting const& w) {
-      return !home_.when.is_done(w.freed) && !GPUMEM_MUTANT(freed_before_done);
+      return !home_.epochs.is_done(w.freed) && !GPUMEM_MUTANT(freed_before_done);
     });
     try {
       done.assign(waiting_.begin(), first);
@@ -55,22 +55,22 @@ std::uint64_t waits_for_work::release_done(bool asks) noexcept {
 }
 
 // At exit another thread may have stopped with the mutex held.
-std::uint64_t waits_for_work::pending() noexcept {
+std::uint64_t deferred_release_source::pending() noexcept {
   if (!any_waits_.load(std::memory_order_relaxed)) return 0;
   std::unique_lock lock(waiting_mutex_, std::try_to_lock);
   if (!lock) return 0;
   std::uint64_t bytes = 0;
-  for (waiting const& w : waiting_) bytes += home_.when.is_done(w.freed) ? 0 : w.memory.bytes;
+  for (waiting const& w : waiting_) bytes += home_.epochs.is_done(w.freed) ? 0 : w.memory.bytes;
   return bytes;
 }
 
-std::uint64_t waits_for_work::trim() noexcept {
+std::uint64_t deferred_release_source::trim() noexcept {
   if (!any_waits_.load(std::memory_order_relaxed)) return 0;
-  home_.when.wait(home_.when.open());
+  home_.epochs.wait(home_.epochs.open());
   return release_what_is_done();
 }
 
-void waits_for_work::forget() noexcept {
+void deferred_release_source::forget() noexcept {
   std::lock_guard lock(waiting_mutex_);
   for (waiting const& w : waiting_) {
     if (w.segment != nullptr) home_.where.segments.remove(w.segment);

@@ -1,0 +1,70 @@
+// The arithmetic of growth alone: steps, patience, and how many blocks of a size take turns.
+#include "core/resource/growth_policy.hpp"
+
+#include <gtest/gtest.h>
+
+namespace gpumem::resource {
+namespace {
+
+constexpr std::uint64_t kib = 1ull << 10, mib = 1ull << 20, gib = 1ull << 30;
+
+TEST(growth_policy, a_step_is_a_part_of_what_is_reserved) {
+  suballocator_options const options{};
+  growth_policy const policy(options);
+  EXPECT_EQ(policy.step(4 * kib, 0, false), 2 * mib);
+  EXPECT_EQ(policy.step(4 * kib, 1 * gib, false), 32 * mib);
+  EXPECT_EQ(policy.step(4 * kib, 1 * gib, true), 64 * mib) << "a capture makes larger steps";
+  EXPECT_EQ(policy.step(4 * kib, 64 * gib, false), 256 * mib) << "and none is larger";
+  EXPECT_EQ(policy.step(100 * mib, 1 * gib, false), 100 * mib) << "a good part of the whole is taken as it is";
+  EXPECT_EQ(policy.step(3 * mib, 0, false), 4 * mib) << "the driver's page";
+}
+
+TEST(growth_policy, a_step_of_the_options_wins_and_sizes_are_whole) {
+  suballocator_options const options{.round_to = 3 * mib, .growth = 8 * mib};
+  EXPECT_EQ(growth_policy(options).step(1, 64 * gib, false), 9 * mib);
+}
+
+TEST(growth_policy, near_the_end_only_what_is_asked_for) {
+  suballocator_options const options{.maximum = 10 * gib, .sparing_beyond = 1 * gib};
+  growth_policy const policy(options);
+  EXPECT_EQ(policy.spare(), 1 * gib);
+  EXPECT_FALSE(policy.would_exceed(1 * gib - 1, 1));
+  EXPECT_TRUE(policy.would_exceed(1 * gib, 1));
+  EXPECT_EQ(policy.step(4 * kib, 1 * gib, false), 2 * mib);
+}
+
+TEST(growth_policy, between_two_growths_it_waits_as_long_as_one_takes) {
+  suballocator_options const options{};
+  growth_policy const policy(options);
+  EXPECT_EQ(policy.patience_ns(true, 0, gib, 0), 100'000u);
+  EXPECT_EQ(policy.patience_ns(true, 30'000, gib, gib), 70'000u);
+  EXPECT_EQ(policy.patience_ns(true, 200'000, gib, gib), 0u);
+  EXPECT_EQ(policy.patience_ns(false, 200'000, gib, 16 * mib), 0u);
+  EXPECT_EQ(policy.patience_ns(false, 200'000, gib, 200 * mib), 100'000u) << "the host runs ahead of the GPU";
+  EXPECT_EQ(policy.patience_ns(false, 200'000, gib, 300 * mib), 1'000'000u) << "far ahead";
+}
+
+TEST(growth_policy, blocks_take_turns_within_bounds) {
+  suballocator_options const options{.maximum = 64 * gib};
+  growth_policy const policy(options);
+  EXPECT_EQ(policy.rotation_size(1 * mib), 128u);
+  EXPECT_EQ(policy.rotation_size(64 * mib), 4u);
+  EXPECT_EQ(policy.rotation_size(1 * gib), 2u);
+  EXPECT_EQ(policy.rotation_size(4 * gib), 1u);
+  suballocator_options const thrifty{.maximum = 64 * gib, .release_threshold = 1 * mib};
+  EXPECT_EQ(growth_policy(thrifty).rotation_size(1 * mib), 1u) << "idle memory is to be given back";
+}
+
+TEST(growth_policy, what_is_taken_for_turns_is_bounded) {
+  suballocator_options const options{.maximum = 64 * gib};
+  growth_policy const policy(options);
+  EXPECT_EQ(policy.more_to_rotate(64 * mib, 4, 1, 0, gib), 3 * 64 * mib);
+  EXPECT_EQ(policy.more_to_rotate(64 * mib, 4, 1, 320 * mib, gib), 64 * mib) << "what is left of the batch";
+  EXPECT_EQ(policy.more_to_rotate(64 * mib, 4, 1, 384 * mib, gib), 64 * mib) << "the second has room of its own";
+  EXPECT_EQ(policy.more_to_rotate(64 * mib, 4, 2, 384 * mib, gib), 0u);
+  EXPECT_EQ(policy.more_to_rotate(64 * mib, 4, 1, 3 * gib, gib), 0u) << "in all";
+  EXPECT_EQ(policy.more_to_rotate(64 * mib, 4, 1, 0, 64 * gib), 0u) << "nothing beyond what may be had without waiting";
+}
+
+}  // namespace
+}  // namespace gpumem::resource
