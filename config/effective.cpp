@@ -3,8 +3,8 @@
 
 #include <algorithm>
 
-#include "config/schema.hpp"
-#include "config/size_text.hpp"
+#include "config/schema/schema.hpp"
+#include "config/text/size_text.hpp"
 
 namespace gpumem::config {
 namespace {

@@ -6,11 +6,11 @@
 #include <exception>
 #include <new>
 
+#include "config/checks/validate.hpp"
 #include "config/effective.hpp"
-#include "config/source_file.hpp"
-#include "config/table_reader.hpp"
-#include "config/toml_reader.hpp"
-#include "config/validate.hpp"
+#include "config/reader/source_file.hpp"
+#include "config/reader/table_reader.hpp"
+#include "config/reader/toml_reader.hpp"
 
 namespace gpumem::config {
 namespace {
@@ -93,7 +93,7 @@ load_result guarded(std::string const& name, Steps steps) noexcept {
 
 bool load_result::failed() const noexcept {
   return no_host_memory || std::any_of(diagnostics.begin(), diagnostics.end(),
-                     [](auto const& item) { return item.level == severity::error; });
+                                       [](auto const& item) { return item.level == severity::error; });
 }
 
 std::string load_result::text(consequence outcome) const {
@@ -140,7 +140,8 @@ load_result load(environment const& variables) noexcept {
       result = load_file(path);
       result.plan.warnings.clear();
       for (auto& item : result.diagnostics) {
-        if (item.code == "E001" && path.starts_with('/')) item.note = "GPUMEM_CONFIG names it: check the path";
+        if (item.code == "E001" && path.starts_with('/'))
+          item.note = "GPUMEM_CONFIG names it: check the path";
       }
     }
     apply(variables, result.plan);

@@ -7,9 +7,9 @@
 #include <string_view>
 #include <vector>
 
-#include "config/diagnostic.hpp"
-#include "config/environment.hpp"
-#include "config/plan.hpp"
+#include "config/plan/plan.hpp"
+#include "config/reader/environment.hpp"
+#include "config/text/diagnostic.hpp"
 
 namespace gpumem::config {
 

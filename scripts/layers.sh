@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Checks the order of the layers: a file includes only its own folder and lower ones (core/README.md). Also: one user
-# of fmt (core/base/format), spdlog (core/base/log) and toml++ (config/toml_reader), and nothing of the product includes tests.
+# Checks the order of the layers: a file includes only its own folder and lower ones (core/README.md), and of its own
+# folder only its own room and lower ones. Also: one user of fmt (core/base/text/format), spdlog (core/base/log/log) and
+# toml++ (config/reader/toml_reader), and nothing of the product includes tests.
 # layers.sh [ROOT] checks a tree; layers.sh --self-test plants each violation in a small tree and demands that it is found.
 set -euo pipefail
 
@@ -14,10 +15,18 @@ RANK = {
     "core/resource": 4, "core/upstream": 5, "core/route": 6, "core/report": 7, "config": 8,
     "shim": 9, "shim/cli": 9,
 }
+# The rooms of a folder, low to high; "" is the folder itself. Rooms in one string do not see each other.
+ROOMS = {
+    "core/base": ["", "threads", "text", "files", "log"],
+    "core/stats": ["page", "callers", "", "events"],
+    "core/resource": ["", "adaptors pools selectors"],
+    "config": ["plan", "text", "schema", "reader", "checks", "", "builder"],
+    "shim": ["symbols", "observed", "process", "hooks"],
+}
 ONLY_USER = {
-    "fmt": re.compile(r"core/base/format[^/]*$"),
-    "spdlog": re.compile(r"core/base/log\.[^/]*$"),
-    "toml++": re.compile(r"config/toml_reader[^/]*$"),
+    "fmt": re.compile(r"core/base/text/format[^/]*$"),
+    "spdlog": re.compile(r"core/base/log/log\.[^/]*$"),
+    "toml++": re.compile(r"config/reader/toml_reader[^/]*$"),
 }
 SOURCE = (".hpp", ".h", ".cpp", ".c", ".def", ".S", ".in")
 INCLUDE = re.compile(r'^\s*#\s*include\s+(["<])([^">]+)[">]')
@@ -26,6 +35,15 @@ INCLUDE = re.compile(r'^\s*#\s*include\s+(["<])([^">]+)[">]')
 def layer_of(path):
     matches = [l for l in RANK if path.startswith(l + "/")]
     return max(matches, key=len) if matches else None
+
+
+def room_of(path, layer):
+    """(rank, name) of the room that a file of the layer lies in; None: the layer has none, or not this one."""
+    name = os.path.dirname(path)[len(layer):].strip("/")
+    for rank, names in enumerate(ROOMS.get(layer, [])):
+        if name in names.split(" "):
+            return rank, name
+    return None
 
 
 def faults_in(root):
@@ -42,6 +60,9 @@ def faults_in(root):
                 if own is None:
                     yield path, 1, "is in no layer: put it in one of " + ", ".join(RANK)
                     continue
+                if own in ROOMS and room_of(path, own) is None:
+                    yield path, 1, "is in no room: put it in one of " + ", ".join(" ".join(ROOMS[own]).split())
+                    continue
                 for number, line in enumerate(open(full, encoding="utf-8", errors="replace"), 1):
                     found = INCLUDE.match(line)
                     if not found:
@@ -56,6 +77,10 @@ def faults_in(root):
                     other = layer_of(target)
                     if other and other != own and RANK[other] >= RANK[own]:
                         yield path, number, f"{own} includes {target}: {other} is not below it"
+                    if other == own and own in ROOMS:
+                        mine, its = room_of(path, own), room_of(target, own)
+                        if its is None or (mine is not None and mine[1] != its[1] and its[0] >= mine[0]):
+                            yield path, number, f"includes {target}: its room is not below {os.path.dirname(path)}"
     if files == 0:
         yield root, 1, "no source file of core, config or shim found: nothing was checked"
 
@@ -72,18 +97,23 @@ self_test() {
   tree="$(mktemp -d)"
   trap 'rm -rf "$tree"' RETURN
   local planted=(
-    'core/base/bytes.hpp|#include "core/stats/counters.hpp"'
+    'core/base/text/bytes.hpp|#include "core/stats/page/counters.hpp"'
     'core/space/segment.hpp|#include "core/stream_order/epoch.hpp"'
-    'core/resource/pool.cpp|#include "core/upstream/cuda.hpp"'
-    'core/route/router.cpp|#include "config/plan.hpp"'
-    'core/report/text.cpp|#include "shim/process.hpp"'
-    'config/plan.cpp|#include "shim/process.hpp"'
-    'shim/hooks.cpp|#include "shim/cli/run.hpp"'
+    'core/resource/pools/pool.cpp|#include "core/upstream/cuda.hpp"'
+    'core/route/router.cpp|#include "config/plan/plan.hpp"'
+    'core/report/text.cpp|#include "shim/process/process.hpp"'
+    'config/plan/plan.cpp|#include "shim/process/process.hpp"'
+    'shim/hooks/hooks.cpp|#include "shim/cli/run.hpp"'
     'core/report/text.cpp|#include <fmt/format.h>'
-    'config/validate.cpp|#include <toml++/toml.h>'
-    'core/base/log_pattern.cpp|#include <spdlog/logger.h>'
-    'shim/hooks.cpp|#include "tests/simulated_cuda/simulated.h"'
+    'config/checks/validate.cpp|#include <toml++/toml.h>'
+    'core/base/log/log_pattern.cpp|#include <spdlog/logger.h>'
+    'shim/hooks/hooks.cpp|#include "tests/simulated_cuda/simulated.h"'
     'core/elsewhere/file.cpp|#include <vector>'
+    'core/resource/pools/pool.hpp|#include "core/resource/adaptors/guard.hpp"'
+    'config/reader/rule_reader.cpp|#include "config/checks/validate.hpp"'
+    'config/plan/plan.hpp|#include "config/load.hpp"'
+    'shim/new_file.cpp|#include <vector>'
+    'shim/elsewhere/new_file.cpp|#include <vector>'
   )
   for line in "${planted[@]}"; do
     rm -rf "${tree:?}"/*
@@ -96,11 +126,12 @@ self_test() {
     fi
   done
   rm -rf "${tree:?}"/*
-  mkdir -p "$tree/core/base" "$tree/shim" "$tree/config"
-  echo '#include <fmt/format.h>' >"$tree/core/base/format.cpp"
-  echo '#include <spdlog/logger.h>' >"$tree/core/base/log.cpp"
-  echo '#include <toml++/toml.h>' >"$tree/config/toml_reader.cpp"
-  echo '#include "core/base/bytes.hpp"' >"$tree/shim/process.cpp"
+  mkdir -p "$tree/core/base/text" "$tree/core/base/log" "$tree/shim/process" "$tree/config/reader"
+  echo '#include <fmt/format.h>' >"$tree/core/base/text/format.cpp"
+  echo '#include <spdlog/logger.h>' >"$tree/core/base/log/log.cpp"
+  echo '#include <toml++/toml.h>' >"$tree/config/reader/toml_reader.cpp"
+  echo '#include "core/base/text/bytes.hpp"' >"$tree/shim/process/process.cpp"
+  echo '#include "shim/symbols/hook.hpp"' >>"$tree/shim/process/process.cpp"
   if ! check_tree "$tree"; then
     echo "layers: self-test: a good tree was refused" >&2
     return 1

@@ -1,7 +1,7 @@
 // Where managed memory lies: cuMemAdvise and cuMemPrefetchAsync in the form that the driver has. CUDA 12.2
 // changed both from a device to a location; drivers export both forms, older ones only the former. Called by
-// upstream/managed and resource/prefetch on slow paths, with the context current and in relaxed capture mode. And the
-// step in which managed memory is dealt out.
+// upstream/managed and resource/prefetch on slow paths, with the context current and in relaxed capture mode.
+// And the step in which managed memory is dealt out.
 #pragma once
 
 #include <cstdint>

@@ -73,15 +73,16 @@ document intercept_of(snapshot const& from) {
   for (auto const& hook : from.hooks) {
     symbol_name const means = describe_symbol(hook.symbol, hook.route);
     constexpr char const* kinds[] = {"allocate", "free", "other"};
-    hooks.push_back({{"symbol", hook.symbol},
-                     {"runtime", text_or_null(std::string(means.runtime))},
-                     {"kind", kinds[static_cast<std::size_t>(means.kind)]},
-                     {"calls", hook.counters.calls},
-                     // What chains freed is not counted by call: a sum of the rest alone would say what is not so.
-                     {"bytes", means.kind == call_kind::free ? document(nullptr) : document(hook.counters.bytes)},
-                     {"served", hook.counters.served},
-                     {"failed", hook.counters.failed},
-                     {"route", hook.route}});
+    hooks.push_back(
+        {{"symbol", hook.symbol},
+         {"runtime", text_or_null(std::string(means.runtime))},
+         {"kind", kinds[static_cast<std::size_t>(means.kind)]},
+         {"calls", hook.counters.calls},
+         // What chains freed is not counted by call: a sum of the rest alone would say what is not so.
+         {"bytes", means.kind == call_kind::free ? document(nullptr) : document(hook.counters.bytes)},
+         {"served", hook.counters.served},
+         {"failed", hook.counters.failed},
+         {"route", hook.route}});
     if (hook.route == "observed" && means.kind == call_kind::allocate) unrouted.push_back(hook.symbol);
   }
   return {{"mode", "preload"},
@@ -107,7 +108,7 @@ document ledger_of(stats::ledger const& rows) {
 document device_of(stats::device_totals const& from) {
   document counters;
 #define GPUMEM_DEVICE_FIELD(name, unit, meaning) counters[#name] = from.counters.name;
-#include "core/stats/fields.def"
+#include "core/stats/page/fields.def"
 #undef GPUMEM_DEVICE_FIELD
   bool const peaked = from.gauges.peak_reserved != 0;
   stats::ledger const& peak = from.peak;

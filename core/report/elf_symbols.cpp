@@ -23,7 +23,8 @@ class elf_file {
       : descriptor_(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)) {
     struct stat about {};
     if (descriptor_ < 0 || ::fstat(descriptor_, &about) != 0 || !S_ISREG(about.st_mode) ||
-        !read(0, &head_, sizeof head_) || std::memcmp(head_.e_ident, ELFMAG, SELFMAG) != 0 || head_.e_ident[EI_CLASS] != ELFCLASS64)
+        !read(0, &head_, sizeof head_) || std::memcmp(head_.e_ident, ELFMAG, SELFMAG) != 0 ||
+        head_.e_ident[EI_CLASS] != ELFCLASS64)
       return;
     segments_ = table<Elf64_Phdr>(head_.e_phoff, head_.e_phnum, head_.e_phentsize);
     sections_ = table<Elf64_Shdr>(head_.e_shoff, head_.e_shnum, head_.e_shentsize);

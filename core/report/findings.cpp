@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "core/base/bytes.hpp"
+#include "core/base/text/bytes.hpp"
 #include "core/report/coverage.hpp"
 #include "core/report/symbol_names.hpp"
 
@@ -44,15 +44,16 @@ document find_what_stands_out(stats::snapshot const& from, std::string const& en
   }
   if (from.unbuilt_total != 0) {
     add("!!",
-        counted(from.unbuilt_total, "chain") + " could not be built, the driver served instead: " + from.unbuilt,
+        counted(from.unbuilt_total, "chain") +
+            " could not be built, the driver served instead: " + from.unbuilt,
         "gpumem check");
   }
   bool const tracked = std::any_of(from.nodes.begin(), from.nodes.end(),
                                    [](auto const& node) { return node.type == "tracking"; });
   if (blocks != 0 && end != "running") {
     add("!!",
-        counted(blocks, "block") + ", " + bytes_text(bytes) +
-            (blocks == 1 ? ", was" : ", were") + " still allocated at " + (killed ? "the end" : "exit"),
+        counted(blocks, "block") + ", " + bytes_text(bytes) + (blocks == 1 ? ", was" : ", were") +
+            " still allocated at " + (killed ? "the end" : "exit"),
         tracked ? "LEAKS" : "DEVICE");
   }
   if (killed && from.shards_in_memory != 0) {

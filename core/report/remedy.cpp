@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <array>
 
-#include "core/base/bytes.hpp"
+#include "core/base/text/bytes.hpp"
 #include "core/driver/error.hpp"
 
 namespace gpumem::report {
@@ -42,7 +42,8 @@ std::string first_step(stats::failure_note const& failure) {
     case driver::refused_by::limit:
       return "raise allocation_limit, free memory earlier";
     case driver::refused_by::pool_maximum:
-      return (failure.reason.find("arena_size") == std::string::npos ? "raise maximum_pool_size" : "raise arena_size") +
+      return (failure.reason.find("arena_size") == std::string::npos ? "raise maximum_pool_size"
+                                                                     : "raise arena_size") +
              std::string(", free memory earlier");
     case driver::refused_by::host_memory:
       return "give the process more host memory";

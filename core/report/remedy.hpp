@@ -1,5 +1,5 @@
-// What to try against an allocation that failed: one sentence, from who refused it, what was cached then, and what the
-// chain is that it was asked of. Used while a document is made, once a failure; pure.
+// What to try against an allocation that failed: one sentence, from who refused it, what was cached then, and
+// what the chain is that it was asked of. Used while a document is made, once a failure; pure.
 #pragma once
 
 #include <string>
@@ -12,7 +12,8 @@ namespace gpumem::report {
 // "driver", "limit", "maximum", "largest_block", "host_memory".
 std::string_view refused_by(stats::failure_note const& failure) noexcept;
 
-// Empty for codes other than out of memory. Names no option that the chain does not have, and none that could not help.
+// Empty for codes other than out of memory. Names no option that the chain does not have, and none that could
+// not help.
 std::string remedy_for(stats::failure_note const& failure, stats::snapshot const& in);
 
 }  // namespace gpumem::report

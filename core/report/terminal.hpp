@@ -1,13 +1,14 @@
-// What a text report is to look like on the terminal behind a descriptor: colours or none, and how wide. Called by who
-// writes one, in the program's process too; asks the kernel and the environment once, uses no heap.
+// What a text report is to look like on the terminal behind a descriptor: colours or none, and how wide.
+// Called by who writes one, in the program's process too; asks the kernel and the environment once, uses no
+// heap.
 #pragma once
 
 #include "core/report/text.hpp"
 
 namespace gpumem::report {
 
-// Leaves `look` as it is where `descriptor` is no terminal. No colours under NO_COLOR (https://no-color.org: set and not
-// empty) or TERM=dumb.
+// Leaves `look` as it is where `descriptor` is no terminal. No colours under NO_COLOR (https://no-color.org:
+// set and not empty) or TERM=dumb.
 void look_at_terminal(text_options& look, int descriptor) noexcept;
 
 // Columns of the terminal, at least 80; `otherwise` where it is none, or does not know.

@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <cstdlib>
 
-#include "core/base/format.hpp"
+#include "core/base/text/format.hpp"
 #include "core/report/text_callers.hpp"
 #include "core/report/text_format.hpp"
 #include "core/report/text_sections.hpp"
@@ -66,8 +66,8 @@ std::string status_text(document const& from) {
   return "ended in an unknown way" + after + page;
 }
 
-void add_pair(std::string& text, std::size_t page, char const* label, std::string const& value, char const* second,
-              std::string const& second_value) {
+void add_pair(std::string& text, std::size_t page, char const* label, std::string const& value,
+              char const* second, std::string const& second_value) {
   std::string line = base::format("{:<11} {}", label, value);
   if (!second_value.empty()) {
     std::size_t const width = line.size() - (line.rfind('\n') == line.npos ? 0 : line.rfind('\n') + 1);
@@ -112,18 +112,20 @@ void add_status(std::string& text, document const& from, text_options const& opt
 }
 
 std::size_t characters(std::string_view text) {
-  return static_cast<std::size_t>(std::count_if(
-      text.begin(), text.end(), [](char letter) { return (static_cast<unsigned char>(letter) & 0xc0) != 0x80; }));
+  return static_cast<std::size_t>(std::count_if(text.begin(), text.end(), [](char letter) {
+    return (static_cast<unsigned char>(letter) & 0xc0) != 0x80;
+  }));
 }
 
-// Sentences that are too long for a narrow page, broken at blanks; tables and curves fit it already, and what has no
-// blank stays as it is.
+// Sentences that are too long for a narrow page, broken at blanks; tables and curves fit it already, and what
+// has no blank stays as it is.
 std::string folded(std::string const& text, std::size_t width) {
   std::string result;
   for (std::size_t at = 0; at < text.size();) {
     std::size_t const end = std::min(text.find('\n', at), text.size());
     std::string line = text.substr(at, end - at);
-    std::string const indent(std::max<std::size_t>(std::min<std::size_t>(line.find_first_not_of(' '), 24), 12), ' ');
+    std::string const indent(
+        std::max<std::size_t>(std::min<std::size_t>(line.find_first_not_of(' '), 24), 12), ' ');
     std::size_t least = 0;
     while (characters(line) > width) {
       std::size_t const blank = line.rfind(' ', width);
@@ -147,7 +149,8 @@ void add_findings(std::string& text, document const& from, text_options const& o
     std::string line = base::format("{:<2} {}", level, words(finding, "text"));
     std::string const see = words(finding, "see");
     std::size_t const column = std::min(options.width, page_width) - 30;
-    if (!see.empty()) line = line.size() > column ? line + "; see " + see : base::format("{:<{}} see {}", line, column, see);
+    if (!see.empty())
+      line = line.size() > column ? line + "; see " + see : base::format("{:<{}} see {}", line, column, see);
     line = folded(line, options.width);
     line.pop_back();
     bool const red = options.colour && level == "!!";

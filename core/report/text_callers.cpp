@@ -4,8 +4,8 @@
 #include <algorithm>
 #include <vector>
 
-#include "core/base/bytes.hpp"
-#include "core/base/format.hpp"
+#include "core/base/text/bytes.hpp"
+#include "core/base/text/format.hpp"
 #include "core/report/text_format.hpp"
 
 namespace gpumem::report {

@@ -3,8 +3,8 @@
 
 #include <algorithm>
 
-#include "core/base/bytes.hpp"
-#include "core/base/format.hpp"
+#include "core/base/text/bytes.hpp"
+#include "core/base/text/format.hpp"
 
 namespace gpumem::report {
 

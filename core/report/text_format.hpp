@@ -8,7 +8,7 @@
 #include <string>
 #include <string_view>
 
-#include "core/base/printable.hpp"
+#include "core/base/text/printable.hpp"
 #include "core/report/document.hpp"
 
 namespace gpumem::report {
@@ -33,7 +33,7 @@ using base::printable;  // names come from the program, and must not steer a ter
 class ledger_column {
  public:
   explicit ledger_column(std::uint64_t largest) noexcept;
-  std::string row(std::uint64_t bytes);  // adds to the running sum
+  std::string row(std::uint64_t bytes);   // adds to the running sum
   std::string less(std::uint64_t bytes);  // subtracts from it
   std::string sum() const;                // of all rows so far
 

@@ -5,8 +5,8 @@
 #include <array>
 #include <vector>
 
-#include "core/base/bytes.hpp"
-#include "core/base/format.hpp"
+#include "core/base/text/bytes.hpp"
+#include "core/base/text/format.hpp"
 #include "core/report/text_callers.hpp"
 #include "core/report/text_format.hpp"
 
@@ -52,9 +52,9 @@ void add_ledger(std::string& text, document const& device, document const& end, 
   std::array<ledger_column, 2> sums{ledger_column(largest), ledger_column(largest)};
   std::size_t const labels = width < page_width ? 33 : 36, tight = width < page_width ? 2 : 0;
   auto const line = [&](char const* sign, char const* label, std::string const& at_exit,
-                            std::string const& at_peak, std::string const& remark) {
-    std::string const figures = base::format("  {} {:<{}}{}{}", sign, label, labels, right(at_exit, 15 - tight),
-                                             right(at_peak, 16 - tight));
+                        std::string const& at_peak, std::string const& remark) {
+    std::string const figures = base::format("  {} {:<{}}{}{}", sign, label, labels,
+                                             right(at_exit, 15 - tight), right(at_peak, 16 - tight));
     bool const fits = figures.size() + 3 + remark.size() <= width;
     text += trimmed(figures + (fits ? "   " + remark : "\n" + std::string(6, ' ') + remark));
   };
@@ -216,16 +216,17 @@ void add_devices(std::string& text, document const& from, text_options const& op
     auto const peak = number(device, "peak_at_ns");
     std::string const kind = words(field(from, "end"), "kind");
     char const* const now = kind == "running" ? "now" : kind == "exit" ? "at exit" : "at the end";
-    text += trimmed(base::format("\n{}{}{}", left(title, options.width < page_width ? 39 : 44), right(now, 11),
-                                 right(peak ? "at peak " + duration_text(*peak) : "", options.width < page_width ? 20 : 22)));
+    text += trimmed(base::format(
+        "\n{}{}{}", left(title, options.width < page_width ? 39 : 44), right(now, 11),
+        right(peak ? "at peak " + duration_text(*peak) : "", options.width < page_width ? 20 : 22)));
     add_ledger(text, device, field(from, "end"), options.width);
     add_attempts(text, device, options.width);
     std::uint64_t const cross = number_or_zero(field(device, "counters"), "cross_stream_frees");
     if (cross != 0) text += "  streams   " + count_text(cross) + " cross-stream frees\n";
     std::uint64_t const lost = number_or_zero(field(device, "counters"), "lost_blocks");
     if (lost != 0) {
-      text += base::format("  contexts  {} block{}, {}, ended with their context, not freed before\n", count_text(lost),
-                           lost == 1 ? "" : "s",
+      text += base::format("  contexts  {} block{}, {}, ended with their context, not freed before\n",
+                           count_text(lost), lost == 1 ? "" : "s",
                            bytes_text(number_or_zero(field(device, "counters"), "lost_requested")));
     }
   }
@@ -261,8 +262,8 @@ void add_calls(std::string& text, document const& from, text_options const& opti
     return;
   }
   bool const wide = options.width >= page_width;  // else the driver's name alone
-  text += base::format("\n{}{}{}{}   route\n", left("CALLS", wide ? 40 : 23), right("calls", 13), right("bytes", 12),
-                       right("failed", 8));
+  text += base::format("\n{}{}{}{}   route\n", left("CALLS", wide ? 40 : 23), right("calls", 13),
+                       right("bytes", 12), right("failed", 8));
   std::uint64_t calls = 0, routed = 0, only_seen = 0, only_seen_bytes = 0;
   for (auto const& hook : hooks) {
     std::uint64_t const here = number_or_zero(hook, "calls"), served = number_or_zero(hook, "served");
@@ -281,8 +282,10 @@ void add_calls(std::string& text, document const& from, text_options const& opti
   std::string line = base::format("  coverage  {} of {} allocations routed ({})", count_text(routed),
                                   count_text(calls), percent_text(routed, calls));
   std::string const rest =
-      only_seen == 0 ? "" : base::format("{} seen only ({})", count_text(only_seen), bytes_text(only_seen_bytes));
-  if (!rest.empty()) line += (line.size() + 2 + rest.size() <= options.width ? ", " : ",\n            ") + rest;
+      only_seen == 0 ? ""
+                     : base::format("{} seen only ({})", count_text(only_seen), bytes_text(only_seen_bytes));
+  if (!rest.empty())
+    line += (line.size() + 2 + rest.size() <= options.width ? ", " : ",\n            ") + rest;
   std::uint64_t unseen = 0;
   for (auto const& device : field(from, "devices"))
     unseen += number_or_zero(field(device, "at_exit"), "unseen");
@@ -303,9 +306,9 @@ void add_chains(std::string& text, document const& from, text_options const& opt
     bool const rules = words(chain, "route") == "rules";
     std::string title = rules ? "RULES device" : "CHAIN " + words(chain, "route");
     if (words(chain, "route") != "host") title += base::format(" {}", number_or_zero(chain, "device"));
-    text +=
-        base::format("\n{}{}{}{}{}{}{}\n", left(title, names), right("requests", counts), right("hits", shares),
-                     right("upstream", shares), right("failed", wide ? 8 : 7), right("handed out", 12), right("now", 11));
+    text += base::format("\n{}{}{}{}{}{}{}\n", left(title, names), right("requests", counts),
+                         right("hits", shares), right("upstream", shares), right("failed", wide ? 8 : 7),
+                         right("handed out", 12), right("now", 11));
     for (auto const& node : nodes) {
       std::string const indent(2 + 2 * std::min<std::uint64_t>(number_or_zero(node, "depth"), 8), ' ');
       std::string const name = words(node, "name"), type = rules ? name : words(node, "type");

@@ -5,9 +5,9 @@
 
 #include <cerrno>
 
-#include "core/base/file_pattern.hpp"
-#include "core/base/line_writer.hpp"
-#include "core/base/printable.hpp"
+#include "core/base/files/file_pattern.hpp"
+#include "core/base/log/line_writer.hpp"
+#include "core/base/text/printable.hpp"
 #include "core/report/terminal.hpp"
 #include "core/report/text.hpp"
 
@@ -23,7 +23,8 @@ std::string write_file(std::string const& pattern, stats::snapshot const& from, 
   base::created_file file;
   file.error = name.error;
   if (file.error.empty())
-    file = base::create_without_overwriting(name.text, {.out = options.stdout_fd, .error = options.stderr_fd});
+    file =
+        base::create_without_overwriting(name.text, {.out = options.stdout_fd, .error = options.stderr_fd});
   if (file.error.empty()) {
     bool const complete = base::write_all(file.descriptor, content);
     ::close(file.descriptor);
@@ -48,7 +49,8 @@ bool write_both(stats::snapshot const& from, write_options const& options) {
   if (options.text == "none") return good;
   bool const to_stderr = options.text == "stderr";
   look.utf8 = locale_is_utf8();
-  if (base::is_standard_stream(options.text)) look_at_terminal(look, to_stderr ? options.stderr_fd : options.stdout_fd);
+  if (base::is_standard_stream(options.text))
+    look_at_terminal(look, to_stderr ? options.stderr_fd : options.stdout_fd);
   std::string const text = render_text(content, look);
   if (to_stderr) return base::write_all(options.stderr_fd, text) && good;
   return !write_file(options.text, from, text, options).empty() && good;

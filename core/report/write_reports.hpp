@@ -6,7 +6,7 @@
 #include <string>
 
 #include "core/report/document.hpp"
-#include "core/stats/layout.hpp"
+#include "core/stats/page/layout.hpp"
 
 namespace gpumem::report {
 

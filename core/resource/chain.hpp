@@ -1,6 +1,6 @@
 // One route for one context: its resources in order, top first, and the sources they stand on. Built by
-// config/builder, asked by the router. It owns everything in it; it lives until the process ends, emptied
-// when its context goes.
+// config/builder/builder, asked by the router. It owns everything in it; it lives until the process ends,
+// emptied when its context goes.
 #pragma once
 
 #include <algorithm>

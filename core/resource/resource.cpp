@@ -4,8 +4,8 @@
 #include <time.h>
 
 #include "core/base/mutant.hpp"
-#include "core/base/uncancelled.hpp"
-#include "core/stats/state_page.hpp"
+#include "core/base/threads/uncancelled.hpp"
+#include "core/stats/page/state_page.hpp"
 
 namespace gpumem::resource {
 

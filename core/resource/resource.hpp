@@ -10,8 +10,8 @@
 #include "core/driver/request.hpp"
 #include "core/resource/allocation_request.hpp"
 #include "core/space/block_registry.hpp"
-#include "core/stats/counters.hpp"
-#include "core/stats/state_page.hpp"
+#include "core/stats/page/counters.hpp"
+#include "core/stats/page/state_page.hpp"
 #include "core/stream_order/epochs.hpp"
 
 namespace gpumem::resource {
@@ -46,8 +46,9 @@ struct refused_free {
 
 // Bytes a resource holds that the program does not.
 struct idle_usage {
-  std::uint64_t idle = 0;     // could serve a request: done or not
-  std::uint64_t pending = 0;  // freed while work that may use them was not known to be done: of these, or of a source
+  std::uint64_t idle = 0;  // could serve a request: done or not
+  std::uint64_t pending =
+      0;  // freed while work that may use them was not known to be done: of these, or of a source
   std::uint64_t largest = 0;  // the largest run of it
 };
 
@@ -59,8 +60,8 @@ class resource : public space::segment_owner {
 
   // A live block of at least `wish.bytes`, known to the block map; never `none`.
   virtual space::handle allocate(allocation_request const& request) = 0;
-  // `h`, a block of this resource's own segments, is cached (taken from the program); `order`: see allocation_request.hpp.
-  // What owns no segments is never asked.
+  // `h`, a block of this resource's own segments, is cached (taken from the program); `order`: see
+  // allocation_request.hpp. What owns no segments is never asked.
   virtual void deallocate(space::handle h, free_order const& order) noexcept;
   // A block that this resource, or one below it, handed out was freed by the program; called before its owner
   // gets it back, from the owner upwards. The block still has its size, slack and stream.
@@ -79,8 +80,8 @@ class resource : public space::segment_owner {
   // The program has waited for all work of the context.
   virtual void synchronized() noexcept {}
 
-  // The block of `in` that holds `address`, live or not; none where that segment, found without a lock, is none
-  // of this resource's by now.
+  // The block of `in` that holds `address`, live or not; none where that segment, found without a lock, is
+  // none of this resource's by now.
   virtual space::handle block_at(space::segment const&, std::uint64_t) noexcept { return space::none; }
 
   virtual idle_usage measure() noexcept { return {}; }
@@ -89,8 +90,8 @@ class resource : public space::segment_owner {
   // Gives every empty segment to its source; bytes given back.
   virtual std::uint64_t give_back() noexcept { return 0; }
   virtual void stream_gone(stream_order::slot) noexcept {}
-  // The context of a block that this resource, or one below it, handed out took it along: it counts as given back.
-  // Told by the owner, from forget().
+  // The context of a block that this resource, or one below it, handed out took it along: it counts as given
+  // back. Told by the owner, from forget().
   virtual void lost(space::handle h) noexcept { stats::add(count().bytes_out, blocks()[h].bytes()); }
   // The context is gone and all memory with it: forget every segment, make no driver call.
   virtual void forget() noexcept {}
@@ -134,7 +135,7 @@ inline resource& owner_of(space::block_registry& where, space::handle h) noexcep
 
 // A free of the program's: what the block passed through hears of it, up to but not including `until`.
 inline void tell_parents(resource const& owner, space::handle h, free_order const& order,
-                       resource const* until = nullptr) noexcept {
+                         resource const* until = nullptr) noexcept {
   for (resource* r = owner.parent(h); r != until && r != nullptr; r = r->parent(h)) r->freed(h, order);
 }
 // The same, and then its owner has the block back.
@@ -144,8 +145,8 @@ inline void tell_parents(resource const& owner, space::handle h, free_order cons
   owner.deallocate(h, order);
 }
 
-// Set when this thread changed what is reserved from the driver, so that the router takes the ledger down after
-// counting its next request.
+// Set when this thread changed what is reserved from the driver, so that the router takes the ledger down
+// after counting its next request.
 inline thread_local bool reserved_changed = false;
 void note_change(int device) noexcept;
 
@@ -153,7 +154,8 @@ void note_change(int device) noexcept;
 // so. Returns once its blocks are forgotten, or after a second.
 void wait_for_address_reuse(chain_context const& home, std::uint64_t base, std::uint64_t bytes) noexcept;
 
-// What a context takes along: each live block of a segment is out of the ledger, of its owner and of all above.
+// What a context takes along: each live block of a segment is out of the ledger, of its owner and of all
+// above.
 void lose_blocks(resource& owner, space::segment const& in) noexcept;
 
 // Where reserved memory lies: managed memory, and the host's, need not be on the device.
@@ -162,7 +164,8 @@ enum class lies : std::uint8_t { on_device, anywhere };
 // Counts `bytes` as reserved from, or given back to, the driver.
 void note_reserved(chain_context const& home, std::uint64_t bytes, lies where = lies::on_device) noexcept;
 void note_released(int device, std::uint64_t bytes, lies where = lies::on_device) noexcept;
-inline void note_released(chain_context const& home, std::uint64_t bytes, lies where = lies::on_device) noexcept {
+inline void note_released(chain_context const& home, std::uint64_t bytes,
+                          lies where = lies::on_device) noexcept {
   note_released(home.device, bytes, where);
 }
 

@@ -6,7 +6,7 @@
 
 #include <climits>
 
-#include "core/base/glob.hpp"
+#include "core/base/text/glob.hpp"
 
 namespace gpumem::route {
 

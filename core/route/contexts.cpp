@@ -6,10 +6,10 @@
 #include <string>
 #include <utility>
 
-#include "core/base/log.hpp"
+#include "core/base/log/log.hpp"
 #include "core/base/mutant.hpp"
-#include "core/base/uncancelled.hpp"
-#include "core/stats/in_use.hpp"
+#include "core/base/threads/uncancelled.hpp"
+#include "core/stats/page/in_use.hpp"
 #include "core/stream_order/one_stream.hpp"
 #include "core/stream_order/relaxed_mode.hpp"
 #include "core/stream_order/watched_calls.hpp"
@@ -69,9 +69,9 @@ void log_passthrough(int device, char const* why) noexcept {
 
 template <std::size_t... numbers>
 std::array<resource::chain_context, max_chains> homes(space::block_registry& where, peers const& access,
-                                                stream_order::epochs& order, CUcontext context, int device,
-                                                rule_set const* rules,
-                                                std::index_sequence<numbers...>) noexcept {
+                                                      stream_order::epochs& order, CUcontext context,
+                                                      int device, rule_set const* rules,
+                                                      std::index_sequence<numbers...>) noexcept {
   auto const kind = [rules](std::size_t number) {
     if (number < kinds) return static_cast<driver::memory_kind>(number);
     return rules != nullptr ? rules->kind_of(number) : driver::memory_kind::device;
@@ -84,8 +84,8 @@ std::array<resource::chain_context, max_chains> homes(space::block_registry& whe
 
 }  // namespace
 
-context_entry::context_entry(space::block_registry& where, peers const& access, CUcontext context, int device_number,
-                             rule_set const* rules, std::uint64_t order_of_making)
+context_entry::context_entry(space::block_registry& where, peers const& access, CUcontext context,
+                             int device_number, rule_set const* rules, std::uint64_t order_of_making)
     : handle(context),
       serial(order_of_making),
       device(device_number),

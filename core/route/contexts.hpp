@@ -120,7 +120,8 @@ class contexts {
     return nullptr;
   }
   void add_green(CUcontext context, CUcontext primary) noexcept;
-  // The same, and sure to be the one that the handle names now: of one that may be ending the driver is asked.
+  // The same, and sure to be the one that the handle names now: of one that may be ending the driver is
+  // asked.
   context_entry* find_alive(CUcontext context) noexcept;
   context_entry* find_by(stream_order::epochs const& order) const noexcept {
     for (auto* e = first_.load(std::memory_order_acquire); e != nullptr; e = e->next) {

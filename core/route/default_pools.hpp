@@ -25,8 +25,8 @@ void trimmed(int device, std::uint64_t keep) noexcept;
 
 // The pool that the driver would name for this block; null: none.
 CUmemoryPool pool_of(CUdeviceptr block) noexcept;
-// What the driver would say: no context owns memory of a pool, and all other memory has one. `real`: the driver's answer
-// for the segment.
+// What the driver would say: no context owns memory of a pool, and all other memory has one. `real`: the
+// driver's answer for the segment.
 CUcontext context_of(CUdeviceptr block, CUcontext real) noexcept;
 
 // On the way of a request and of a free, once anybody has asked: see pool_figures.

@@ -3,8 +3,8 @@
 // makes a driver call of its own on a hit.
 #pragma once
 
-#include "core/base/uncancelled.hpp"
-#include "core/resource/suballocator.hpp"
+#include "core/base/threads/uncancelled.hpp"
+#include "core/resource/pools/suballocator.hpp"
 #include "core/route/default_pools.hpp"
 #include "core/route/state.hpp"
 #include "core/stream_order/relaxed_mode.hpp"
@@ -106,8 +106,9 @@ template <bool careful = false>
   std::uint32_t const removals = s->where.segments.removals();
   std::optional<space::epoch_id> waiting;
   resource::magazine* own = known ? last.own : quick != nullptr ? quick->known_magazine_of(slot) : nullptr;
-  space::handle h =
-      quick != nullptr ? quick->try_allocate_cached(s->where.blocks, own, request.bytes, slot, 0, waiting) : space::none;
+  space::handle h = quick != nullptr
+                        ? quick->try_allocate_cached(s->where.blocks, own, request.bytes, slot, 0, waiting)
+                        : space::none;
   if (h == space::none) [[unlikely]] {
     driver::request const asked = request;
     resource::allocation_request const wanted{

@@ -21,9 +21,9 @@ namespace gpumem::route {
 using limit_maker = bool (*)(int device);
 void use_limits(limit_maker maker) noexcept;
 
-// A call that is not routed is about to take `bytes`: CUDA_SUCCESS, and they are taken; or what the program is to
-// hear: CUDA_ERROR_OUT_OF_MEMORY, which is in the report, unless a capture forbids the call, for which the driver
-// refuses first.
+// A call that is not routed is about to take `bytes`: CUDA_SUCCESS, and they are taken; or what the program
+// is to hear: CUDA_ERROR_OUT_OF_MEMORY, which is in the report, unless a capture forbids the call, for which
+// the driver refuses first.
 struct observed_request {
   int device = 0;
   std::uint64_t bytes = 0;
@@ -40,8 +40,8 @@ struct observed_bytes {
   bool movable = false;
 };
 void hold(observed_bytes const& held, std::uint64_t admitted) noexcept;  // it succeeded, and took these
-// A call that gives them back: off the ledger before it, for then they may be somebody else's; off the limits after
-// it, for until then they are not free. Or on the ledger again, where it failed.
+// A call that gives them back: off the ledger before it, for then they may be somebody else's; off the limits
+// after it, for until then they are not free. Or on the ledger again, where it failed.
 void leaves(observed_bytes const& held) noexcept;
 void has_left(observed_bytes const& held) noexcept;
 void stays(observed_bytes const& held) noexcept;

@@ -6,7 +6,7 @@
 #include <new>
 #include <vector>
 
-#include "core/base/undestroyed.hpp"
+#include "core/base/threads/undestroyed.hpp"
 
 namespace gpumem::route {
 

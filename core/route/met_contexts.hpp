@@ -1,5 +1,6 @@
-// The contexts that the program has got from the driver, also those that nothing was ever allocated in through a hook:
-// their work may use memory of the host that another one gives back. Kept from before the start on; any thread.
+// The contexts that the program has got from the driver, also those that nothing was ever allocated in
+// through a hook: their work may use memory of the host that another one gives back. Kept from before the
+// start on; any thread.
 #pragma once
 
 #include <cuda.h>

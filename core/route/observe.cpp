@@ -1,8 +1,8 @@
 // What the shim sees and core must know: captures, synchronisations, streams and contexts that come and go.
 // See router.hpp.
 #include "core/base/mutant.hpp"
-#include "core/resource/budget.hpp"
-#include "core/resource/thread_slots.hpp"
+#include "core/resource/adaptors/budget.hpp"
+#include "core/resource/pools/thread_slots.hpp"
 #include "core/route/met_contexts.hpp"
 #include "core/route/state.hpp"
 #include "core/route/thread_streams.hpp"

@@ -5,7 +5,7 @@
 #include "core/base/mutant.hpp"
 #include "core/route/state.hpp"
 #include "core/route/thread_streams.hpp"
-#include "core/stats/state_page.hpp"
+#include "core/stats/page/state_page.hpp"
 #include "core/stream_order/relaxed_mode.hpp"
 #include "core/stream_order/watched_calls.hpp"
 
@@ -168,8 +168,7 @@ bool is_idle(CUdeviceptr address) noexcept {
   if (inside == nullptr) return false;
   if (inside->owner == nullptr) return true;  // of a context that ended
   range block;
-  return !find(address, block) &&
-         still_of(resource::owner_of(*inside).home(), address);
+  return !find(address, block) && still_of(resource::owner_of(*inside).home(), address);
 }
 
 void exported(CUdeviceptr address) noexcept {

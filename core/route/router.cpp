@@ -1,10 +1,10 @@
 // See router.hpp and hot_path.hpp. Here: what few requests and frees come to. What the shim observes is in
 // observe.cpp, questions about memory in queries.cpp.
 #include "core/base/mutant.hpp"
+#include "core/route/hot_path.hpp"
 #include "core/route/limits.hpp"
 #include "core/route/met_contexts.hpp"
-#include "core/route/hot_path.hpp"
-#include "core/stats/state_page.hpp"
+#include "core/stats/page/state_page.hpp"
 
 namespace gpumem::route {
 

@@ -1,7 +1,7 @@
 // See rules.hpp.
 #include "core/route/rules.hpp"
 
-#include "core/base/glob.hpp"
+#include "core/base/text/glob.hpp"
 #include "core/driver/runtime_name.hpp"
 
 namespace gpumem::route {

@@ -12,7 +12,7 @@
 
 #include "core/driver/request.hpp"
 #include "core/route/callers.hpp"
-#include "core/stats/counters.hpp"
+#include "core/stats/page/counters.hpp"
 
 namespace gpumem::route {
 

@@ -135,8 +135,9 @@ inline bool still_of(resource::chain_context const& home, CUdeviceptr address) n
   return !home.epochs.ending() || still_of_ending(home, address);
 }
 
-// True: its context may be ending, and the driver cannot be asked (in a host function). Whose an address is nobody
-// knows then but the driver, whose answer to a free, a refusal for the caller's sake, is the program's as it is.
+// True: its context may be ending, and the driver cannot be asked (in a host function). Whose an address is
+// nobody knows then but the driver, whose answer to a free, a refusal for the caller's sake, is the program's
+// as it is.
 bool is_untold(resource::chain_context const& home) noexcept;
 
 // The live block that begins there, or `none`: asked of the map.
@@ -148,8 +149,8 @@ bool unknown_free(state& s, CUdeviceptr address) noexcept;
 
 // Takes down the ledger of the device now.
 void take_down(int device) noexcept;
-// The same where this thread has requested more than it has leave for; and after reserved memory changed, which also
-// asks how much the device holds in all.
+// The same where this thread has requested more than it has leave for; and after reserved memory changed,
+// which also asks how much the device holds in all.
 void settle(context_entry& entry) noexcept;
 
 }  // namespace gpumem::route

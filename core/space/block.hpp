@@ -55,10 +55,10 @@ struct block {
   std::atomic<std::uint64_t> address;  // read without a lock by look-ups
   std::uint32_t units;
   std::uint32_t segment;  // index in the segment table
-  epoch_id freed;            // not live: when
+  epoch_id freed;         // not live: when
   handle next;            // list of an index, or of a magazine
   union {
-    handle later;         // idle and not done: queue by age; owner
+    handle later;            // idle and not done: queue by age; owner
     std::uint32_t rounding;  // live: bytes handed out minus bytes asked for
   };
   free_list_id where;  // idle: its index; live: the stream slot it was allocated on, or 0

@@ -5,8 +5,8 @@
 
 #include <mutex>
 
-#include "core/base/address_room.hpp"
-#include "core/base/biased_lock.hpp"
+#include "core/base/threads/address_room.hpp"
+#include "core/base/threads/biased_lock.hpp"
 
 namespace gpumem::space {
 

@@ -16,8 +16,8 @@ class free_index {
   void insert(block_table& blocks, handle h) noexcept;
   void erase(block_table& blocks, handle h) noexcept;
   // A block of at least `units`, or none. It stays in the index. Unless `thorough`, it may overlook a block
-  // less than 1/16 larger than the request among very many of that class, so that its cost has a bound; what it
-  // then gives is of the next class that has any.
+  // less than 1/16 larger than the request among very many of that class, so that its cost has a bound; what
+  // it then gives is of the next class that has any.
   handle find(block_table& blocks, std::uint32_t units, bool thorough) const noexcept;
   // Units of the largest block, 0 when empty.
   std::uint32_t largest(block_table& blocks) const noexcept;

@@ -1,7 +1,7 @@
 // The space of one suballocator: its segments, the blocks they are cut into, an index of idle blocks for each
 // free list (done, pending, one for each stream slot), and the queue of idle blocks whose work is not done,
-// oldest first. Neighbours of one free list are merged at once. Over a source of pages a segment is a range of
-// addresses with holes, which are filled and punched in pieces of whole pages. Host-only; every call under
+// oldest first. Neighbours of one free list are merged at once. Over a source of pages a segment is a range
+// of addresses with holes, which are filled and punched in pieces of whole pages. Host-only; every call under
 // the owner's lock; fuzzable alone. It decides where, never when: whether an epoch is done is asked of the
 // caller.
 #pragma once
@@ -38,8 +38,8 @@ class region {
   // epoch.
   handle take_unfinished(free_list_id except, std::uint32_t units) noexcept;
 
-  // Makes a live or cached block idle. For a free list other than `done`, `freed` must be its epoch. What it is
-  // now, merged with its neighbours.
+  // Makes a live or cached block idle. For a free list other than `done`, `freed` must be its epoch. What it
+  // is now, merged with its neighbours.
   handle put(handle h, free_list_id to) noexcept;
 
   // Moves idle blocks whose epoch `is_done` into `done`, oldest first, until one is not. Returns the bytes
@@ -122,7 +122,7 @@ class region {
  private:
   block_table& blocks() noexcept { return atlas_.blocks; }
   free_index* index(free_list_id d, bool make) noexcept;
-  void attach(handle h, free_list_id to) noexcept;          // into index and queue
+  void attach(handle h, free_list_id to) noexcept;    // into index and queue
   void detach(handle h) noexcept;                     // out of both
   handle absorb(handle left, handle right) noexcept;  // merges `right` into `left`, both detached
   handle split(handle h,

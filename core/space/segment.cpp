@@ -60,7 +60,7 @@ bool segment_table::meets(std::size_t depth, std::uint64_t base, std::uint64_t b
 }
 
 [[gnu::always_inline]] inline segment* segment_table::in_level(std::map<std::uint64_t, segment*> const& level,
-                                        std::uint64_t address) noexcept {
+                                                               std::uint64_t address) noexcept {
   auto const next = level.upper_bound(address);
   if (next == level.begin()) return nullptr;
   segment* const s = std::prev(next)->second;

@@ -8,7 +8,7 @@
 #include <atomic>
 #include <type_traits>
 
-#include "core/base/address_room.hpp"
+#include "core/base/threads/address_room.hpp"
 #include "core/space/block_table.hpp"
 
 namespace gpumem::space {

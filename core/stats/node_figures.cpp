@@ -1,8 +1,8 @@
 // See node_figures.hpp.
 #include "core/stats/node_figures.hpp"
 
-#include "core/stats/page_state.hpp"
-#include "core/stats/state_page.hpp"
+#include "core/stats/page/page_state.hpp"
+#include "core/stats/page/state_page.hpp"
 
 namespace gpumem::stats {
 namespace {

@@ -4,7 +4,7 @@
 
 #include <atomic>
 
-#include "core/stats/call_sites.hpp"
+#include "core/stats/callers/call_sites.hpp"
 
 namespace gpumem::stats {
 

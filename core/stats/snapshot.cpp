@@ -11,37 +11,37 @@
 #include <memory>
 #include <string_view>
 
-#include "core/base/printable.hpp"
-#include "core/stats/page_source.hpp"
-#include "core/stats/state_page.hpp"
+#include "core/base/text/printable.hpp"
+#include "core/stats/page/page_source.hpp"
+#include "core/stats/page/state_page.hpp"
 
 namespace gpumem::stats {
 namespace {
 
 constexpr std::string_view hook_fields[] = {
 #define GPUMEM_HOOK_FIELD(name, unit, meaning) #name,
-#include "core/stats/fields.def"
+#include "core/stats/page/fields.def"
 #undef GPUMEM_HOOK_FIELD
 };
 constexpr std::string_view device_fields[] = {
 #define GPUMEM_DEVICE_FIELD(name, unit, meaning) #name,
 #define GPUMEM_DEVICE_WORD(name) "no counter",
-#include "core/stats/fields.def"
+#include "core/stats/page/fields.def"
 #undef GPUMEM_DEVICE_FIELD
 };
 constexpr std::string_view node_fields[] = {
 #define GPUMEM_NODE_FIELD(name, unit, meaning) #name,
-#include "core/stats/fields.def"
+#include "core/stats/page/fields.def"
 #undef GPUMEM_NODE_FIELD
 };
 constexpr std::string_view node_gauge_fields[] = {
 #define GPUMEM_NODE_GAUGE(name, unit, meaning) #name,
-#include "core/stats/fields.def"
+#include "core/stats/page/fields.def"
 #undef GPUMEM_NODE_GAUGE
 };
 constexpr std::string_view gauge_fields[] = {
 #define GPUMEM_DEVICE_GAUGE(name, unit, meaning) #name,
-#include "core/stats/fields.def"
+#include "core/stats/page/fields.def"
 #undef GPUMEM_DEVICE_GAUGE
 };
 

@@ -9,8 +9,8 @@
 #include <string>
 #include <vector>
 
-#include "core/stats/layout.hpp"
-#include "core/stats/ledger.hpp"
+#include "core/stats/page/layout.hpp"
+#include "core/stats/page/ledger.hpp"
 
 namespace gpumem::stats {
 

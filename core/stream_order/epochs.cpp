@@ -5,9 +5,9 @@
 
 #include <algorithm>
 
-#include "core/base/uncancelled.hpp"
-#include "core/stats/counters.hpp"
-#include "core/stats/state_page.hpp"
+#include "core/base/threads/uncancelled.hpp"
+#include "core/stats/page/counters.hpp"
+#include "core/stats/page/state_page.hpp"
 #include "core/stream_order/relaxed_mode.hpp"
 #include "core/stream_order/watched_calls.hpp"
 

@@ -14,9 +14,9 @@
 #include <mutex>
 #include <vector>
 
-#include "core/base/fixed_stack.hpp"
 #include "core/base/mutant.hpp"
-#include "core/base/sure_allocator.hpp"
+#include "core/base/threads/fixed_stack.hpp"
+#include "core/base/threads/sure_allocator.hpp"
 #include "core/driver/table.hpp"
 
 namespace gpumem::stream_order {

@@ -2,18 +2,19 @@
 // thrown with the driver's own code.
 #pragma once
 
-#include "core/base/bytes.hpp"
-#include "core/base/uncancelled.hpp"
+#include "core/base/text/bytes.hpp"
+#include "core/base/threads/uncancelled.hpp"
 #include "core/driver/error.hpp"
 #include "core/resource/resource.hpp"
 #include "core/resource/source.hpp"
-#include "core/stats/in_use.hpp"
+#include "core/stats/page/in_use.hpp"
 #include "core/stream_order/relaxed_mode.hpp"
 
 namespace gpumem::upstream {
 
 template <typename Call>
-void call(resource::chain_context const& home, std::size_t node, std::uint64_t bytes, char const* who, Call make) {
+void call(resource::chain_context const& home, std::size_t node, std::uint64_t bytes, char const* who,
+          Call make) {
   base::uncancelled const held;
   stats::node_counters& counters = stats::local().nodes[node];
   stats::add(counters.requests, 1);

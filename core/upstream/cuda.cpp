@@ -11,7 +11,8 @@ resource::extent cuda::reserve(resource::allocation_request const& request) {
   release_what_is_done();
   stats::memory_move const move;
   CUdeviceptr address = 0;
-  call(home_, node_, request.bytes, "cuda", [&] { return driver::real.cuMemAlloc_v2(&address, request.bytes); });
+  call(home_, node_, request.bytes, "cuda",
+       [&] { return driver::real.cuMemAlloc_v2(&address, request.bytes); });
   resource::wait_for_address_reuse(home_, address, request.bytes);
   resource::note_reserved(home_, request.bytes);
   return {address, request.bytes, 0};

@@ -3,14 +3,15 @@
 // slow paths, from any thread; the calls are made in relaxed capture mode with the chain's context current.
 #pragma once
 
-#include "core/upstream/refused_frees.hpp"
 #include "core/upstream/deferred_release_source.hpp"
+#include "core/upstream/refused_frees.hpp"
 
 namespace gpumem::upstream {
 
 class cuda final : public deferred_release_source {
  public:
-  cuda(resource::chain_context const& home, std::size_t node) noexcept : deferred_release_source(home, true), node_(node) {}
+  cuda(resource::chain_context const& home, std::size_t node) noexcept
+      : deferred_release_source(home, true), node_(node) {}
   resource::extent reserve(resource::allocation_request const& request) override;
   void lost(resource::extent const& memory) noexcept override;
   void forget() noexcept override;

@@ -127,8 +127,8 @@ bool cuda_async::order_after_all() noexcept {
   return home_.epochs.wait_on_device(stream_, now) || home_.epochs.wait(now);
 }
 
-// Should the list itself find no memory, the block is lost: better than one that serves others too early. Until it
-// is freed it is reserved.
+// Should the list itself find no memory, the block is lost: better than one that serves others too early.
+// Until it is freed it is reserved.
 void cuda_async::free_later(resource::extent const& memory) noexcept try {
   std::lock_guard lock(mutex_);
   waiting_.push_back(memory);
@@ -173,7 +173,8 @@ void cuda_async::release(resource::extent const& memory, CUstream order) noexcep
 
 // Memory of the driver's pools outlives a reset or destroyed context (measured: driver 580, explicit and
 // default pool), but cannot be freed while its device has no context: it waits, as a segment of nobody, so
-// that a free of an old address is refused, for the next context that uses this upstream. Until then it is reserved.
+// that a free of an old address is refused, for the next context that uses this upstream. Until then it is
+// reserved.
 void cuda_async::lost(resource::extent const& memory) noexcept {
   stats::memory_move const move;
   count(memory.bytes, false);

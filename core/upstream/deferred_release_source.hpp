@@ -1,9 +1,9 @@
-// What upstreams share whose memory must not go while work uses it. Memory that was freed without a stream goes
-// at once: the driver waits for its work (cuMemFree), or this does (pages, system memory); while a stream
-// captures that cannot be had. What was freed in stream order waits for nobody, as natively: it is kept until its
-// work is known to be done, and goes with a later call, at the latest when the program synchronises. Meanwhile it
-// is pending in the ledger, and a segment of `leaving`, so that a second free of its address is refused. Called on
-// slow paths, from any thread.
+// What upstreams share whose memory must not go while work uses it. Memory that was freed without a stream
+// goes at once: the driver waits for its work (cuMemFree), or this does (pages, system memory); while a
+// stream captures that cannot be had. What was freed in stream order waits for nobody, as natively: it is
+// kept until its work is known to be done, and goes with a later call, at the latest when the program
+// synchronises. Meanwhile it is pending in the ledger, and a segment of `leaving`, so that a second free of
+// its address is refused. Called on slow paths, from any thread.
 #pragma once
 
 #include <atomic>

@@ -8,7 +8,7 @@
 #include <cstdlib>
 #include <cstring>
 
-#include "core/base/uncancelled.hpp"
+#include "core/base/threads/uncancelled.hpp"
 
 namespace gpumem::upstream {
 

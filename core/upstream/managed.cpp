@@ -3,7 +3,7 @@
 
 #include <cstdio>
 
-#include "core/base/log.hpp"
+#include "core/base/log/log.hpp"
 #include "core/driver/managed_memory.hpp"
 #include "core/upstream/call.hpp"
 

@@ -5,8 +5,8 @@
 
 #include <atomic>
 
-#include "core/upstream/refused_frees.hpp"
 #include "core/upstream/deferred_release_source.hpp"
+#include "core/upstream/refused_frees.hpp"
 
 namespace gpumem::upstream {
 

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <cstdio>
 
-#include "core/base/log.hpp"
+#include "core/base/log/log.hpp"
 #include "core/driver/managed_memory.hpp"
 #include "core/upstream/call.hpp"
 
@@ -24,7 +24,8 @@ bool reaches_pageable_memory(CUdevice device) noexcept {
 
 }  // namespace
 
-system::system(resource::chain_context const& home, std::size_t node, std::uint64_t headroom, host_memory& host)
+system::system(resource::chain_context const& home, std::size_t node, std::uint64_t headroom,
+               host_memory& host)
     : deferred_release_source(home, false), node_(node), headroom_(headroom), host_(host) {
   if (reaches_pageable_memory(home.device)) return;
   throw driver::allocation_failed(

@@ -6,8 +6,8 @@
 
 #include <atomic>
 
-#include "core/upstream/host_memory.hpp"
 #include "core/upstream/deferred_release_source.hpp"
+#include "core/upstream/host_memory.hpp"
 
 namespace gpumem::upstream {
 

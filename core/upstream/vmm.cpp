@@ -6,7 +6,7 @@
 #include <bit>
 #include <new>
 
-#include "core/stats/state_page.hpp"
+#include "core/stats/page/state_page.hpp"
 #include "core/upstream/call.hpp"
 
 namespace gpumem::upstream {

@@ -4,9 +4,9 @@
 #include <set>
 #include <type_traits>
 
-#include "config/rule_checks.hpp"
-#include "core/base/bytes.hpp"
-#include "core/base/format.hpp"
+#include "config/reader/rule_checks.hpp"
+#include "core/base/text/bytes.hpp"
+#include "core/base/text/format.hpp"
 #include "shim/cli/chain_walk.hpp"
 
 namespace gpumem::cli {

@@ -4,7 +4,7 @@
 
 #include <string>
 
-#include "config/plan.hpp"
+#include "config/plan/plan.hpp"
 #include "shim/cli/device_list.hpp"
 
 namespace gpumem::cli {

@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "config/rule_checks.hpp"
+#include "config/reader/rule_checks.hpp"
 
 namespace gpumem::cli {
 namespace {

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "config/plan.hpp"
+#include "config/plan/plan.hpp"
 #include "shim/cli/device_list.hpp"
 
 namespace gpumem::cli {

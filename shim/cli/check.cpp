@@ -6,11 +6,11 @@
 #include <algorithm>
 #include <sstream>
 
-#include "config/size_text.hpp"
-#include "core/base/bytes.hpp"
-#include "core/base/line_writer.hpp"
-#include "core/base/log.hpp"
-#include "core/base/printable.hpp"
+#include "config/text/size_text.hpp"
+#include "core/base/log/line_writer.hpp"
+#include "core/base/log/log.hpp"
+#include "core/base/text/bytes.hpp"
+#include "core/base/text/printable.hpp"
 #include "core/report/terminal.hpp"
 #include "shim/cli/chain_tree.hpp"
 #include "shim/cli/output.hpp"
@@ -83,7 +83,8 @@ std::vector<view> views_of(config::plan const& plan, std::vector<device> const& 
     bool joined = false;
     for (std::size_t i = 0; i < views.size(); ++i) {
       auto& [first, numbers] = same[i];
-      if (views[i].text != base::printable_lines(text) || first.name != on.name || first.total != on.total) continue;
+      if (views[i].text != base::printable_lines(text) || first.name != on.name || first.total != on.total)
+        continue;
       if (first.number < 0) {  // nothing on this device differs from any other
         joined = true;
         break;
@@ -160,7 +161,8 @@ int check(check_options const& options) {
                                                           : config::load_input(options.file);
   base::write_all(STDERR_FILENO, loaded.text(config::consequence::none));
   if (loaded.failed()) return 2;
-  std::string const name = loaded.plan.path.empty() ? "built-in configuration" : base::printable(loaded.plan.path);
+  std::string const name =
+      loaded.plan.path.empty() ? "built-in configuration" : base::printable(loaded.plan.path);
   bool has_traps = false;
   std::string const described = describe_plan(loaded.plan, devices, has_traps);
   if (!print(name + (loaded.diagnostics.empty() ? ": good\n" : ": good, with warnings\n") + described))

@@ -19,7 +19,8 @@ struct check_options {
   std::vector<std::string> command;  // empty: no program
 };
 
-// 0 good, 1 warnings or traps under --strict, 2 errors, or a program that cannot be intercepted, 3 could not be written.
+// 0 good, 1 warnings or traps under --strict, 2 errors, or a program that cannot be intercepted, 3 could not
+// be written.
 int check(check_options const& options);
 
 // The tree, the memory and the traps; devices with the same are told together.

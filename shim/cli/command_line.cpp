@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <string_view>
 
-#include "config/suggest.hpp"
+#include "config/text/suggest.hpp"
 
 namespace gpumem::cli {
 namespace {
@@ -43,8 +43,9 @@ void command_line::add_run() {
                    "Where the text report goes: stderr, stdout or -,\nnone, or a pattern as report.%e.%p.txt")
       ->type_name("TEXT");
   run_verb->add_option("--json", run.json, "The same report as JSON: as --output")->type_name("FILE");
-  run_verb->add_flag("--uncached", run.uncached,
-                     "Switch the caches of PyTorch, JAX and TensorFlow off,\nso that the chain serves each tensor");
+  run_verb->add_flag(
+      "--uncached", run.uncached,
+      "Switch the caches of PyTorch, JAX and TensorFlow off,\nso that the chain serves each tensor");
   run_verb->add_flag("-q,--quiet", run.quiet, "No lines at start and end");
   run_verb->footer(
       "Exit code: the program's own; 128 + n for a signal; 125 gpumem failed,\n"
@@ -60,8 +61,7 @@ void command_line::add_check() {
                    "Configuration, - for standard input\n(default: GPUMEM_CONFIG, or the built-in one)")
       ->type_name("FILE");
   check_verb->add_flag("--strict", check.strict, "Exit code 1 when there are warnings or traps");
-  check_verb
-      ->add_option("--device-memory", check.device_memory, "As on devices of this size, not those here")
+  check_verb->add_option("--device-memory", check.device_memory, "As on devices of this size, not those here")
       ->type_name("SIZE");
   check_verb->footer(
       "After -- a program: whether it can be intercepted; it is not run\n"
@@ -74,8 +74,8 @@ void command_line::add_report() {
   report_verb = app.add_subcommand("report", "Show the report of a live or ended process");
   report_verb->add_option("file", report.files, "State pages or JSON reports")->type_name("FILE");
   report_verb->add_option("--pid", report.pid, "Of the process with this pid, live or ended")->type_name("N");
-  report_verb->add_flag(
-      "--last", report.last, "Of the process that ended last without its own\nreport (default)");
+  report_verb->add_flag("--last", report.last,
+                        "Of the process that ended last without its own\nreport (default)");
   report_verb->add_flag("--list", report.list, "List all state pages");
   report_verb->add_flag("--text", text_, "As text (default)");
   report_verb->add_flag("--json", report.json, "As JSON");
@@ -106,7 +106,8 @@ void command_line::take_command(std::vector<std::string>& arguments) {
   (for_run ? run.command : check.command) = std::move(command);
 }
 
-command_line::outcome command_line::misused(std::vector<std::string> const& arguments, std::string const& reason) {
+command_line::outcome command_line::misused(std::vector<std::string> const& arguments,
+                                            std::string const& reason) {
   CLI::App* const verb = app.get_subcommands().empty() ? &app : app.get_subcommands().front();
   std::vector<std::string> known;
   for (CLI::Option const* option : verb->get_options()) {
@@ -139,9 +140,10 @@ command_line::outcome command_line::parse(std::vector<std::string> arguments) {
   if (!arguments.empty() && arguments.front() == "help") {
     arguments.erase(arguments.begin());
     auto const verbs = app.get_subcommands({});
-    bool const unknown = !arguments.empty() && std::none_of(verbs.begin(), verbs.end(), [&](CLI::App const* verb) {
-      return verb->get_name() == arguments.front();
-    });
+    bool const unknown =
+        !arguments.empty() && std::none_of(verbs.begin(), verbs.end(), [&](CLI::App const* verb) {
+          return verb->get_name() == arguments.front();
+        });
     if (unknown) return misused(arguments, "there is no verb \"" + arguments.front() + "\"");
     arguments.emplace_back("--help");
   }
@@ -160,9 +162,11 @@ command_line::outcome command_line::parse(std::vector<std::string> arguments) {
     if (report.pid < 0) return misused({}, "--pid needs a pid, as --list shows them");
     std::size_t given = 0;
     for (CLI::Option const* option : report_verb->get_options()) given += option->count() != 0 ? 1 : 0;
-    if (report.clean && given > 1) return misused({}, "--clean stands alone: it is for the whole state folder");
+    if (report.clean && given > 1)
+      return misused({}, "--clean stands alone: it is for the whole state folder");
   }
-  if (!*run_verb && !*check_verb && !*report_verb) return misused(arguments, "which verb? run, check or report");
+  if (!*run_verb && !*check_verb && !*report_verb)
+    return misused(arguments, "which verb? run, check or report");
   return outcome::good;
 }
 

@@ -1,6 +1,6 @@
-// The command line of `gpumem` as data: the verbs, their flags, what they say of themselves, and where their values go.
-// Made by main, which parses with it; whoever writes man pages or completions walks the same `app`, so that nothing is
-// said twice. One thread. Nothing is done here but parsing.
+// The command line of `gpumem` as data: the verbs, their flags, what they say of themselves, and where their
+// values go. Made by main, which parses with it; whoever writes man pages or completions walks the same
+// `app`, so that nothing is said twice. One thread. Nothing is done here but parsing.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -27,7 +27,8 @@ class command_line {
   report_options report;
 
   enum class outcome { good, help, misused };
-  // The arguments without the program's name. When misused, `problem` and the lines of `hints` are for people.
+  // The arguments without the program's name. When misused, `problem` and the lines of `hints` are for
+  // people.
   outcome parse(std::vector<std::string> arguments);
   std::string problem, hints;
   int misused_code() const;  // of the verb that was asked for

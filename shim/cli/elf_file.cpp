@@ -14,10 +14,10 @@ namespace gpumem::cli {
 namespace {
 
 // Foreign files say how long their tables are: no loader has ever met such.
-constexpr std::uint64_t most_entries = 65'536;            // of the dynamic table
+constexpr std::uint64_t most_entries = 65'536;  // of the dynamic table
 constexpr std::size_t most_needed = 4096;
 constexpr std::size_t longest_text = 4096;
-constexpr std::uint64_t most_searched = 8ull << 30;       // bytes; holes do not count
+constexpr std::uint64_t most_searched = 8ull << 30;  // bytes; holes do not count
 constexpr std::size_t piece = 1 << 20;
 
 }  // namespace

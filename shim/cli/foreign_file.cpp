@@ -8,8 +8,8 @@
 #include <cerrno>
 #include <cstring>
 
-#include "core/base/bytes.hpp"
-#include "core/base/format.hpp"
+#include "core/base/text/bytes.hpp"
+#include "core/base/text/format.hpp"
 
 namespace gpumem::cli {
 namespace {
@@ -24,7 +24,9 @@ foreign_text read_open(int descriptor, std::string const& path, std::size_t limi
   if (!S_ISREG(about.st_mode)) return {{}, path + ": not a regular file: copy it to one"};
   auto const size = static_cast<std::uint64_t>(about.st_size);
   if (size > limit) {
-    return {{}, base::format("{}: {}, more than the limit of {}: is it a report?", path, shown(size), shown(limit))};
+    return {
+        {},
+        base::format("{}: {}, more than the limit of {}: is it a report?", path, shown(size), shown(limit))};
   }
   std::string text(size, '\0');
   std::size_t done = 0;

@@ -1,13 +1,14 @@
-// The program `gpumem`: parses the command line and hands it to its verb. The work is in the verbs' own files.
+// The program `gpumem`: parses the command line and hands it to its verb. The work is in the verbs' own
+// files.
 #include <fcntl.h>
 #include <unistd.h>
 
 #include <string>
 #include <vector>
 
-#include "core/base/line_writer.hpp"
-#include "core/base/log.hpp"
-#include "core/base/printable.hpp"
+#include "core/base/log/line_writer.hpp"
+#include "core/base/log/log.hpp"
+#include "core/base/text/printable.hpp"
 #include "shim/cli/command_line.hpp"
 #include "shim/cli/output.hpp"
 #include "shim/cli/preload.hpp"
@@ -22,8 +23,8 @@ int print_version() {
   return cli::print("gpumem " GPUMEM_VERSION "\nlibrary " + where + "\n") ? 0 : cli::exit_not_written;
 }
 
-// A stream that came closed would be the next file that anything here opens. What takes its place takes no output, and
-// ends with this program: the one that `run` starts has the stream closed, as it was.
+// A stream that came closed would be the next file that anything here opens. What takes its place takes no
+// output, and ends with this program: the one that `run` starts has the stream closed, as it was.
 void keep_closed_streams_free() {
   for (int const stream : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
     if (::fcntl(stream, F_GETFD) < 0) ::open("/dev/null", O_RDONLY | O_CLOEXEC);

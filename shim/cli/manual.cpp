@@ -11,7 +11,7 @@ struct variable {
 };
 constexpr variable variables[] = {
 #define GPUMEM_VARIABLE(name, values, text) {name, values, text},
-#include "config/schema.def"
+#include "config/schema/schema.def"
 #undef GPUMEM_VARIABLE
 };
 

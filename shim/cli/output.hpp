@@ -1,5 +1,5 @@
-// What a verb was asked for goes to standard output, and whether it got there decides the exit code: a report that
-// filled the disk is none. One thread.
+// What a verb was asked for goes to standard output, and whether it got there decides the exit code: a report
+// that filled the disk is none. One thread.
 #pragma once
 
 #include <poll.h>
@@ -10,13 +10,14 @@
 #include <string>
 #include <string_view>
 
-#include "core/base/log.hpp"
+#include "core/base/log/log.hpp"
 
 namespace gpumem::cli {
 
 inline constexpr int exit_not_written = 3;
 
-// False, and a line on stderr, when it could not be written. A reader that went away (| head) has what it wanted.
+// False, and a line on stderr, when it could not be written. A reader that went away (| head) has what it
+// wanted.
 inline bool print(std::string_view text) {
   while (!text.empty()) {
     ssize_t const written = ::write(STDOUT_FILENO, text.data(), text.size());
@@ -25,7 +26,8 @@ inline bool print(std::string_view text) {
     if (errno == EPIPE) return true;
     pollfd wait{STDOUT_FILENO, POLLOUT, 0};
     if (errno == EAGAIN && ::poll(&wait, 1, -1) >= 0) continue;
-    base::log_line(base::log_level::error, "standard output cannot be written: " + std::string(std::strerror(errno)));
+    base::log_line(base::log_level::error,
+                   "standard output cannot be written: " + std::string(std::strerror(errno)));
     return false;
   }
   return true;

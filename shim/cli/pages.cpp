@@ -13,8 +13,8 @@
 #include <string_view>
 #include <tuple>
 
-#include "core/stats/page_file.hpp"
-#include "core/stats/run_mark.hpp"
+#include "core/stats/page/page_file.hpp"
+#include "core/stats/page/run_mark.hpp"
 
 namespace gpumem::cli {
 namespace {

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "core/stats/process_life.hpp"
+#include "core/stats/page/process_life.hpp"
 #include "core/stats/snapshot.hpp"
 
 namespace gpumem::cli {

@@ -23,7 +23,8 @@ std::string own_folder() {
 library find_library() {
   std::string const folder = own_folder();
   library result;
-  for (char const* place : {"/libgpumem.so", "/../lib/gpumem/libgpumem.so", "/../lib/libgpumem.so", "/../lib64/libgpumem.so"}) {
+  for (char const* place :
+       {"/libgpumem.so", "/../lib/gpumem/libgpumem.so", "/../lib/libgpumem.so", "/../lib64/libgpumem.so"}) {
     std::string const path = folder + place;
     if (::access(path.c_str(), R_OK) != 0) {
       result.error += (result.error.empty() ? "" : ", ") + path;

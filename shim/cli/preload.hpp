@@ -18,7 +18,7 @@ struct run_settings {
   std::string library;
   std::string config;  // absolute path; empty: what GPUMEM_CONFIG says
   std::string run_id;
-  std::string state_directory;  // empty: left as it is
+  std::string state_directory;                                   // empty: left as it is
   std::vector<std::pair<std::string, std::string>> variables{};  // name and value, over what is there
 };
 

@@ -9,11 +9,11 @@
 #include <algorithm>
 #include <optional>
 
-#include "config/suggest.hpp"
+#include "config/text/suggest.hpp"
 #include "core/base/clock.hpp"
-#include "core/base/format.hpp"
-#include "core/base/log.hpp"
-#include "core/base/printable.hpp"
+#include "core/base/log/log.hpp"
+#include "core/base/text/format.hpp"
+#include "core/base/text/printable.hpp"
 #include "core/report/glossary.hpp"
 #include "core/report/terminal.hpp"
 #include "core/report/text.hpp"
@@ -120,11 +120,12 @@ int list_pages(page_list const& list) {
     char when[32] = "?";
     if (::localtime_r(&seconds, &local) != nullptr)
       ::strftime(when, sizeof when, "%Y-%m-%d %H:%M:%S", &local);
-    text += base::format(
-        "{:>8}  {:<19}  {:<9}  {}\n", page.pid, when, state_of(page, taken.value),
-        base::printable(taken.value.argv.empty() ? taken.value.exe : taken.value.argv.front()));
+    text +=
+        base::format("{:>8}  {:<19}  {:<9}  {}\n", page.pid, when, state_of(page, taken.value),
+                     base::printable(taken.value.argv.empty() ? taken.value.exe : taken.value.argv.front()));
   }
-  return print_or_fail(list.pages.empty() ? "no state pages in " + base::printable(list.directory) + "\n" : text);
+  return print_or_fail(list.pages.empty() ? "no state pages in " + base::printable(list.directory) + "\n"
+                                          : text);
 }
 
 // The page opened last, of the ended processes or of process `pid`.

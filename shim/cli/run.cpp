@@ -15,16 +15,16 @@
 #include <utility>
 
 #include "config/load.hpp"
-#include "config/value_reader.hpp"
+#include "config/reader/value_reader.hpp"
 #include "core/base/clock.hpp"
-#include "core/base/file_pattern.hpp"
-#include "core/base/format.hpp"
-#include "core/base/line_writer.hpp"
-#include "core/base/log.hpp"
-#include "core/base/printable.hpp"
+#include "core/base/files/file_pattern.hpp"
+#include "core/base/log/line_writer.hpp"
+#include "core/base/log/log.hpp"
+#include "core/base/text/format.hpp"
+#include "core/base/text/printable.hpp"
 #include "core/report/write_reports.hpp"
-#include "core/stats/page_file.hpp"
-#include "core/stats/run_mark.hpp"
+#include "core/stats/page/page_file.hpp"
+#include "core/stats/page/run_mark.hpp"
 #include "shim/cli/interception.hpp"
 #include "shim/cli/pages.hpp"
 #include "shim/cli/preload.hpp"
@@ -58,18 +58,21 @@ std::string from_here(std::string const& pattern) {
   return result;
 }
 
-// Each is documented by its framework. TensorFlow has none that takes its allocator away: cudaMallocAsync is the one
-// that keeps nothing of its own.
-constexpr std::pair<char const*, char const*> uncached_frameworks[] = {{"PYTORCH_NO_CUDA_MEMORY_CACHING", "1"},
-                                                                       {"XLA_PYTHON_CLIENT_ALLOCATOR", "platform"},
-                                                                       {"TF_GPU_ALLOCATOR", "cuda_malloc_async"}};
+// Each is documented by its framework. TensorFlow has none that takes its allocator away: cudaMallocAsync is
+// the one that keeps nothing of its own.
+constexpr std::pair<char const*, char const*> uncached_frameworks[] = {
+    {"PYTORCH_NO_CUDA_MEMORY_CACHING", "1"},
+    {"XLA_PYTHON_CLIENT_ALLOCATOR", "platform"},
+    {"TF_GPU_ALLOCATOR", "cuda_malloc_async"}};
 
 std::string uncached_text() {
   std::string text = "gpumem: --uncached:";
   for (auto const& [name, value] : uncached_frameworks) text += base::format(" {}={}", name, value);
   text +=
-      "\ngpumem: each tensor of PyTorch, JAX and TensorFlow is now a call of its own, which the chain serves: slower "
-      "where\ngpumem: that has no pool; torch.cuda.memory_allocated() reads 0, and PyTorch captures no CUDA graph\n";
+      "\ngpumem: each tensor of PyTorch, JAX and TensorFlow is now a call of its own, which the chain "
+      "serves: slower "
+      "where\ngpumem: that has no pool; torch.cuda.memory_allocated() reads 0, and PyTorch captures no CUDA "
+      "graph\n";
   return text;
 }
 
@@ -99,8 +102,10 @@ stats::end_record end_of(child_result const& child, stats::snapshot const& conte
   return end;
 }
 
-// A script may have changed the variables for some of its programs. `own`: those of the program that was started.
-config::plan plan_of(stats::snapshot const& content, std::vector<std::string> const& own, config::plan const& plan) {
+// A script may have changed the variables for some of its programs. `own`: those of the program that was
+// started.
+config::plan plan_of(stats::snapshot const& content, std::vector<std::string> const& own,
+                     config::plan const& plan) {
   auto const ours = [](std::vector<std::string> const& from) {
     std::vector<std::string> found;
     for (auto const& item : from) {
@@ -116,8 +121,8 @@ config::plan plan_of(stats::snapshot const& content, std::vector<std::string> co
   return loaded.failed() ? plan : std::move(loaded.plan);
 }
 
-void report_what_is_left(child_result const& child, std::string const& run_id, std::vector<std::string> const& own,
-                         config::plan const& common) {
+void report_what_is_left(child_result const& child, std::string const& run_id,
+                         std::vector<std::string> const& own, config::plan const& common) {
   for (found_page const& page : find_pages().pages) {
     stats::snapshot_result const taken = stats::read_snapshot(page.path);
     if (!taken.error.empty() || taken.value.run_id != run_id) continue;
@@ -165,7 +170,8 @@ std::string why_unseen(std::string const& program) {
   for (auto const& problem : seen.problems) text += "gpumem: " + base::printable(problem) + "\n";
   if (!seen.problems.empty()) return text;
   if (seen.result == verdict::unknown)
-    text += "gpumem: " + base::printable(program) + " is linked to no CUDA; what it starts or loads made no call either\n";
+    text += "gpumem: " + base::printable(program) +
+            " is linked to no CUDA; what it starts or loads made no call either\n";
   return text +
          "gpumem: a static program, a setuid one, and what is started without this environment (sudo, ssh,\n"
          "gpumem: containers) cannot be seen: gpumem check -- PROGRAM tells of one, or run gpumem inside\n";
@@ -176,7 +182,8 @@ std::string why_unseen(std::string const& program) {
 int run(run_options const& options) {
   library const found = find_library();
   if (!found.error.empty()) return fail(found.error);
-  for (auto const& [flag, pattern] : {std::pair("--output", options.text), std::pair("--json", options.json)}) {
+  for (auto const& [flag, pattern] :
+       {std::pair("--output", options.text), std::pair("--json", options.json)}) {
     std::string const problem = pattern.empty() || pattern == "none" ? "" : config::pattern_problem(pattern);
     if (!problem.empty()) return fail(std::string(flag) + ": " + problem);
   }
@@ -196,7 +203,8 @@ int run(run_options const& options) {
   std::vector<std::string> const environment = environment_of(::environ, settings);
   config::load_result loaded = config::load(config::read_environment(pointers_to(environment).data()));
   for (auto& item : loaded.diagnostics) {
-    if (item.code == "E001" && !options.config.empty()) item.note = "check the path that was given";  // by --config
+    if (item.code == "E001" && !options.config.empty())
+      item.note = "check the path that was given";  // by --config
   }
   if (loaded.failed() && loaded.plan.error_policy == config::on_error::abort) {
     say(loaded.text(config::consequence::not_started));
@@ -206,17 +214,20 @@ int run(run_options const& options) {
   std::string const program = base::printable(options.command.front());
   if (loaded.failed()) say(loaded.text(config::consequence::passthrough));
   if (!options.quiet && !loaded.failed()) {
-    say(base::format("gpumem: running {} with {}\n", program,
-                     loaded.plan.path.empty() ? "the built-in configuration" : base::printable(loaded.plan.path)));
+    say(base::format(
+        "gpumem: running {} with {}\n", program,
+        loaded.plan.path.empty() ? "the built-in configuration" : base::printable(loaded.plan.path)));
     if (options.uncached) say(uncached_text());
     if (options.uncached && loaded.plan.device.passthrough)
-      base::log_line(base::log_level::warn, "route.device is passthrough: each of them goes to the driver, which is slow");
+      base::log_line(base::log_level::warn,
+                     "route.device is passthrough: each of them goes to the driver, which is slow");
   }
   if (!loaded.failed()) make_mark(settings);
   child_result const child = run_and_wait(options.command, environment);
   bool const unseen = take_mark(settings);
   if (child.exec_error != 0) {
-    base::log_line(base::log_level::error, base::format("cannot run {}: {}", program, ::strerror(child.exec_error)));
+    base::log_line(base::log_level::error,
+                   base::format("cannot run {}: {}", program, ::strerror(child.exec_error)));
     if (child.pid < 0) return exit_gpumem_failed;
     return child.exec_error == ENOENT ? exit_not_found : exit_not_executable;
   }

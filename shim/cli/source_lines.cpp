@@ -18,7 +18,7 @@
 #include <vector>
 
 #include "core/base/clock.hpp"
-#include "core/base/format.hpp"
+#include "core/base/text/format.hpp"
 #include "core/report/text_format.hpp"
 
 extern char** environ;
@@ -29,7 +29,7 @@ namespace {
 constexpr std::size_t most_addresses = 512;  // of one run: the command line is limited
 
 constexpr std::uint64_t patience_ns = 10'000'000'000;  // for all runs: who waits for a report waits for them
-constexpr std::size_t most_output = 4u << 20;  // two lines for each address
+constexpr std::size_t most_output = 4u << 20;          // two lines for each address
 
 int left_until(std::uint64_t deadline) noexcept {
   std::uint64_t const now = base::now_ns();

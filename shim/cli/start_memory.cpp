@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "core/base/bytes.hpp"
+#include "core/base/text/bytes.hpp"
 #include "shim/cli/chain_walk.hpp"
 
 namespace gpumem::cli {

@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "core/base/bytes.hpp"
+#include "core/base/text/bytes.hpp"
 #include "shim/cli/chain_walk.hpp"
 #include "shim/cli/start_memory.hpp"
 

@@ -15,8 +15,9 @@ namespace gpumem::cli {
 namespace {
 
 // What a person or a batch system may send; real-time signals as well.
-constexpr int handed_on[] = {SIGHUP,  SIGINT,   SIGQUIT, SIGABRT, SIGUSR1,   SIGUSR2, SIGALRM, SIGTERM, SIGCONT, SIGTSTP,
-                             SIGURG,  SIGXCPU,  SIGXFSZ, SIGPROF, SIGVTALRM, SIGIO,   SIGPWR,  SIGWINCH};
+constexpr int handed_on[] = {SIGHUP,  SIGINT,  SIGQUIT,   SIGABRT, SIGUSR1, SIGUSR2,
+                             SIGALRM, SIGTERM, SIGCONT,   SIGTSTP, SIGURG,  SIGXCPU,
+                             SIGXFSZ, SIGPROF, SIGVTALRM, SIGIO,   SIGPWR,  SIGWINCH};
 
 std::vector<char*> pointers_to(std::vector<std::string> const& items) {
   std::vector<char*> pointers;
@@ -43,8 +44,8 @@ struct signal_state {
   ::_exit(127);
 }
 
-// As it would be without us: the shell that waits for this process sees it stop. By the signal's own action, which
-// the kernel leaves out where nobody could continue it.
+// As it would be without us: the shell that waits for this process sees it stop. By the signal's own action,
+// which the kernel leaves out where nobody could continue it.
 void stop_too() {
   sigset_t only, before;
   ::sigemptyset(&only);

@@ -21,7 +21,8 @@ constexpr std::uint64_t moment_ns = 10'000'000;
 // A witness that is not given a processor for so long has no say.
 constexpr std::uint64_t patience_ns = 2'000'000'000;
 
-// False while it has a signal that it did not note yet: on a busy machine that may take it longer than a moment.
+// False while it has a signal that it did not note yet: on a busy machine that may take it longer than a
+// moment.
 bool has_noted_all(pid_t process) noexcept {
   char path[64], text[4096];
   std::snprintf(path, sizeof path, "/proc/%d/status", static_cast<int>(process));

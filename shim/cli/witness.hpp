@@ -1,6 +1,6 @@
-// Was a signal sent to us alone, or to our process group, of which the program is a member as well? Nothing that
-// the kernel tells with a signal says so. The witness is a process that only sits in the group: what it gets was
-// sent to all, and the program has it already. Made by `gpumem run`; one thread.
+// Was a signal sent to us alone, or to our process group, of which the program is a member as well? Nothing
+// that the kernel tells with a signal says so. The witness is a process that only sits in the group: what it
+// gets was sent to all, and the program has it already. Made by `gpumem run`; one thread.
 #pragma once
 
 #include <signal.h>

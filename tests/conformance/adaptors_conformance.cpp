@@ -1,10 +1,10 @@
 // Each adaptor of this kind above a pool, and those that have the form of a source below one.
 // Only the chains are here; what they promise is in resource_suite.cpp.
-// The factory runs on the router's slow path, as config/builder's does.
-#include "core/resource/guard.hpp"
-#include "core/resource/logging.hpp"
-#include "core/resource/statistics.hpp"
-#include "core/resource/tracking.hpp"
+// The factory runs on the router's slow path, as config/builder/builder's does.
+#include "core/resource/adaptors/guard.hpp"
+#include "core/resource/adaptors/logging.hpp"
+#include "core/resource/adaptors/statistics.hpp"
+#include "core/resource/adaptors/tracking.hpp"
 #include "tests/conformance/resource_suite.hpp"
 
 namespace gpumem::conformance {

@@ -1,7 +1,7 @@
 // `aligned` above a pool and above the driver alone: every promise holds for over-aligned blocks too.
 // Only the chains are here; what they promise is in resource_suite.cpp.
-// The factory runs on the router's slow path, as config/builder's does.
-#include "core/resource/aligned.hpp"
+// The factory runs on the router's slow path, as config/builder/builder's does.
+#include "core/resource/adaptors/aligned.hpp"
 #include "tests/conformance/resource_suite.hpp"
 
 namespace gpumem::conformance {

@@ -1,7 +1,7 @@
 // An arena per stream and one per thread, bins over an arena's superblocks, and an arena over pages.
 // Only the chains are here; what they promise is in resource_suite.cpp.
-// The factory runs on the router's slow path, as config/builder's does.
-#include "core/resource/arena.hpp"
+// The factory runs on the router's slow path, as config/builder/builder's does.
+#include "core/resource/pools/arena.hpp"
 #include "core/upstream/vmm.hpp"
 #include "tests/conformance/resource_suite.hpp"
 

@@ -1,8 +1,8 @@
 // A fallback whose first chain is full at 4 MiB, so that every test spills; and the same below a pool.
 // Only the chains are here; what they promise is in resource_suite.cpp.
-// The factory runs on the router's slow path, as config/builder's does.
-#include "core/resource/fallback.hpp"
-#include "core/resource/limiting.hpp"
+// The factory runs on the router's slow path, as config/builder/builder's does.
+#include "core/resource/adaptors/limiting.hpp"
+#include "core/resource/selectors/fallback.hpp"
 #include "core/upstream/managed.hpp"
 #include "tests/conformance/resource_suite.hpp"
 

@@ -1,6 +1,6 @@
 // Blocks of one size, over an upstream and over a pool.
 // Only the chains are here; what they promise is in resource_suite.cpp.
-// The factory runs on the router's slow path, as config/builder's does.
+// The factory runs on the router's slow path, as config/builder/builder's does.
 #include "tests/conformance/resource_suite.hpp"
 
 namespace gpumem::conformance {

@@ -1,7 +1,7 @@
 // A limit above a pool, below one, and over single allocations: none of them reached.
 // Only the chains are here; what they promise is in resource_suite.cpp.
-// The factory runs on the router's slow path, as config/builder's does.
-#include "core/resource/limiting.hpp"
+// The factory runs on the router's slow path, as config/builder/builder's does.
+#include "core/resource/adaptors/limiting.hpp"
 #include "tests/conformance/resource_suite.hpp"
 
 namespace gpumem::conformance {

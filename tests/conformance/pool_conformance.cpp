@@ -1,6 +1,6 @@
 // A pool over each kind of upstream.
 // Only the chains are here; what they promise is in resource_suite.cpp.
-// The factory runs on the router's slow path, as config/builder's does.
+// The factory runs on the router's slow path, as config/builder/builder's does.
 #include "core/upstream/managed.hpp"
 #include "tests/conformance/resource_suite.hpp"
 

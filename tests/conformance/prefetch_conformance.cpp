@@ -1,7 +1,7 @@
 // `prefetch` above a pool of managed memory, below it, and above the driver alone. The scripted driver cannot
 // move memory: the promises hold all the same. Only the chains are here; what they promise is in
-// resource_suite.cpp. The factory runs on the router's slow path, as config/builder's does.
-#include "core/resource/prefetch.hpp"
+// resource_suite.cpp. The factory runs on the router's slow path, as config/builder/builder's does.
+#include "core/resource/adaptors/prefetch.hpp"
 #include "core/upstream/managed.hpp"
 #include "tests/conformance/resource_suite.hpp"
 

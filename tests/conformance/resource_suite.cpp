@@ -10,7 +10,7 @@
 #include <random>
 #include <thread>
 
-#include "core/stats/ledger.hpp"
+#include "core/stats/page/ledger.hpp"
 #include "tests/unit/route/fixture.hpp"
 
 namespace gpumem::conformance {

@@ -1,19 +1,20 @@
 // What a resource's file of this folder gives to resource_suite.cpp, which holds what every resource promises
-// and is compiled once for all: the chains to test. A chain has: build(chain_context), largest (bytes it serves),
-// keeps_blocks (frees go to a cache of its own) and outlives_context (the driver's memory does). The factory
-// runs on the router's slow path, as config/builder's does. No header of the test framework is needed here.
+// and is compiled once for all: the chains to test. A chain has: build(chain_context), largest (bytes it
+// serves), keeps_blocks (frees go to a cache of its own) and outlives_context (the driver's memory does). The
+// factory runs on the router's slow path, as config/builder/builder's does. No header of the test framework
+// is needed here.
 #pragma once
 
 #include <typeinfo>
 #include <vector>
 
-#include "core/resource/binning.hpp"
 #include "core/resource/chain.hpp"
-#include "core/resource/direct.hpp"
-#include "core/resource/fixed_size.hpp"
-#include "core/resource/pool.hpp"
-#include "core/route/router.hpp"
+#include "core/resource/pools/direct.hpp"
+#include "core/resource/pools/fixed_size.hpp"
+#include "core/resource/pools/pool.hpp"
+#include "core/resource/selectors/binning.hpp"
 #include "core/route/hot_path.hpp"
+#include "core/route/router.hpp"
 #include "core/upstream/cuda.hpp"
 #include "core/upstream/cuda_async.hpp"
 

@@ -1,6 +1,6 @@
 // The upstream vmm: a pool that grows in place over it, bins over that, and each request in a range of its
 // own. Only the chains are here; what they promise is in resource_suite.cpp. The factory runs on the router's
-// slow path, as config/builder's does.
+// slow path, as config/builder/builder's does.
 #include "core/upstream/vmm.hpp"
 #include "tests/conformance/resource_suite.hpp"
 

@@ -1,8 +1,9 @@
-// Exports blocks by legacy IPC handles to a child, which opens them all and keeps them open; frees them, asks for
-// more of the same sizes in both ways, and fills those: says how many bytes of the exported ones the child sees
-// changed. Natively a small block shares a driver block with others and is used again at once, so only the
-// preloaded run is judged (unrouted.py). With an argument: exports that many temporaries of each of several sizes,
-// one after the other, as a transport does (UCX, Open MPI), beside blocks that stay. One thread in each process.
+// Exports blocks by legacy IPC handles to a child, which opens them all and keeps them open; frees them, asks
+// for more of the same sizes in both ways, and fills those: says how many bytes of the exported ones the
+// child sees changed. Natively a small block shares a driver block with others and is used again at once, so
+// only the preloaded run is judged (unrouted.py). With an argument: exports that many temporaries of each of
+// several sizes, one after the other, as a transport does (UCX, Open MPI), beside blocks that stay. One
+// thread in each process.
 #include <sys/wait.h>
 #include <unistd.h>
 

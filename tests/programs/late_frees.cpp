@@ -1,7 +1,8 @@
-// Memory that is given back while work still uses it, where nobody but the order of the work keeps it from others.
-// Modes: `host`: page-locked memory that a context reads which never allocated anything; `async`: cuMemFreeAsync of
-// a block whose stream is at work, which waits for nobody; `threads`: thousands of threads, each with work on its own
-// default stream when it ends, and streams made later. On the simulated CUDA; two devices for `host`.
+// Memory that is given back while work still uses it, where nobody but the order of the work keeps it from
+// others. Modes: `host`: page-locked memory that a context reads which never allocated anything; `async`:
+// cuMemFreeAsync of a block whose stream is at work, which waits for nobody; `threads`: thousands of threads,
+// each with work on its own default stream when it ends, and streams made later. On the simulated CUDA; two
+// devices for `host`.
 #include <cuda.h>
 
 #include <cstring>

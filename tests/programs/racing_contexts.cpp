@@ -1,8 +1,8 @@
 // The primary context of a device, ended and retained by threads that know nothing of each other. Modes:
-// `retain`: each retains it, works and releases it, so that whoever is last ends it while another gets it anew;
-// `look`: one retains and releases it, as libraries do to look at it, while another makes the first allocation of a
-// device; `free`: the same while another allocates and frees. What each is given it can fill and free. Two threads;
-// the number of rounds is the second argument.
+// `retain`: each retains it, works and releases it, so that whoever is last ends it while another gets it
+// anew; `look`: one retains and releases it, as libraries do to look at it, while another makes the first
+// allocation of a device; `free`: the same while another allocates and frees. What each is given it can fill
+// and free. Two threads; the number of rounds is the second argument.
 #include <cuda.h>
 
 #include <atomic>

@@ -46,21 +46,21 @@ void simulatedHazardClear(void);
 // Allocations of device memory on which SYNC_MEMOPS is set.
 unsigned long long simulatedSyncMemops(void);
 
-/* What the driver holds, in bytes as they were asked for: what it is to be compared with whoever keeps a ledger.
-   A block that was freed is not held, also where its bytes wait for work. */
+/* What the driver holds, in bytes as they were asked for: what it is to be compared with whoever keeps a
+   ledger. A block that was freed is not held, also where its bytes wait for work. */
 enum simulated_memory {
   simulated_plain,
   simulated_managed,
-  simulated_pooled,  /* stream-ordered, in use */
+  simulated_pooled, /* stream-ordered, in use */
   simulated_array,
   simulated_virtual, /* of cuMemCreate, until its last handle and map are gone */
   simulated_graph,
-  simulated_pinned,  /* by the device whose context made it */
+  simulated_pinned, /* by the device whose context made it */
   simulated_memory_kinds
 };
 unsigned long long simulatedHeld(int device, int kind);
-/* What cuMemGetInfo counts: the above but pinned memory, with the driver's rounding, what its pools keep, and what
-   contexts take for themselves (GPUMEM_SIMULATED_CONTEXT). */
+/* What cuMemGetInfo counts: the above but pinned memory, with the driver's rounding, what its pools keep, and
+   what contexts take for themselves (GPUMEM_SIMULATED_CONTEXT). */
 unsigned long long simulatedInUse(int device);
 /* Device memory that the program noted as allocated and not as freed, now and at most so far. */
 unsigned long long simulatedLive(int device);

@@ -2,7 +2,8 @@
 // GPUMEM_TEST_SEED on) run through the reader, the builder and the router over the scripted driver. Each in a
 // process of its own, so that one that crashes or hangs is named, too. The oracle:
 // - a configuration that is refused has an error, and every finding stands at a place inside of the text;
-// - one that is accepted has every chain of every device, and each request of up to 3 MiB is served, freed and
+// - one that is accepted has every chain of every device, and each request of up to 3 MiB is served, freed
+// and
 //   served again; all budgets are whole once everything is freed;
 // - where a value may forbid that (is_generous says so), a request may be refused, as out of memory only; so
 //   may a chain whose pool begins with a share of the device's memory.
@@ -16,15 +17,15 @@
 #include <cstdlib>
 #include <filesystem>
 
-#include "config/builder.hpp"
-#include "config/limits.hpp"
+#include "config/builder/builder.hpp"
+#include "config/builder/limits.hpp"
+#include "config/builder/option_reader.hpp"
 #include "config/load.hpp"
-#include "config/option_reader.hpp"
-#include "core/base/log.hpp"
-#include "core/resource/budget.hpp"
+#include "core/base/log/log.hpp"
+#include "core/resource/adaptors/budget.hpp"
+#include "core/route/hot_path.hpp"
 #include "core/route/limits.hpp"
 #include "core/route/router.hpp"
-#include "core/route/hot_path.hpp"
 #include "tests/fuzz/config/random_configuration.hpp"
 #include "tests/unit/fake_driver/fake_driver.hpp"
 
@@ -47,7 +48,9 @@ std::uint64_t from_environment(char const* name, std::uint64_t preset) {
 bool is_generous(config::resource_plan const& resource) {
   config::option_reader const options(resource, capacity, capacity);
   std::uint64_t const enough = 512 * mib;
-  auto const at_least = [&](char const* key, std::uint64_t wanted) { return options.bytes(key, wanted) >= wanted; };
+  auto const at_least = [&](char const* key, std::uint64_t wanted) {
+    return options.bytes(key, wanted) >= wanted;
+  };
   auto const at_most = [&](char const* key, std::uint64_t wanted) { return options.bytes(key, 0) <= wanted; };
   bool good = at_least("allocation_limit", enough) && at_least("maximum_pool_size", enough) &&
               at_least("arena_size", enough) && at_least("block_size", 5 * mib) &&
@@ -140,17 +143,23 @@ class one_configuration {
       auto const hook = static_cast<std::uint16_t>(kind);
       CUstream const on = ordered ? tests::stream(1) : nullptr;
       CUdeviceptr address = 0;
-      auto const got = route::allocate({.bytes = bytes, .kind = kind, .stream_ordered = ordered, .hook = hook,
-                                        .called = hook, .context = context, .stream = on},
+      auto const got = route::allocate({.bytes = bytes,
+                                        .kind = kind,
+                                        .stream_ordered = ordered,
+                                        .hook = hook,
+                                        .called = hook,
+                                        .context = context,
+                                        .stream = on},
                                        &address);
       std::string const what = std::to_string(bytes) + " B of " + std::string(calls[hook]);
       if (!got.served()) return;  // the driver's; a chain that is missing is in the log
       bool const refused = got.code == CUDA_ERROR_OUT_OF_MEMORY && !generous;
       if (refused) return;
       if (got.code != CUDA_SUCCESS)
-        return fail(what + ": refused with " + std::to_string(got.code) + " in round " + std::to_string(round));
-      auto const gave = route::release({.address = address, .kind = kind, .stream_ordered = ordered,
-                                        .context = context, .stream = on});
+        return fail(what + ": refused with " + std::to_string(got.code) + " in round " +
+                    std::to_string(round));
+      auto const gave = route::release(
+          {.address = address, .kind = kind, .stream_ordered = ordered, .context = context, .stream = on});
       if (!gave.served() || gave.code != CUDA_SUCCESS) return fail(what + ": its free is refused");
     }
   }
@@ -228,7 +237,8 @@ TEST(configurations, what_is_accepted_is_built_and_serves) {
   }
   std::filesystem::current_path(before);
   std::filesystem::remove_all(folder);
-  std::printf("%u accepted, %u of them must serve all; %u refused\n", seen.accepted, seen.generous, seen.refused);
+  std::printf("%u accepted, %u of them must serve all; %u refused\n", seen.accepted, seen.generous,
+              seen.refused);
   // Or this tests nothing.
   EXPECT_GT(seen.generous, (seen.accepted + seen.refused) / 8);
   EXPECT_GT(seen.refused, (seen.accepted + seen.refused) / 20);

@@ -4,7 +4,7 @@
 #include <random>
 #include <vector>
 
-#include "config/schema.hpp"
+#include "config/schema/schema.hpp"
 
 namespace gpumem::tests {
 namespace {
@@ -13,7 +13,8 @@ using namespace config;
 
 class writer {
  public:
-  writer(std::uint64_t seed, std::string const& folder) : random_(seed), folder_(folder), stingy_(one_in(4)) {}
+  writer(std::uint64_t seed, std::string const& folder)
+      : random_(seed), folder_(folder), stingy_(one_in(4)) {}
 
   std::string write() {
     std::string routes = "[route]\n";
@@ -63,9 +64,9 @@ class writer {
     for (auto const& known : declared_) {
       if (known.type == type.name && one_in(6)) return known.name;
     }
-    std::string const name =
-        one_in(4) && keys_of(table(type.name)).empty() ? std::string(type.name)
-                                                       : std::string(type.name) + std::to_string(++count_);
+    std::string const name = one_in(4) && keys_of(table(type.name)).empty()
+                                 ? std::string(type.name)
+                                 : std::string(type.name) + std::to_string(++count_);
     std::string text = "[resource." + name + "]\ntype = " + quoted(type.name) + "\n";
     bool const exponents = type.name == "binning" && one_in(6);
     for (auto const* key : keys_of(table(type.name))) {
@@ -117,7 +118,8 @@ class writer {
     if (!key.words.empty() && one_in(4)) return quoted(one_of(split_words(key.words)));
     bool const percent = key.kind == value_kind::device_size;
     if (stingy_ && key.kind == value_kind::device_size && one_in(3)) {
-      static std::vector<std::string> const odd{"1 B", "511 B", "4 KiB", "2 MiB", "5 GiB", "1 TiB", "8191 PiB"};
+      static std::vector<std::string> const odd{"1 B",   "511 B", "4 KiB",   "2 MiB",
+                                                "5 GiB", "1 TiB", "8191 PiB"};
       return one_in(4) ? quoted("0.0001 % of free") : quoted(one_of(odd));
     }
     if (key.name == "alignment") return quoted(std::to_string(512u << below(6)) + " B");
@@ -134,7 +136,8 @@ class writer {
 
   std::string integer(key_info const& key) {
     if (!key.words.empty() && one_in(2)) return quoted(key.words);
-    if (key.name.ends_with("_exponent")) return std::to_string(key.name.starts_with("min") ? 8 + below(6) : 14 + below(8));
+    if (key.name.ends_with("_exponent"))
+      return std::to_string(key.name.starts_with("min") ? 8 + below(6) : 14 + below(8));
     return std::to_string(static_cast<std::size_t>(key.lowest) + below(2));
   }
 

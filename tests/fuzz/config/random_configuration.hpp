@@ -1,6 +1,6 @@
 // Configurations from nothing but a seed: the types, keys, words and bounds of schema.def, put together at
-// random into chains, bins, fallbacks, rules and values for single devices. Most are files that a person could
-// have meant; every rule of config/ is left to be broken, as the generator knows none of them. Pure.
+// random into chains, bins, fallbacks, rules and values for single devices. Most are files that a person
+// could have meant; every rule of config/ is left to be broken, as the generator knows none of them. Pure.
 #pragma once
 
 #include <cstdint>

@@ -9,20 +9,72 @@ namespace {
 
 using namespace std::string_view_literals;
 
-constexpr std::string_view pieces[] = {
-    "\x1b]0;x\x07\x1b[2J", "\xc2\x9b" "31m", "\xff\xfe", "\xed\xa0\x80", "{}{:d}%s%n", "\n\r\t\0"sv, "\xe2\x80\xae",
-    "/dev/zero\0"sv, "../../../../etc/passwd\0"sv, "\"", "'", "[", "]", "{", "}", "[[[[[[[[[[[[[[[[", ",", ":", "=", "null",
-    "true", "-1", "1e400", "18446744073709551615", "18446744073709551616", "-9223372036854775808", "0.5", "[]", "{}",
-    "\"\\u001b[31m\\u009b\"", "\"\\ud800\"", "[[rule]]\n", "[resource.pool]\n", "[device.1]\npool.growth = 1\n",
-    "type = \"binning\"\n", "\"passthrough\"", "\"100 % of total\"", "a.a.a.a.a.a.a.a", "'''", "\"\"\"", "#", "??:0\n",
-    "?? ??:?\n", "f(int)\n/a/b.cpp:31 (discriminator 2)\n", "/x:99999999999999999999\n", "_ZZZZZZZZ", "_Z1fIJ"};
+constexpr std::string_view pieces[] = {"\x1b]0;x\x07\x1b[2J",
+                                       "\xc2\x9b"
+                                       "31m",
+                                       "\xff\xfe",
+                                       "\xed\xa0\x80",
+                                       "{}{:d}%s%n",
+                                       "\n\r\t\0"sv,
+                                       "\xe2\x80\xae",
+                                       "/dev/zero\0"sv,
+                                       "../../../../etc/passwd\0"sv,
+                                       "\"",
+                                       "'",
+                                       "[",
+                                       "]",
+                                       "{",
+                                       "}",
+                                       "[[[[[[[[[[[[[[[[",
+                                       ",",
+                                       ":",
+                                       "=",
+                                       "null",
+                                       "true",
+                                       "-1",
+                                       "1e400",
+                                       "18446744073709551615",
+                                       "18446744073709551616",
+                                       "-9223372036854775808",
+                                       "0.5",
+                                       "[]",
+                                       "{}",
+                                       "\"\\u001b[31m\\u009b\"",
+                                       "\"\\ud800\"",
+                                       "[[rule]]\n",
+                                       "[resource.pool]\n",
+                                       "[device.1]\npool.growth = 1\n",
+                                       "type = \"binning\"\n",
+                                       "\"passthrough\"",
+                                       "\"100 % of total\"",
+                                       "a.a.a.a.a.a.a.a",
+                                       "'''",
+                                       "\"\"\"",
+                                       "#",
+                                       "??:0\n",
+                                       "?? ??:?\n",
+                                       "f(int)\n/a/b.cpp:31 (discriminator 2)\n",
+                                       "/x:99999999999999999999\n",
+                                       "_ZZZZZZZZ",
+                                       "_Z1fIJ"};
 
 }  // namespace
 
 std::string mutator::number(std::uint64_t size) {
-  std::uint64_t const edges[] = {0, 1, 2, 7, 63, 64, 65, 255, 256, 1023, 1024, 4095, 4096, 65'535, 1ull << 20, 1ull << 31,
-                                 0x7fff'ffff, 0xffff'ffff, 1ull << 32, 1ull << 40, 1ull << 63, (1ull << 63) - 1,
-                                 ~0ull, ~7ull, size, size - 1, size - 8};
+  std::uint64_t const edges[] = {0,           1,
+                                 2,           7,
+                                 63,          64,
+                                 65,          255,
+                                 256,         1023,
+                                 1024,        4095,
+                                 4096,        65'535,
+                                 1ull << 20,  1ull << 31,
+                                 0x7fff'ffff, 0xffff'ffff,
+                                 1ull << 32,  1ull << 40,
+                                 1ull << 63,  (1ull << 63) - 1,
+                                 ~0ull,       ~7ull,
+                                 size,        size - 1,
+                                 size - 8};
   std::uint64_t const value = one_of(edges);
   std::size_t const widths[] = {1, 2, 4, 8};
   return {reinterpret_cast<char const*>(&value), one_of(widths)};
@@ -50,7 +102,8 @@ void mutator::change(std::string& text, std::vector<std::string> const& others) 
     case 0:
     case 1:
       if (!text.empty()) {
-        edit const made = overwrite(std::min(at, text.size() - 1), text.size(), std::string_view(text).substr(at));
+        edit const made =
+            overwrite(std::min(at, text.size() - 1), text.size(), std::string_view(text).substr(at));
         text.replace(made.offset, made.bytes.size(), made.bytes);
       }
       break;

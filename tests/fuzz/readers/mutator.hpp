@@ -1,5 +1,6 @@
-// Damages bytes the way that has found faults in readers before: turned bits, numbers at the edges of their types and of
-// the file, cut and doubled parts, and text that a terminal would obey. The same seed gives the same damage.
+// Damages bytes the way that has found faults in readers before: turned bits, numbers at the edges of their
+// types and of the file, cut and doubled parts, and text that a terminal would obey. The same seed gives the
+// same damage.
 #pragma once
 
 #include <cstdint>

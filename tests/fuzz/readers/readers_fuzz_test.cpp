@@ -1,10 +1,11 @@
-// Damaged input for everything that the program gpumem reads and did not write itself: state pages, JSON reports,
-// programs (`check --`), files that a page names (`report`), configurations, and what a symbolizer prints. The
-// verbs themselves run, each batch in a child, so that a crash, a sanitizer's fault or a hang names its seed.
-// GPUMEM_TEST_INPUTS: how many of each kind (150); GPUMEM_TEST_SEED: the first. An input is bad when the exit code
-// is none of gpumem's, when it takes more than ten seconds, or when a control character comes out.
-#include <gtest/gtest.h>
+// Damaged input for everything that the program gpumem reads and did not write itself: state pages, JSON
+// reports, programs (`check --`), files that a page names (`report`), configurations, and what a symbolizer
+// prints. The verbs themselves run, each batch in a child, so that a crash, a sanitizer's fault or a hang
+// names its seed. GPUMEM_TEST_INPUTS: how many of each kind (150); GPUMEM_TEST_SEED: the first. An input is
+// bad when the exit code is none of gpumem's, when it takes more than ten seconds, or when a control
+// character comes out.
 #include <fcntl.h>
+#include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -16,7 +17,7 @@
 #include <filesystem>
 #include <functional>
 
-#include "core/base/printable.hpp"
+#include "core/base/text/printable.hpp"
 #include "core/report/document.hpp"
 #include "core/report/elf_symbols.hpp"
 #include "shim/cli/check.hpp"
@@ -194,7 +195,8 @@ TEST_F(readers, symbolizer) {
   set_symbolizer(("#!/bin/sh\nexec cat " + path("answer") + "\n").c_str());
   std::vector<std::string> const good{lines};
   run([&](mutator& by) {
-    write(path("answer"), by.damaged(lines.substr(0, lines.size() - by.below(2) * by.below(lines.size())), good));
+    write(path("answer"),
+          by.damaged(lines.substr(0, lines.size() - by.below(2) * by.below(lines.size())), good));
     return cli::report({.files = {path("report.json")}, .json = by.below(3) == 0, .term = {}});
   });
 }

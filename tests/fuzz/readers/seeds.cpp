@@ -12,9 +12,9 @@
 #include <iterator>
 
 #include "core/report/document.hpp"
-#include "core/stats/call_sites.hpp"
-#include "core/stats/misuse.hpp"
-#include "core/stats/state_page.hpp"
+#include "core/stats/callers/call_sites.hpp"
+#include "core/stats/callers/misuse.hpp"
+#include "core/stats/page/state_page.hpp"
 
 namespace gpumem::tests {
 namespace {
@@ -79,7 +79,8 @@ std::vector<std::string> configurations() {
   std::vector<std::string> paths, texts;
   for (std::string const folder : {"/config/examples", "/tests"}) {
     for (auto const& entry : std::filesystem::recursive_directory_iterator(GPUMEM_SOURCE_FOLDER + folder)) {
-      if (entry.path().extension() == ".toml" && entry.file_size() < 20'000) paths.push_back(entry.path().string());
+      if (entry.path().extension() == ".toml" && entry.file_size() < 20'000)
+        paths.push_back(entry.path().string());
     }
   }
   std::sort(paths.begin(), paths.end());

@@ -58,10 +58,11 @@ TEST(config_golden, no_expected_file_is_left_over) {
 TEST(config_golden, every_code_of_a_file_is_shown) {
   std::string all;
   for (auto const& path : files(".expected")) all += contents(path);
-  for (char const* code : {"E101", "E103", "E104", "E105", "E106", "E107", "E108", "E201", "E202", "E203",
-                           "E204", "E205", "E206", "E207", "E208", "E210", "E211", "E213", "E214", "E215",
-                           "E216", "E217", "E218", "E219", "E220", "E221", "E301", "E302", "E303", "E304", "E305",
-                           "E306", "E307", "E309", "E310", "E311", "E312", "E313", "W501", "W502", "W503"}) {
+  for (char const* code :
+       {"E101", "E103", "E104", "E105", "E106", "E107", "E108", "E201", "E202", "E203", "E204",
+        "E205", "E206", "E207", "E208", "E210", "E211", "E213", "E214", "E215", "E216", "E217",
+        "E218", "E219", "E220", "E221", "E301", "E302", "E303", "E304", "E305", "E306", "E307",
+        "E309", "E310", "E311", "E312", "E313", "W501", "W502", "W503"}) {
     EXPECT_NE(all.find("[" + std::string(code) + "]"), all.npos) << code;
   }
 }

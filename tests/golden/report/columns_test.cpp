@@ -1,5 +1,6 @@
-// Columns never run together, whatever their values: each line of figures, split at its blanks, is exactly the list
-// of the values that belong into it. Random documents; a value is of any magnitude, often one that prints widest.
+// Columns never run together, whatever their values: each line of figures, split at its blanks, is exactly
+// the list of the values that belong into it. Random documents; a value is of any magnitude, often one that
+// prints widest.
 #include <gtest/gtest.h>
 
 #include <random>
@@ -55,7 +56,8 @@ std::string narrow(document const& from) {
   look.width = 80;
   std::string text = render_text(from, look);
   std::string const fold = "\n" + std::string(12, ' ');
-  for (auto at = text.find(fold); at != text.npos; at = text.find(fold, at)) text.replace(at, fold.size(), " ");
+  for (auto at = text.find(fold); at != text.npos; at = text.find(fold, at))
+    text.replace(at, fold.size(), " ");
   return text;
 }
 
@@ -95,10 +97,11 @@ TEST(columns, chains) {
                                  {"upstream", upstream},
                                  {"failed", failed},
                                  {"bytes", {{"in", in}, {"current", now}}}}}}}}}};
-    for (std::string const& text : {render_text(from, {}), narrow(from)}) expect_cells(text, "  pool ",
-                 count_text(requests) + " " + (hits == 0 ? "-" : percent_text(hits, requests)) + " " +
-                     count_text(upstream) + " " + count_text(failed) + " " + bytes_text(in) + " " +
-                     bytes_text(now));
+    for (std::string const& text : {render_text(from, {}), narrow(from)})
+      expect_cells(text, "  pool ",
+                   count_text(requests) + " " + (hits == 0 ? "-" : percent_text(hits, requests)) + " " +
+                       count_text(upstream) + " " + count_text(failed) + " " + bytes_text(in) + " " +
+                       bytes_text(now));
   }
 }
 
@@ -109,12 +112,16 @@ TEST(columns, devices) {
       return document{{"requested", bytes}, {"rounding", 0},     {"pending", 0}, {"cached", 0},
                       {"reserved", bytes},  {"observed", bytes}, {"unseen", 0},  {"in_use", bytes}};
     };
-    document const from = {
-        {"devices", {{{"ordinal", 0}, {"at_exit", column(now)}, {"at_peak", column(peak)}, {"peak_at_ns", some_number()}}}}};
+    document const from = {{"devices",
+                            {{{"ordinal", 0},
+                              {"at_exit", column(now)},
+                              {"at_peak", column(peak)},
+                              {"peak_at_ns", some_number()}}}}};
     std::string const text = render_text(from, {});
     std::vector<std::string> const cells = words_of(line_with(text, "  = reserved from the driver"));
-    ASSERT_EQ(cells.size(), 9u) << line_with(text, "  = reserved from the driver");  // four words before, sign included
-    EXPECT_EQ(cells[6], cells[8]);                                                     // one unit
+    ASSERT_EQ(cells.size(), 9u) << line_with(
+        text, "  = reserved from the driver");  // four words before, sign included
+    EXPECT_EQ(cells[6], cells[8]);              // one unit
     std::string const title = line_with(text, "DEVICE 0");
     EXPECT_EQ(words_of(title).size(), 8u) << title;
   }
@@ -124,7 +131,8 @@ TEST(columns, sizes) {
   for (int i = 0; i < 1000; ++i) {
     std::uint64_t const count = some_number() / 2 + 1, other = some_number() / 2 + 1;
     document const from = {
-        {"sizes", {{{"le", 1024}, {"count", count}, {"bytes", 1}}, {{"le", 16384}, {"count", other}, {"bytes", 1}}}}};
+        {"sizes",
+         {{{"le", 1024}, {"count", count}, {"bytes", 1}}, {{"le", 16384}, {"count", other}, {"bytes", 1}}}}};
     std::string line = line_with(render_text(from, {}), "  <=    1 KiB");
     line.resize(std::min(line.find_last_not_of("# ") + 1, line.size()));
     EXPECT_EQ(words_of(line).size(), 6u) << line;

@@ -91,7 +91,8 @@ TEST_P(golden_report, no_line_is_wider_than_the_terminal) {
     std::string const curves = render_text(content_, look);
     look.utf8 = false;
     std::string const plain = render_text(content_, look);
-    EXPECT_EQ(std::count(curves.begin(), curves.end(), '\n'), std::count(plain.begin(), plain.end(), '\n')) << curves;
+    EXPECT_EQ(std::count(curves.begin(), curves.end(), '\n'), std::count(plain.begin(), plain.end(), '\n'))
+        << curves;
   }
 }
 
@@ -160,9 +161,9 @@ TEST_P(golden_report, printed_ledgers_add_up) {
 TEST(golden_report_rules, each_ledger_word_is_explained) {
   std::set<std::string_view> terms;
   for (auto const& entry : glossary) EXPECT_TRUE(terms.insert(entry.name).second) << entry.name;
-  for (char const* word :
-       {"requested", "rounding", "pending", "cached", "reserved", "unseen", "in use", "free", "seen",
-        "elsewhere", "overhead", "fragmentation", "peak", "attempts", "still allocated", "hits", "upstream", "out of memory"}) {
+  for (char const* word : {"requested", "rounding", "pending", "cached", "reserved", "unseen", "in use",
+                           "free", "seen", "elsewhere", "overhead", "fragmentation", "peak", "attempts",
+                           "still allocated", "hits", "upstream", "out of memory"}) {
     EXPECT_TRUE(terms.contains(word)) << word;
   }
 }

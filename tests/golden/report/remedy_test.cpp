@@ -1,10 +1,10 @@
-// What is advised against a refusal: nothing that the chain does not have, and nothing that could not help. A table of
-// refusals, each with words that must stand in its remedy, and words that must not.
+// What is advised against a refusal: nothing that the chain does not have, and nothing that could not help. A
+// table of refusals, each with words that must stand in its remedy, and words that must not.
 #include "core/report/remedy.hpp"
 
 #include <gtest/gtest.h>
 
-#include "core/base/bytes.hpp"
+#include "core/base/text/bytes.hpp"
 #include "core/driver/error.hpp"
 
 namespace gpumem::report {
@@ -35,33 +35,70 @@ constexpr char const* spill = "[\"managed\"]]";
 constexpr std::uint64_t huge = std::uint64_t{32} << 40;
 
 refusal const refusals[] = {
-    {"32 TiB of a device of 80 GiB", note("cuMemAlloc_v2", huge, refused_by::largest_block, "pool \"pool\": its largest"),
-     {"the device has 80.00 GiB in all"}, {"block_size", "raise", "maximum_pool_size", spill}},
-    {"more than the device, over a limit", note("cuMemAlloc_v2", 100 * gib, refused_by::limit, "limiting: limit 1 GiB"),
-     {"the device has 80.00 GiB in all"}, {"raise allocation_limit"}, {"limiting", "pool", "cuda"}},
-    {"more than the device, of the driver", note("cuMemAllocAsync", 100 * gib, refused_by::driver, "driver: the driver refused"),
-     {"the device has 80.00 GiB in all"}, {"lower what others hold"}},
-    {"a block too large for fixed_size", note("cuMemAlloc_v2", 2 * mib, refused_by::largest_block, "fixed_size \"small\": its"),
-     {"raise block_size", "binning"}, {"maximum_pool_size"}, {"fixed_size", "cuda"}},
-    {"a block too large for a pool of managed memory", note("cuMemAllocManaged", huge, refused_by::largest_block, "pool: its largest"),
-     {"ask for less"}, {"block_size", "raise", spill}},
-    {"a pool at its maximum", note("cuMemAlloc_v2", gib, refused_by::pool_maximum, "pool: maximum_pool_size 2 GiB"),
-     {"raise maximum_pool_size", spill}, {"arena_size", "block_size"}},
-    {"an arena at its maximum", note("cuMemAlloc_v2", gib, refused_by::pool_maximum, "arena: arena_size 2 GiB"),
-     {"raise arena_size"}, {"maximum_pool_size"}, {"arena", "cuda"}},
-    {"below a fallback", note("cuMemAlloc_v2", gib, refused_by::pool_maximum, "pool: maximum_pool_size 2 GiB"),
-     {"raise maximum_pool_size"}, {"fallback"}, {"fallback", "pool", "cuda", "managed"}},
-    {"pinned memory", note("cuMemHostAlloc", 100 * gib, refused_by::driver, "driver: the driver refused"),
-     {"pinned memory"}, {spill, "device has", "on the device"}, {"pool", "pinned_host"}},
-    {"managed memory", note("cuMemAllocManaged", gib, refused_by::driver, "driver: the driver refused"),
-     {"free memory earlier"}, {spill}, {"pool", "managed"}},
-    {"host memory of system", note("cuMemAlloc_v2", gib, refused_by::host_memory, "system: no host memory"),
-     {"more host memory"}, {spill}, {"system"}},
-    {"in pieces", note("cuMemAlloc_v2", gib, refused_by::driver, "driver: the driver refused", 2 * gib, mib),
-     {"in pieces: bins"}, {}},
-    {"in pieces, with bins", note("cuMemAlloc_v2", gib, refused_by::driver, "driver: the driver refused", 2 * gib, mib),
-     {"free memory earlier"}, {"in pieces"}, {"binning", "pool", "cuda"}},
-    {"a free of what is no block", note("cuMemFree_v2", 0, refused_by::driver, "", 0, 0, 1), {}, {"raise", "block_size", "free"}},
+    {"32 TiB of a device of 80 GiB",
+     note("cuMemAlloc_v2", huge, refused_by::largest_block, "pool \"pool\": its largest"),
+     {"the device has 80.00 GiB in all"},
+     {"block_size", "raise", "maximum_pool_size", spill}},
+    {"more than the device, over a limit",
+     note("cuMemAlloc_v2", 100 * gib, refused_by::limit, "limiting: limit 1 GiB"),
+     {"the device has 80.00 GiB in all"},
+     {"raise allocation_limit"},
+     {"limiting", "pool", "cuda"}},
+    {"more than the device, of the driver",
+     note("cuMemAllocAsync", 100 * gib, refused_by::driver, "driver: the driver refused"),
+     {"the device has 80.00 GiB in all"},
+     {"lower what others hold"}},
+    {"a block too large for fixed_size",
+     note("cuMemAlloc_v2", 2 * mib, refused_by::largest_block, "fixed_size \"small\": its"),
+     {"raise block_size", "binning"},
+     {"maximum_pool_size"},
+     {"fixed_size", "cuda"}},
+    {"a block too large for a pool of managed memory",
+     note("cuMemAllocManaged", huge, refused_by::largest_block, "pool: its largest"),
+     {"ask for less"},
+     {"block_size", "raise", spill}},
+    {"a pool at its maximum",
+     note("cuMemAlloc_v2", gib, refused_by::pool_maximum, "pool: maximum_pool_size 2 GiB"),
+     {"raise maximum_pool_size", spill},
+     {"arena_size", "block_size"}},
+    {"an arena at its maximum",
+     note("cuMemAlloc_v2", gib, refused_by::pool_maximum, "arena: arena_size 2 GiB"),
+     {"raise arena_size"},
+     {"maximum_pool_size"},
+     {"arena", "cuda"}},
+    {"below a fallback",
+     note("cuMemAlloc_v2", gib, refused_by::pool_maximum, "pool: maximum_pool_size 2 GiB"),
+     {"raise maximum_pool_size"},
+     {"fallback"},
+     {"fallback", "pool", "cuda", "managed"}},
+    {"pinned memory",
+     note("cuMemHostAlloc", 100 * gib, refused_by::driver, "driver: the driver refused"),
+     {"pinned memory"},
+     {spill, "device has", "on the device"},
+     {"pool", "pinned_host"}},
+    {"managed memory",
+     note("cuMemAllocManaged", gib, refused_by::driver, "driver: the driver refused"),
+     {"free memory earlier"},
+     {spill},
+     {"pool", "managed"}},
+    {"host memory of system",
+     note("cuMemAlloc_v2", gib, refused_by::host_memory, "system: no host memory"),
+     {"more host memory"},
+     {spill},
+     {"system"}},
+    {"in pieces",
+     note("cuMemAlloc_v2", gib, refused_by::driver, "driver: the driver refused", 2 * gib, mib),
+     {"in pieces: bins"},
+     {}},
+    {"in pieces, with bins",
+     note("cuMemAlloc_v2", gib, refused_by::driver, "driver: the driver refused", 2 * gib, mib),
+     {"free memory earlier"},
+     {"in pieces"},
+     {"binning", "pool", "cuda"}},
+    {"a free of what is no block",
+     note("cuMemFree_v2", 0, refused_by::driver, "", 0, 0, 1),
+     {},
+     {"raise", "block_size", "free"}},
 };
 
 TEST(remedy, is_never_nonsense) {
@@ -69,9 +106,11 @@ TEST(remedy, is_never_nonsense) {
     stats::snapshot in;
     in.devices.resize(1);
     in.devices[0].gauges.total = 80 * gib;
-    for (char const* type : one.chain) in.nodes.push_back({.name = type, .type = type, .route = "device", .options = {}});
+    for (char const* type : one.chain)
+      in.nodes.push_back({.name = type, .type = type, .route = "device", .options = {}});
     std::string const text = remedy_for(one.note, in);
-    for (char const* words : one.said) EXPECT_NE(text.find(words), text.npos) << one.what << ": " << words << ": " << text;
+    for (char const* words : one.said)
+      EXPECT_NE(text.find(words), text.npos) << one.what << ": " << words << ": " << text;
     for (char const* words : one.not_said)
       EXPECT_EQ(text.find(words), text.npos) << one.what << ": " << words << ": " << text;
     EXPECT_TRUE(!one.said.empty() || text.empty()) << one.what << ": " << text;

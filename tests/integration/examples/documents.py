@@ -26,7 +26,7 @@ def link_faults():
 
 
 def parity_faults():
-    schema = (ROOT / "config" / "schema.def").read_text()
+    schema = (ROOT / "config" / "schema" / "schema.def").read_text()
     text = (ROOT / "docs" / "rmm.md").read_text()
     said = set(re.findall(r"`([a-z_]+)`", text))
     types = set(re.findall(r'^GPUMEM_TYPE\("(\w+)"', schema, re.M))

@@ -1,6 +1,7 @@
-// Stories about memory that a ledger gets wrong: ledger_stories STORY. Each is a program that CUDA allows; what it takes
-// and gives back is noted for the simulated driver. Prints nothing of its own; exit code 3: a call failed. What is to be
-// seen afterwards is in stories.py. One thread, but where the story is about several.
+// Stories about memory that a ledger gets wrong: ledger_stories STORY. Each is a program that CUDA allows;
+// what it takes and gives back is noted for the simulated driver. Prints nothing of its own; exit code 3: a
+// call failed. What is to be seen afterwards is in stories.py. One thread, but where the story is about
+// several.
 #include <cuda.h>
 
 #include <atomic>

@@ -12,7 +12,7 @@ import tempfile
 
 build = pathlib.Path(sys.argv[1])
 library = pathlib.Path(sys.argv[2])
-source = pathlib.Path(__file__).resolve().parents[3] / "shim" / "symbols.def"
+source = pathlib.Path(__file__).resolve().parents[3] / "shim" / "symbols" / "symbols.def"
 
 
 class Skipped(Exception):

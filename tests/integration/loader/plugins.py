@@ -159,7 +159,7 @@ def test_names_that_are_not_hooked_keep_their_address(build):
     assert len(names) > 200, f"only {len(names)} names"
     run = build.run([PYTHON, "-c", text, ",".join(names)], preload=True)
     harness.equal(run.code, 0, run.stderr)
-    symbols = pathlib.Path(__file__).resolve().parents[3] / "shim" / "symbols.def"
+    symbols = pathlib.Path(__file__).resolve().parents[3] / "shim" / "symbols" / "symbols.def"
     hooked = set(harness.re.findall(r"^GPUMEM_DRIVER_HOOK\((\w+)", symbols.read_text(), harness.re.MULTILINE))
     driver, runtime = run.stdout.splitlines()
     harness.equal(set(driver.split()[1:]), hooked & set(names), "names of the driver that are answered with a hook")

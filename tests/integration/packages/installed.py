@@ -77,7 +77,7 @@ def test_man_pages_name_every_option(build):
         named = {word for line in re.findall(r"^\.B (-.*)$", text, re.M) for word in re.split("[ ,]+", line) if word[0] == "-"}
         harness.equal(named, options(build, *verb), f"options in the page of {verb or 'gpumem'}")
     text = (pages / "gpumem.1").read_text()
-    for name in re.findall(r'^GPUMEM_VARIABLE\("(\w+)"', (ROOT / "config" / "schema.def").read_text(), re.M):
+    for name in re.findall(r'^GPUMEM_VARIABLE\("(\w+)"', (ROOT / "config" / "schema" / "schema.def").read_text(), re.M):
         assert f".B {name}\n" in text, f"{name} is not in gpumem(1)"
     for verb in VERBS:
         assert f".B {verb}\n" in text, f"{verb} is not in gpumem(1)"

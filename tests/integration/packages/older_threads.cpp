@@ -1,10 +1,10 @@
-// What the simulated driver needs of libpthread beside what shim/older_libc.cpp brings: where a thread may be
-// cancelled, as the real driver has such places, and what its standard library takes. Called by the driver on
-// any thread. Only in the driver that is taken to older systems to try packages there, which is linked to
-// libpthread; never in gpumem.
+// What the simulated driver needs of libpthread beside what shim/process/older_libc.cpp brings: where a
+// thread may be cancelled, as the real driver has such places, and what its standard library takes. Called by
+// the driver on any thread. Only in the driver that is taken to older systems to try packages there, which is
+// linked to libpthread; never in gpumem.
 #include <pthread.h>
 
-#include "shim/elf_object.hpp"
+#include "shim/symbols/elf_object.hpp"
 
 namespace {
 

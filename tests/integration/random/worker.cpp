@@ -281,7 +281,8 @@ void worker::fork_child() {
   }
   int status = 0;
   if (child < 0 || waitpid(child, &status, 0) != child || status != 0) {
-    fault("a %s child ended with status %x, seed %s", anew ? "new" : "forked", static_cast<unsigned>(status), seed.c_str());
+    fault("a %s child ended with status %x, seed %s", anew ? "new" : "forked", static_cast<unsigned>(status),
+          seed.c_str());
   }
 }
 

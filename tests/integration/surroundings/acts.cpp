@@ -1,17 +1,14 @@
-// A CUDA program that does to its own process what its arguments say, in their order; the tests of this folder
-// run it plain and preloaded. Prints a line for each act, and its counts before it ends.
+// A CUDA program that does to its own process what its arguments say, in their order; the tests of this
+// folder run it plain and preloaded. Prints a line for each act, and its counts before it ends.
 
 //   malloc            ten allocations, written, read and freed; a report counts them
-//   thread, threads N the same in N threads of their own, one after the other, which count in places of their own
-//   small N           the same in a thread with a stack of N bytes
-//   small_exit N      such a thread ends the process
-//   handler           the same in a signal handler on a stack of its own
-//   chdir, chroot DIR; setuid N; close N; rmdir DIR; gone (the current folder is removed); fork
-//   open FILE, write  a data file under the lowest number, and 64 bytes into it
-//   limit NAME N      a resource limit, soft and hard
-//   seal NUMBER       that system call is refused with EPERM from here on (seccomp)
-//   take N            N bytes of host memory, by malloc
-//   swap A B          exchanges two names as fast as can be, for a minute at most
+//   thread, threads N the same in N threads of their own, one after the other, which count in places of their
+//   own small N           the same in a thread with a stack of N bytes small_exit N      such a thread ends
+//   the process handler           the same in a signal handler on a stack of its own chdir, chroot DIR;
+//   setuid N; close N; rmdir DIR; gone (the current folder is removed); fork open FILE, write  a data file
+//   under the lowest number, and 64 bytes into it limit NAME N      a resource limit, soft and hard seal
+//   NUMBER       that system call is refused with EPERM from here on (seccomp) take N            N bytes of
+//   host memory, by malloc swap A B          exchanges two names as fast as can be, for a minute at most
 //   cancel, cancel_known  a thread is cancelled and makes its first calls then, or has made some before
 //   cancel_host       a cancelled thread allocates pinned memory, which is a point of the driver's
 //   storm N           N threads are cancelled in the middle of their calls
@@ -156,9 +153,9 @@ void run_storm(int threads) {
 
 void set_limit(std::string const& name, long value) {
   std::map<std::string, __rlimit_resource> const names{
-      {"as", RLIMIT_AS},       {"nofile", RLIMIT_NOFILE},   {"fsize", RLIMIT_FSIZE}, {"nproc", RLIMIT_NPROC},
-      {"cpu", RLIMIT_CPU},     {"memlock", RLIMIT_MEMLOCK}, {"data", RLIMIT_DATA},   {"stack", RLIMIT_STACK},
-      {"core", RLIMIT_CORE}};
+      {"as", RLIMIT_AS},       {"nofile", RLIMIT_NOFILE}, {"fsize", RLIMIT_FSIZE},
+      {"nproc", RLIMIT_NPROC}, {"cpu", RLIMIT_CPU},       {"memlock", RLIMIT_MEMLOCK},
+      {"data", RLIMIT_DATA},   {"stack", RLIMIT_STACK},   {"core", RLIMIT_CORE}};
   rlimit const limit{static_cast<rlim_t>(value), static_cast<rlim_t>(value)};
   REQUIRE(setrlimit(names.at(name), &limit));
 }
@@ -188,33 +185,69 @@ int main(int argc, char** argv) {
     auto const next = [&] { return std::string(i + 1 < argc ? argv[++i] : ""); };
     std::printf("%s\n", act.c_str());
     std::fflush(stdout);
-    if (act == "malloc") allocate();
-    else if (act == "thread") run_thread(0);
-    else if (act == "threads") for (int n = std::stoi(next()); n > 0; --n) run_thread(0);
-    else if (act == "small") run_thread(std::stoul(next()));
-    else if (act == "small_exit") run_thread(std::stoul(next()), ending_thread);
-    else if (act == "handler") run_handler();
-    else if (act == "chdir") REQUIRE(chdir(next().c_str()));
-    else if (act == "chroot") REQUIRE(chroot(next().c_str()) | chdir("/"));
-    else if (act == "setuid") REQUIRE(setuid(static_cast<uid_t>(std::stoul(next()))));
-    else if (act == "close") REQUIRE(close(std::stoi(next())));
-    else if (act == "rmdir") REQUIRE(rmdir(next().c_str()));
-    else if (act == "gone") REQUIRE(rmdir(std::string(getcwd(nullptr, 0)).c_str()));
-    else if (act == "open") file = open(next().c_str(), O_RDWR | O_CREAT | O_TRUNC, 0600), std::printf("descriptor %d\n", file);
-    else if (act == "write") REQUIRE_CODE(write(file, std::string(64, 'D').c_str(), 64), 64);
-    else if (act == "limit") { std::string const name = next(); set_limit(name, std::stol(next())); }
-    else if (act == "seal") refuse_call(static_cast<unsigned>(std::stoul(next())));
-    else if (act == "cancel") run_cancelled(in_cancelled);
-    else if (act == "cancel_known") run_cancelled(in_cancelled, true);
-    else if (act == "cancel_host") run_cancelled(in_pinned);
-    else if (act == "swap") { std::string const one = next(); swap_for_ever(one.c_str(), next().c_str()); }
-    else if (act == "storm") run_storm(std::stoi(next()));
-    else if (act == "take") { void* p = std::malloc(std::stoul(next())); std::printf("malloc %s\n", p != nullptr ? "gave" : "refused"); }
-    else if (act == "pause") usleep(static_cast<useconds_t>(std::stoul(next())) * 1000);
-    else if (act == "fork") { if (fork() != 0) { int status = 0; wait(&status); break; } }
-    else if (act == "kill") { programs::counts.print(); raise(SIGKILL); }
-    else if (act == "_exit") { programs::counts.print(); _exit(std::stoi(next())); }
-    else REQUIRE(1);
+    if (act == "malloc")
+      allocate();
+    else if (act == "thread")
+      run_thread(0);
+    else if (act == "threads")
+      for (int n = std::stoi(next()); n > 0; --n) run_thread(0);
+    else if (act == "small")
+      run_thread(std::stoul(next()));
+    else if (act == "small_exit")
+      run_thread(std::stoul(next()), ending_thread);
+    else if (act == "handler")
+      run_handler();
+    else if (act == "chdir")
+      REQUIRE(chdir(next().c_str()));
+    else if (act == "chroot")
+      REQUIRE(chroot(next().c_str()) | chdir("/"));
+    else if (act == "setuid")
+      REQUIRE(setuid(static_cast<uid_t>(std::stoul(next()))));
+    else if (act == "close")
+      REQUIRE(close(std::stoi(next())));
+    else if (act == "rmdir")
+      REQUIRE(rmdir(next().c_str()));
+    else if (act == "gone")
+      REQUIRE(rmdir(std::string(getcwd(nullptr, 0)).c_str()));
+    else if (act == "open")
+      file = open(next().c_str(), O_RDWR | O_CREAT | O_TRUNC, 0600), std::printf("descriptor %d\n", file);
+    else if (act == "write")
+      REQUIRE_CODE(write(file, std::string(64, 'D').c_str(), 64), 64);
+    else if (act == "limit") {
+      std::string const name = next();
+      set_limit(name, std::stol(next()));
+    } else if (act == "seal")
+      refuse_call(static_cast<unsigned>(std::stoul(next())));
+    else if (act == "cancel")
+      run_cancelled(in_cancelled);
+    else if (act == "cancel_known")
+      run_cancelled(in_cancelled, true);
+    else if (act == "cancel_host")
+      run_cancelled(in_pinned);
+    else if (act == "swap") {
+      std::string const one = next();
+      swap_for_ever(one.c_str(), next().c_str());
+    } else if (act == "storm")
+      run_storm(std::stoi(next()));
+    else if (act == "take") {
+      void* p = std::malloc(std::stoul(next()));
+      std::printf("malloc %s\n", p != nullptr ? "gave" : "refused");
+    } else if (act == "pause")
+      usleep(static_cast<useconds_t>(std::stoul(next())) * 1000);
+    else if (act == "fork") {
+      if (fork() != 0) {
+        int status = 0;
+        wait(&status);
+        break;
+      }
+    } else if (act == "kill") {
+      programs::counts.print();
+      raise(SIGKILL);
+    } else if (act == "_exit") {
+      programs::counts.print();
+      _exit(std::stoi(next()));
+    } else
+      REQUIRE(1);
   }
   programs::counts.print();
 }

@@ -13,7 +13,7 @@ import harness
 
 ENTRIES = ("gpumem_find_next_lookup", "gpumem_answer_dlsym", "gpumem_answer_dlvsym")
 HOOKS = re.compile(r"_HOOK\((\w+)")
-SYMBOLS = pathlib.Path(__file__).resolve().parents[3] / "shim" / "symbols.def"
+SYMBOLS = pathlib.Path(__file__).resolve().parents[3] / "shim" / "symbols" / "symbols.def"
 FUNCTION = re.compile(r"^[0-9a-f]+ <(.+)>:$")
 # A call or jump, or an address that is taken: of a function that is passed on to be called. A hook's is the answer.
 REFERENCE = re.compile(r"\b(call|j[a-z]+|lea)\b.*<([^>]+)>")

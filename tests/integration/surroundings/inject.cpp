@@ -1,6 +1,7 @@
-// A preload library that fails chosen calls which libgpumem.so makes of libc, and no other's. Loaded before it by
-// faults.py; counts the calls of one kind, on any thread.
-//   INJECT_KIND=malloc  malloc (calloc, realloc, aligned_alloc), mmap, madvise, open, read, write, size (ftruncate,
+// A preload library that fails chosen calls which libgpumem.so makes of libc, and no other's. Loaded before
+// it by faults.py; counts the calls of one kind, on any thread.
+//   INJECT_KIND=malloc  malloc (calloc, realloc, aligned_alloc), mmap, madvise, open, read, write, size
+//   (ftruncate,
 //                       fallocate), stat, fcntl, unlink, key (pthread_key_create, pthread_setspecific), cwd
 //   INJECT_AT=N         the Nth call fails; INJECT_ON=1: all from there on
 //   INJECT_COUNT=FILE   of 8 bytes: they are the number of calls
@@ -53,7 +54,8 @@ int find_library(dl_phdr_info* info, std::size_t, void*) {
   and_on = *value("INJECT_ON") != 0;
   if (char const* const path = getenv("INJECT_COUNT")) {
     auto const file = static_cast<int>(syscall(SYS_openat, AT_FDCWD, path, O_RDWR));
-    auto const place = syscall(SYS_mmap, nullptr, sizeof own_count, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+    auto const place =
+        syscall(SYS_mmap, nullptr, sizeof own_count, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
     calls = reinterpret_cast<std::atomic<long>*>(place);
     syscall(SYS_close, file);
   }

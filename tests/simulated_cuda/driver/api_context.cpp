@@ -41,7 +41,8 @@ void reset_primary(machine& m, context& gone) {
   while (gone.ending) m.let_others_in();
   if (gone.alive) m.finish(gone);
   // Memory of pools outlives the context (measured: driver 580, default and explicit pools). The program's
-  // own blocks in it may not, where a preloaded library made them out of larger ones: the checker forgets them.
+  // own blocks in it may not, where a preloaded library made them out of larger ones: the checker forgets
+  // them.
   for (pool const* each : m.memory_.pools) {
     if (each->device != gone.device) continue;
     for (auto const& [base, bytes] : each->segments) {

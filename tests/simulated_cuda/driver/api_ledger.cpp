@@ -1,6 +1,6 @@
-// What a ledger is to be compared with: the questions of simulated.h about memory, and the same answers in a file at the
-// process's end (GPUMEM_SIMULATED_LEDGER names it; %p is the process).
-// Any thread. These calls are not counted and do not move the clock.
+// What a ledger is to be compared with: the questions of simulated.h about memory, and the same answers in a
+// file at the process's end (GPUMEM_SIMULATED_LEDGER names it; %p is the process). Any thread. These calls
+// are not counted and do not move the clock.
 #include <unistd.h>
 
 #include <cstdio>
@@ -52,8 +52,9 @@ __attribute__((destructor)) void write_at_exit() {
   std::FILE* const file = std::fopen(path.c_str(), "w");
   if (file == nullptr) return;
   for (int device = 0; device < m.device_count(); ++device) {
-    std::fprintf(file, "%s{\"ordinal\": %d, \"in_use\": %llu, \"live\": %llu, \"most_live\": %llu", device == 0 ? "[" : ",\n",
-                 device, simulatedInUse(device), simulatedLive(device), simulatedMostLive(device));
+    std::fprintf(file, "%s{\"ordinal\": %d, \"in_use\": %llu, \"live\": %llu, \"most_live\": %llu",
+                 device == 0 ? "[" : ",\n", device, simulatedInUse(device), simulatedLive(device),
+                 simulatedMostLive(device));
     for (int kind = 0; kind < simulated_memory_kinds; ++kind) {
       std::fprintf(file, ", \"%s\": %llu", kinds[kind].name, simulatedHeld(device, kind));
     }

@@ -94,8 +94,8 @@ class checker {
   std::map<std::uint64_t, live> live_;
   std::array<use, 65> uses_{};  // by device, the host's first
   std::map<std::uint64_t, dead> dead_;
-  // By address and thread, until it is allocated again: a host function may free others inside of the call that
-  // is refused.
+  // By address and thread, until it is allocated again: a host function may free others inside of the call
+  // that is refused.
   std::map<std::pair<std::uint64_t, std::uint64_t>, live> freed_;
   std::uint64_t next_id_ = 1;
   unsigned long long count_ = 0;

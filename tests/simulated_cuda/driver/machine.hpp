@@ -58,8 +58,9 @@ class machine {
 
   // --- host
   // -----------------------------------------------------------------------------------------------------
-  // Moves the clock, runs what ends, orders the host. While a host function runs other threads are let in: whatever the
-  // caller found before (a block, a stream, a place in a list) may be gone, and `until` is a copy for that reason.
+  // Moves the clock, runs what ends, orders the host. While a host function runs other threads are let in:
+  // whatever the caller found before (a block, a stream, a place in a list) may be gone, and `until` is a
+  // copy for that reason.
   void host_wait(point until);
   bool host_query(point const& until);  // true, and the host is ordered after it, if it has ended
   void advance(nanoseconds to);
@@ -106,7 +107,7 @@ class machine {
   nanoseconds now_ = 0;
   bool manual_clock_ = false;
   bool strict_ = false;
-  bool pageable_ = false;  // devices reach any memory of the host
+  bool pageable_ = false;            // devices reach any memory of the host
   std::uint64_t context_bytes_ = 0;  // that each context takes for itself
   vector_clock host_;
   memory memory_;
@@ -149,7 +150,8 @@ class machine {
 // Physical memory of cuMemCreate on a device (api_vmm.cpp).
 std::uint64_t physical_bytes(int device);
 
-// The primary context's references (api_context.cpp); a green context holds one. Both wait for one that is ending.
+// The primary context's references (api_context.cpp); a green context holds one. Both wait for one that is
+// ending.
 CUresult primary_retain(machine& m, CUdevice device, context*& result);
 CUresult primary_release(machine& m, CUdevice device);
 

@@ -72,7 +72,8 @@ void space::renew(std::uint64_t address, std::uint64_t bytes) {
   void* const at = reinterpret_cast<void*>(address);
   auto const offset = static_cast<off_t>(file_end_);
   if (ftruncate(file_, static_cast<off_t>(file_end_ + bytes)) != 0 ||
-      mmap(at, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE | MAP_FIXED, file_, offset) == MAP_FAILED) {
+      mmap(at, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE | MAP_FIXED, file_, offset) ==
+          MAP_FAILED) {
     std::abort();
   }
   for (std::uint64_t i = 0; i < bytes; i += driver_block) moved_[address + i] = file_end_ + i;

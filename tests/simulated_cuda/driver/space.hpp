@@ -20,8 +20,8 @@ class space {
 
   std::uint64_t take(std::uint64_t bytes);  // 0 if there is no room
   void give(std::uint64_t address, std::uint64_t bytes);
-  // Another process may open this memory, and then keeps it: whoever gets these addresses next has other memory
-  // there (measured: driver 580). Where it lies in the file.
+  // Another process may open this memory, and then keeps it: whoever gets these addresses next has other
+  // memory there (measured: driver 580). Where it lies in the file.
   std::uint64_t export_from(std::uint64_t address);
 
   bool contains(std::uint64_t address) const noexcept { return address >= base_ && address < base_ + span_; }
@@ -42,7 +42,8 @@ class space {
   std::uint64_t used_ = 0;
   std::map<std::uint64_t, std::uint64_t> holes_;  // address -> bytes
   std::set<std::uint64_t> exported_;              // addresses in use of which a handle was made
-  std::map<std::uint64_t, std::uint64_t> moved_;  // address of a step -> where it lies, if not at its distance from base
+  std::map<std::uint64_t, std::uint64_t>
+      moved_;  // address of a step -> where it lies, if not at its distance from base
   std::uint64_t file_end_ = 0;
 
   void renew(std::uint64_t address, std::uint64_t bytes);

@@ -1,5 +1,6 @@
-// A thread that waits in the driver runs what is due there; while that is a host function, other threads are let in and may
-// end what the wait began with. Nothing of it may be touched afterwards: AddressSanitizer's build sees each touch.
+// A thread that waits in the driver runs what is due there; while that is a host function, other threads are
+// let in and may end what the wait began with. Nothing of it may be touched afterwards: AddressSanitizer's
+// build sees each touch.
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -13,7 +14,8 @@ namespace {
 
 class host_wait : public simulated_test {
  protected:
-  // `waits` runs in a thread of its own and meets a host function of `s`, inside of which `meanwhile` runs here.
+  // `waits` runs in a thread of its own and meets a host function of `s`, inside of which `meanwhile` runs
+  // here.
   void during(std::function<void()> waits, std::function<void()> meanwhile) {
     ASSERT_EQ(cuLaunchHostFunc(s, hold, this), CUDA_SUCCESS);
     if (after_launch) after_launch();
@@ -94,7 +96,8 @@ TEST_F(host_wait, a_primary_context_that_is_ending_is_not_retained) {
              EXPECT_EQ(cuCtxSetCurrent(next), CUDA_SUCCESS);
            });
            while (!asks) std::this_thread::yield();
-           std::this_thread::sleep_for(std::chrono::milliseconds(20));  // time to go wrong; enough in the usual case
+           std::this_thread::sleep_for(
+               std::chrono::milliseconds(20));  // time to go wrong; enough in the usual case
          });
   retainer.join();
   ASSERT_EQ(cuCtxSetCurrent(primary), CUDA_SUCCESS);

@@ -223,7 +223,8 @@ TEST_F(order, a_refused_free_lives_on_whatever_else_is_freed_meanwhile) {
   ASSERT_EQ(again, blocks[0]);
   simulatedNoteAllocate(again, 1024, nullptr);
   simulatedNoteFreeRefused(again);
-  EXPECT_EQ(simulatedLive(0), 4096u + 1024u) << "an allocation of its own, whatever was said of the one before";
+  EXPECT_EQ(simulatedLive(0), 4096u + 1024u)
+      << "an allocation of its own, whatever was said of the one before";
   simulatedNoteFree(again, nullptr);
   simulatedNoteFree(blocks[1], nullptr);
   EXPECT_EQ(cuMemFree(again), CUDA_SUCCESS);

@@ -1,6 +1,6 @@
 // The biased lock: exclusive among its owner, visitors with and without the barrier, and after the bias is
 // lost.
-#include "core/base/biased_lock.hpp"
+#include "core/base/threads/biased_lock.hpp"
 
 #include <gtest/gtest.h>
 #include <linux/membarrier.h>

@@ -1,5 +1,5 @@
 // Sizes as text: exact both ways, and every way of getting one wrong is told apart.
-#include "core/base/bytes.hpp"
+#include "core/base/text/bytes.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // file_pattern: each letter, hostile values, and files that are never overwritten.
-#include "core/base/file_pattern.hpp"
+#include "core/base/files/file_pattern.hpp"
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
@@ -47,8 +47,8 @@ TEST(file_pattern, letters) {
 struct set_variables {
   std::vector<std::string> names;
   explicit set_variables(std::vector<std::pair<char const*, char const*>> const& wanted) {
-    for (char const* name : {"OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK", "SLURM_PROCID", "RANK", "WORLD_SIZE",
-                             "TORCHELASTIC_RUN_ID"})
+    for (char const* name : {"OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK", "SLURM_PROCID", "RANK",
+                             "WORLD_SIZE", "TORCHELASTIC_RUN_ID"})
       ::unsetenv(name);
     for (auto const& [name, value] : wanted) ::setenv(name, value, 1), names.emplace_back(name);
   }
@@ -64,8 +64,11 @@ std::string rank_of(std::vector<std::pair<char const*, char const*>> const& want
 
 TEST(file_pattern, the_rank_is_the_innermost_launchers) {
   // srun starts torchrun once a node: all its workers have one SLURM_PROCID.
-  EXPECT_EQ(rank_of({{"SLURM_PROCID", "1"}, {"RANK", "5"}, {"WORLD_SIZE", "8"}, {"TORCHELASTIC_RUN_ID", "x"}}), "5");
-  EXPECT_EQ(rank_of({{"PMI_RANK", "1"}, {"RANK", "5"}, {"WORLD_SIZE", "8"}, {"TORCHELASTIC_RUN_ID", "x"}}), "5");
+  EXPECT_EQ(
+      rank_of({{"SLURM_PROCID", "1"}, {"RANK", "5"}, {"WORLD_SIZE", "8"}, {"TORCHELASTIC_RUN_ID", "x"}}),
+      "5");
+  EXPECT_EQ(rank_of({{"PMI_RANK", "1"}, {"RANK", "5"}, {"WORLD_SIZE", "8"}, {"TORCHELASTIC_RUN_ID", "x"}}),
+            "5");
   EXPECT_EQ(rank_of({{"SLURM_PROCID", "1"}, {"RANK", "5"}, {"WORLD_SIZE", "8"}}), "5");
   // A RANK of a batch script is nobody's.
   EXPECT_EQ(rank_of({{"SLURM_PROCID", "1"}, {"RANK", "0"}}), "1");
@@ -146,8 +149,8 @@ TEST(file_pattern, words_for_the_streams_are_no_files) {
   ASSERT_EQ(::pipe(ends), 0);
   for (char const* word : {"stdout", "-", "/dev/stdout", "stderr", "/dev/stderr"}) {
     bool const error = std::string_view(word).ends_with("err");
-    created_file const file = create_without_overwriting(
-        word, {.out = error ? -1 : ends[1], .error = error ? ends[1] : -1});
+    created_file const file =
+        create_without_overwriting(word, {.out = error ? -1 : ends[1], .error = error ? ends[1] : -1});
     EXPECT_EQ(file.error, "") << word;
     EXPECT_EQ(::write(file.descriptor, "x", 1), 1);
     char got = 0;

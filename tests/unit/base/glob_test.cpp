@@ -1,5 +1,5 @@
 // Patterns of rules: stars, question marks, sets, and text that is none of them.
-#include "core/base/glob.hpp"
+#include "core/base/text/glob.hpp"
 
 #include <gtest/gtest.h>
 

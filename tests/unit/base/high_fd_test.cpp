@@ -1,5 +1,5 @@
 // The copy lies high in the table as it is, which does not grow for it.
-#include "core/base/high_fd.hpp"
+#include "core/base/files/high_fd.hpp"
 
 #include <fcntl.h>
 #include <gtest/gtest.h>

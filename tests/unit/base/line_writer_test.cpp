@@ -1,5 +1,5 @@
 // line_writer: everything arrives through short writes, a closed pipe costs no signal, errno stays.
-#include "core/base/line_writer.hpp"
+#include "core/base/log/line_writer.hpp"
 
 #include <fcntl.h>
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
 // log_pattern: a pattern comes apart into text and flags, and what is wrong with one is named.
-#include "core/base/log_pattern.hpp"
+#include "core/base/log/log_pattern.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // log: one line a message, prefix and level, the level of start_log holds; patterns, files, forks, threads.
-#include "core/base/log.hpp"
+#include "core/base/log/log.hpp"
 
 #include <fcntl.h>
 #include <gtest/gtest.h>

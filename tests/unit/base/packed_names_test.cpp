@@ -1,5 +1,5 @@
 // Names without pointers: each name, in order, and a null after each.
-#include "core/base/packed_names.hpp"
+#include "core/base/text/packed_names.hpp"
 
 #include <gtest/gtest.h>
 

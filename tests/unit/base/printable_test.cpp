@@ -1,5 +1,5 @@
 // printable: whatever a terminal would obey becomes '?', and everything else stays as it is.
-#include "core/base/printable.hpp"
+#include "core/base/text/printable.hpp"
 
 #include <gtest/gtest.h>
 
@@ -13,8 +13,12 @@ TEST(printable, words_in_any_language_stay) {
 
 TEST(printable, what_a_terminal_obeys_does_not) {
   EXPECT_EQ(printable("\x1b[31mred\x07\x7f\t\n"), "?[31mred????");
-  EXPECT_EQ(printable("\xc2\x9b" "31mred\xc2\x80"), "?31mred?");          // U+009B, U+0080
-  EXPECT_EQ(printable("a\xe2\x80\xae" "cba\xe2\x81\xa6\xe2\x80\xa8"), "a?cba??");  // U+202E, U+2066, U+2028
+  EXPECT_EQ(printable("\xc2\x9b"
+                      "31mred\xc2\x80"),
+            "?31mred?");  // U+009B, U+0080
+  EXPECT_EQ(printable("a\xe2\x80\xae"
+                      "cba\xe2\x81\xa6\xe2\x80\xa8"),
+            "a?cba??");  // U+202E, U+2066, U+2028
 }
 
 TEST(printable, bytes_that_are_no_text) {

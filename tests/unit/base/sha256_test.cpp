@@ -1,5 +1,5 @@
 // sha256 against the vectors of FIPS 180-4 and each length around a block's edge.
-#include "core/base/sha256.hpp"
+#include "core/base/files/sha256.hpp"
 
 #include <gtest/gtest.h>
 

@@ -4,7 +4,7 @@
 #include <string_view>
 
 #include "core/report/write_reports.hpp"
-#include "core/stats/state_page.hpp"
+#include "core/stats/page/state_page.hpp"
 
 namespace {
 

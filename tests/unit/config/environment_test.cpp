@@ -1,5 +1,5 @@
 // The variables: what they set, and that neither a misspelt name nor a bad value stays unsaid.
-#include "config/environment.hpp"
+#include "config/reader/environment.hpp"
 
 #include <gtest/gtest.h>
 
@@ -78,12 +78,15 @@ TEST(environment, a_bad_log_is_an_error) {
     return e.diagnostics.size() == 1 ? render(e.diagnostics[0]) : "";
   };
   EXPECT_EQ(of("GPUMEM_LOG=warning"),
-            "gpumem: environment: error[E511]: GPUMEM_LOG = \"warning\" is unknown; known values: off, error, warn, "
+            "gpumem: environment: error[E511]: GPUMEM_LOG = \"warning\" is unknown; known values: off, "
+            "error, warn, "
             "info, debug, trace\n");
-  EXPECT_EQ(of("GPUMEM_LOG=info:"),
-            "gpumem: environment: error[E511]: GPUMEM_LOG: the file name is empty; write \"stderr\" for no file\n");
+  EXPECT_EQ(
+      of("GPUMEM_LOG=info:"),
+      "gpumem: environment: error[E511]: GPUMEM_LOG: the file name is empty; write \"stderr\" for no file\n");
   EXPECT_EQ(of("GPUMEM_LOG=info:stdout"),
-            "gpumem: environment: error[E511]: GPUMEM_LOG: \"stdout\" is the program's own output; write \"stderr\" or "
+            "gpumem: environment: error[E511]: GPUMEM_LOG: \"stdout\" is the program's own output; write "
+            "\"stderr\" or "
             "the name of a file\n");
 }
 

@@ -8,7 +8,7 @@
 #include <cstdlib>
 #include <fstream>
 
-#include "config/source_file.hpp"
+#include "config/reader/source_file.hpp"
 
 namespace gpumem::config {
 namespace {
@@ -49,9 +49,9 @@ std::string closing(std::string const& name) {
 }
 
 TEST_F(folder, files_that_cannot_be_read_say_why) {
-  EXPECT_EQ(
-      error_of(path_ + "/no.toml"),
-      "DIR/no.toml: error[E001]: there is no such file; check the path that was given\n" + closing("DIR/no.toml"));
+  EXPECT_EQ(error_of(path_ + "/no.toml"),
+            "DIR/no.toml: error[E001]: there is no such file; check the path that was given\n" +
+                closing("DIR/no.toml"));
   EXPECT_EQ(error_of("no/such.toml"),
             "no/such.toml: error[E001]: there is no such file; a relative path starts at the working folder "
             "of the program\n" +

@@ -1,5 +1,5 @@
 // REFERENCE.md is what schema.def says today.
-#include "config/reference.hpp"
+#include "config/schema/reference.hpp"
 
 #include <gtest/gtest.h>
 

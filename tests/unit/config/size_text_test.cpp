@@ -1,5 +1,5 @@
 // Sizes and percentages of the configuration: read, written back, and turned into bytes of a device.
-#include "config/size_text.hpp"
+#include "config/text/size_text.hpp"
 
 #include <gtest/gtest.h>
 

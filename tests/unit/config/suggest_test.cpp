@@ -1,5 +1,5 @@
 // Near names are found, far ones are not offered.
-#include "config/suggest.hpp"
+#include "config/text/suggest.hpp"
 
 #include <gtest/gtest.h>
 

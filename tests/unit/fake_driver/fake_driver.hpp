@@ -98,7 +98,7 @@ class fake_driver {
   };
   std::map<CUdeviceptr, std::uint64_t> memory_;
   std::map<CUdeviceptr, std::uint64_t> ended_;  // of contexts that have: no address is given twice
-  std::vector<CUevent> recorded_;  // not done, in order
+  std::vector<CUevent> recorded_;               // not done, in order
   std::map<std::string, int> calls_;
   std::map<std::string, failure> failures_;
   std::function<void()> at_record_, at_query_, at_wait_;

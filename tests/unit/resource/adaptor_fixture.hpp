@@ -30,7 +30,8 @@ struct adaptor_fixture : resource_fixture {
     });
   }
 
-  // The adaptors of a test end with it, the pools below still have blocks to forget, which they tell those above.
+  // The adaptors of a test end with it, the pools below still have blocks to forget, which they tell those
+  // above.
   void TearDown() override {
     pool& nobody = make_pool();
     for (auto& part : here->parts) {

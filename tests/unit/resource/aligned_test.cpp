@@ -1,7 +1,7 @@
 // Larger alignment than every block's: carved by whatever is below, fresh or used before.
-#include "core/resource/aligned.hpp"
+#include "core/resource/adaptors/aligned.hpp"
 
-#include "core/resource/arena.hpp"
+#include "core/resource/pools/arena.hpp"
 #include "core/upstream/vmm.hpp"
 #include "tests/unit/resource/fixture.hpp"
 

@@ -1,6 +1,6 @@
 // An arena: who gets which part, whose block a freed one is, and that parts do not keep memory from each
 // other.
-#include "core/resource/arena.hpp"
+#include "core/resource/pools/arena.hpp"
 
 #include <unistd.h>
 
@@ -8,7 +8,7 @@
 #include <set>
 #include <thread>
 
-#include "core/base/log.hpp"
+#include "core/base/log/log.hpp"
 #include "tests/unit/resource/fixture.hpp"
 
 namespace gpumem::resource {

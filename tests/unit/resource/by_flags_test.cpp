@@ -1,5 +1,5 @@
 // Requests with flags that a pool's segments lack go past it.
-#include "core/resource/by_flags.hpp"
+#include "core/resource/selectors/by_flags.hpp"
 
 #include "core/upstream/managed.hpp"
 #include "tests/unit/resource/fixture.hpp"

@@ -1,8 +1,8 @@
 // The resource `fallback` and its form below a pool: when the next chain is asked, that frees find their way
 // home, and what is counted.
-#include "core/resource/fallback.hpp"
+#include "core/resource/selectors/fallback.hpp"
 
-#include "core/resource/limiting.hpp"
+#include "core/resource/adaptors/limiting.hpp"
 #include "core/upstream/managed.hpp"
 #include "tests/unit/resource/fixture.hpp"
 

@@ -9,12 +9,12 @@
 #include <memory>
 #include <vector>
 
-#include "core/resource/binning.hpp"
 #include "core/resource/chain.hpp"
-#include "core/resource/direct.hpp"
-#include "core/resource/fixed_size.hpp"
-#include "core/resource/pool.hpp"
-#include "core/stats/state_page.hpp"
+#include "core/resource/pools/direct.hpp"
+#include "core/resource/pools/fixed_size.hpp"
+#include "core/resource/pools/pool.hpp"
+#include "core/resource/selectors/binning.hpp"
+#include "core/stats/page/state_page.hpp"
 #include "core/stream_order/relaxed_mode.hpp"
 #include "core/upstream/cuda.hpp"
 #include "core/upstream/cuda_async.hpp"

@@ -1,5 +1,5 @@
 // The arithmetic of growth alone: steps, patience, and how many blocks of a size take turns.
-#include "core/resource/growth_policy.hpp"
+#include "core/resource/pools/growth_policy.hpp"
 
 #include <gtest/gtest.h>
 
@@ -15,7 +15,8 @@ TEST(growth_policy, a_step_is_a_part_of_what_is_reserved) {
   EXPECT_EQ(policy.step(4 * kib, 1 * gib, false), 32 * mib);
   EXPECT_EQ(policy.step(4 * kib, 1 * gib, true), 64 * mib) << "a capture makes larger steps";
   EXPECT_EQ(policy.step(4 * kib, 64 * gib, false), 256 * mib) << "and none is larger";
-  EXPECT_EQ(policy.step(100 * mib, 1 * gib, false), 100 * mib) << "a good part of the whole is taken as it is";
+  EXPECT_EQ(policy.step(100 * mib, 1 * gib, false), 100 * mib)
+      << "a good part of the whole is taken as it is";
   EXPECT_EQ(policy.step(3 * mib, 0, false), 4 * mib) << "the driver's page";
 }
 
@@ -60,10 +61,12 @@ TEST(growth_policy, what_is_taken_for_turns_is_bounded) {
   growth_policy const policy(options);
   EXPECT_EQ(policy.more_to_rotate(64 * mib, 4, 1, 0, gib), 3 * 64 * mib);
   EXPECT_EQ(policy.more_to_rotate(64 * mib, 4, 1, 320 * mib, gib), 64 * mib) << "what is left of the batch";
-  EXPECT_EQ(policy.more_to_rotate(64 * mib, 4, 1, 384 * mib, gib), 64 * mib) << "the second has room of its own";
+  EXPECT_EQ(policy.more_to_rotate(64 * mib, 4, 1, 384 * mib, gib), 64 * mib)
+      << "the second has room of its own";
   EXPECT_EQ(policy.more_to_rotate(64 * mib, 4, 2, 384 * mib, gib), 0u);
   EXPECT_EQ(policy.more_to_rotate(64 * mib, 4, 1, 3 * gib, gib), 0u) << "in all";
-  EXPECT_EQ(policy.more_to_rotate(64 * mib, 4, 1, 0, 64 * gib), 0u) << "nothing beyond what may be had without waiting";
+  EXPECT_EQ(policy.more_to_rotate(64 * mib, 4, 1, 0, 64 * gib), 0u)
+      << "nothing beyond what may be had without waiting";
 }
 
 }  // namespace

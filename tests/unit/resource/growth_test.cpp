@@ -86,8 +86,9 @@ TEST_F(growth, a_smaller_request_gets_pieces_of_its_own_where_memory_is_spared) 
 TEST_F(growth, memory_that_is_free_in_less_time_than_a_growth_takes_is_waited_for) {
   pool& p = make_pool({.growth = 2 * mib});
   for (int unfinished : {0, 1}) {
-    // The work ends while the request looks for its end: at the third look, the first of the wait; two before do
-    // not see it. Nothing here takes time, and a machine that stops this thread cannot make the wait too short.
+    // The work ends while the request looks for its end: at the third look, the first of the wait; two before
+    // do not see it. Nothing here takes time, and a machine that stops this thread cannot make the wait too
+    // short.
     int looks = 0;
     driver.at_record([&] { looks = 0; });
     driver.at_query([&] {

@@ -1,5 +1,5 @@
 // Patterns, zones, and what must not happen: a fill before the work that may use the block, or in a capture.
-#include "core/resource/guard.hpp"
+#include "core/resource/adaptors/guard.hpp"
 
 #include <cstring>
 

@@ -1,6 +1,6 @@
 // Budgets and the resource `limiting`, above a pool and below one: what is refused, exactly where, that
 // nothing passes the limit however many ask at once, and that shares come back.
-#include "core/resource/limiting.hpp"
+#include "core/resource/adaptors/limiting.hpp"
 
 #include <barrier>
 #include <thread>

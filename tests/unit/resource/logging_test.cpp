@@ -1,6 +1,6 @@
 // The file of `logging`: columns, order under threads, a ring that is smaller than what is logged, and events
 // that are asked back as they were made.
-#include "core/resource/logging.hpp"
+#include "core/resource/adaptors/logging.hpp"
 
 #include <fcntl.h>
 #include <unistd.h>

@@ -2,7 +2,7 @@
 // stream; in the form that the driver has.
 #include <string>
 
-#include "core/resource/prefetch.hpp"
+#include "core/resource/adaptors/prefetch.hpp"
 #include "core/upstream/managed.hpp"
 #include "tests/unit/resource/fixture.hpp"
 

@@ -1,4 +1,5 @@
-// One order of rungs: core/README.md's table and the counters of the report follow core/resource/rungs.def.
+// One order of rungs: core/README.md's table and the counters of the report follow
+// core/resource/pools/rungs.def.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -16,7 +17,7 @@ std::vector<std::string> counters() {
 #define GPUMEM_LAST_RUNG GPUMEM_RUNG
 #define GPUMEM_RUNG(step, counter) \
   if (names.back() != #counter) names.emplace_back(#counter);
-#include "core/resource/rungs.def"
+#include "core/resource/pools/rungs.def"
 #undef GPUMEM_RUNG
 #undef GPUMEM_FIRST_RUNG
 #undef GPUMEM_LAST_RUNG
@@ -43,8 +44,8 @@ std::vector<std::string> words_of(std::string const& file, std::string const& li
   return words;
 }
 
-// Growth stands twice among the steps, for its first turn is only taken by requests that would split a piece: the table says
-// it where all come to it.
+// Growth stands twice among the steps, for its first turn is only taken by requests that would split a piece:
+// the table says it where all come to it.
 std::vector<std::string> by_where_all_come(std::vector<std::string> names) {
   auto const grown = std::find(names.begin(), names.end(), "rung_grown");
   names.erase(grown);
@@ -57,7 +58,8 @@ TEST(rungs, the_table_of_the_readme_has_them_in_order) {
 }
 
 TEST(rungs, the_counters_have_the_same_order) {
-  EXPECT_EQ(words_of("core/stats/fields.def", "GPUMEM_DEVICE_FIELD(rung_", true), by_where_all_come(counters()));
+  EXPECT_EQ(words_of("core/stats/page/fields.def", "GPUMEM_DEVICE_FIELD(rung_", true),
+            by_where_all_come(counters()));
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
 // Exact figures: now, peak, total, sizes as asked, call sites; over a context that goes; from many threads.
-#include "core/resource/statistics.hpp"
+#include "core/resource/adaptors/statistics.hpp"
 
 #include <thread>
 
@@ -12,7 +12,8 @@ using statistics_test = adaptor_fixture;
 
 constexpr std::size_t first_node = 40;  // the page outlives a test: each has a node of its own
 
-std::unique_ptr<statistics> over(chain_context const& home, std::size_t node, resource& below, bool sites = false) {
+std::unique_ptr<statistics> over(chain_context const& home, std::size_t node, resource& below,
+                                 bool sites = false) {
   return std::make_unique<statistics>(home, node, statistics_options{.callsites = sites, .histogram = true},
                                       below);
 }

@@ -1,5 +1,5 @@
 // Outstanding blocks by call site, stacks, and the three kinds of wrong frees with where each was.
-#include "core/resource/tracking.hpp"
+#include "core/resource/adaptors/tracking.hpp"
 
 #include "tests/unit/resource/adaptor_fixture.hpp"
 

@@ -7,12 +7,12 @@
 #include <vector>
 
 #include "core/resource/chain.hpp"
-#include "core/resource/pool.hpp"
-#include "core/resource/thread_slots.hpp"
-#include "core/route/router.hpp"
+#include "core/resource/pools/pool.hpp"
+#include "core/resource/pools/thread_slots.hpp"
 #include "core/route/hot_path.hpp"
+#include "core/route/router.hpp"
 #include "core/route/state.hpp"
-#include "core/stats/state_page.hpp"
+#include "core/stats/page/state_page.hpp"
 #include "core/stream_order/relaxed_mode.hpp"
 #include "core/upstream/cuda.hpp"
 #include "tests/unit/fake_driver/fake_driver.hpp"

@@ -2,7 +2,7 @@
 #include <optional>
 #include <thread>
 
-#include "core/resource/budget.hpp"
+#include "core/resource/adaptors/budget.hpp"
 #include "core/route/limits.hpp"
 #include "tests/unit/route/fixture.hpp"
 

@@ -169,7 +169,9 @@ TEST_F(router, temporaries_are_exported_for_ever) {
       EXPECT_SERVED(give(a), CUDA_SUCCESS);
     }
     if (round == 2) highest = driver.used();
-    if (round > 2) { ASSERT_EQ(driver.used(), highest) << round; }
+    if (round > 2) {
+      ASSERT_EQ(driver.used(), highest) << round;
+    }
   }
   EXPECT_SERVED(give(lasting), CUDA_SUCCESS);
 }

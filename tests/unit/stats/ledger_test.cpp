@@ -1,5 +1,5 @@
 // The ledger adds up for any counters, also torn and senseless ones, and no row is ever negative.
-#include "core/stats/ledger.hpp"
+#include "core/stats/page/ledger.hpp"
 
 #include <gtest/gtest.h>
 

@@ -14,8 +14,8 @@
 #include <string>
 #include <vector>
 
+#include "core/stats/page/state_page.hpp"
 #include "core/stats/snapshot.hpp"
-#include "core/stats/state_page.hpp"
 
 namespace gpumem::stats {
 

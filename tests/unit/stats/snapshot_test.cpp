@@ -13,8 +13,8 @@
 #include <random>
 #include <thread>
 
-#include "core/stats/in_use.hpp"
-#include "core/stats/page_state.hpp"
+#include "core/stats/page/in_use.hpp"
+#include "core/stats/page/page_state.hpp"
 #include "tests/unit/stats/page_fixture.hpp"
 
 namespace gpumem::stats {

@@ -1,6 +1,6 @@
 // The state page in every way a process can live with it: threads, fork, exec numbers, SIGKILL, no space, no
 // folder.
-#include "core/stats/state_page.hpp"
+#include "core/stats/page/state_page.hpp"
 
 #include <fcntl.h>
 #include <signal.h>
@@ -16,7 +16,7 @@
 #include <thread>
 #include <vector>
 
-#include "core/base/log.hpp"
+#include "core/base/log/log.hpp"
 #include "tests/unit/stats/page_fixture.hpp"
 
 namespace gpumem::stats {

@@ -1,0 +1,12 @@
+// Rules over chains and bins: names, cycles, what may stand where, bins that fit, resources that nothing
+// uses. Called by validate, once a load; one thread.
+#pragma once
+
+#include "config/reader/draft.hpp"
+#include "config/text/diagnostic.hpp"
+
+namespace gpumem::config {
+
+void check_chains(draft& all, findings& out);
+
+}  // namespace gpumem::config

@@ -1,0 +1,43 @@
+// One chain with what its rules need: of a route, of a rule, or of a fallback. Made and used by the rules
+// over chains, once a load; one thread. Keeps references: it lives no longer than the draft.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "config/reader/draft.hpp"
+#include "config/schema/schema.hpp"
+#include "config/text/diagnostic.hpp"
+
+namespace gpumem::config {
+
+struct chain_view {
+  std::string where;         // its place in the file: "route.device", "resource.spill.chains.0"
+  std::string device_where;  // the place that wins, if there is one: "device.1.spill.chains.0"
+  std::string shown;         // for messages
+  std::string route;         // whose memory it serves: "device", "managed", "host"
+  std::vector<std::string> const& names;
+  int device;  // -1: those without values of their own
+  bool of_fallback;
+  draft const& all;
+  findings& out;
+
+  place at(std::size_t index) const;
+  // Null: unknown, which was said when it was read.
+  resource_plan const* resource(std::string const& id) const;
+  type_info const* type(std::string const& id) const;
+};
+
+std::vector<bin> const* bins_of(resource_plan const& resource);
+std::vector<std::vector<std::string>> const* chains_of(resource_plan const& resource);
+// Where the name of bin `index` stands.
+place bin_place(draft const& all, int device, std::string const& binning, std::size_t index);
+
+// The chains of a fallback that stands in `user`.
+std::vector<chain_view> branches(resource_plan const& fallback, chain_view const& user);
+
+// "its drivers are: cuda, ..."
+std::string drivers_of(std::string_view route);
+
+}  // namespace gpumem::config

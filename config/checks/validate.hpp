@@ -1,0 +1,14 @@
+// Rules that look at more than one value: sizes against each other, chains, bins, what is used. Codes E2xx
+// and E3xx. Called once a load, after the tables were read; one thread. Broken names are skipped: they were
+// reported already.
+#pragma once
+
+#include "config/reader/draft.hpp"
+#include "config/text/diagnostic.hpp"
+
+namespace gpumem::config {
+
+// Fills in defaults and turns exponents into bins on the way.
+void validate(draft& all, findings& out);
+
+}  // namespace gpumem::config

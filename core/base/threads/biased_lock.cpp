@@ -1,0 +1,58 @@
+// See biased_lock.hpp.
+#include "core/base/threads/biased_lock.hpp"
+
+#include <linux/membarrier.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "core/base/threads/uncancelled.hpp"
+
+namespace gpumem::base {
+
+namespace {
+
+long membarrier(int command) noexcept {
+  return syscall(SYS_membarrier, command, 0, 0);
+}
+
+}  // namespace
+
+// Only asks: to register waits for all processors where the process has several threads (5 ms measured), and
+// most programs never see a visitor.
+bool has_barrier() noexcept {
+  static bool const has = [] {
+    constexpr long needed = MEMBARRIER_CMD_PRIVATE_EXPEDITED | MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED;
+    long const known = membarrier(MEMBARRIER_CMD_QUERY);
+    return known >= 0 && (known & needed) == needed;
+  }();
+  return has;
+}
+
+void barrier_on_all_threads() noexcept {
+  if (membarrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED) == 0) return;
+  // The first time; or the registration was lost with its address space (fork on old kernels).
+  if (membarrier(MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED) == 0 &&
+      membarrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED) == 0) {
+    return;
+  }
+  // A sandbox put up since then forbids the call: a store buffer is long empty after a millisecond.
+  uncancelled const held;
+  timespec const pause{0, 1'000'000};
+  nanosleep(&pause, nullptr);
+}
+
+biased_lock::hold biased_lock::lock_slowly() noexcept {
+  take();
+  void const* const owner = owner_.load(std::memory_order_relaxed);
+  if (owner == nullptr || owner == &thread_mark) return hold::plain;
+  visited_.store(true, std::memory_order_seq_cst);
+  barrier_on_all_threads();
+  enter();
+  if (++visits_ < most_visits) return hold::visitor;
+  // Used by several threads: nobody is favoured any more, and nobody needs the barrier. It stays visited.
+  owner_.store(nullptr, std::memory_order_relaxed);
+  return hold::plain;
+}
+
+}  // namespace gpumem::base

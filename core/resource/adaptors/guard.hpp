@@ -1,0 +1,66 @@
+// `guard`: for debugging. Fills new blocks and freed ones with patterns, and keeps a red zone behind each
+// block whose pattern is checked when the block is freed and whenever the program has waited for the whole
+// context. A damaged zone is reported, the program goes on. Blocks lie side by side, so a write in front of a
+// block usually hits the zone of the one before it. It must stand above the resource that makes blocks. Right
+// before fast: a fill of memory that no stream orders is waited for; a free waits for the work that may still
+// use the block, as cudaFree natively does (and cudaFreeAsync natively does not), looks at the zone, and only
+// then fills. Nothing of it is done while a stream of the context captures: those blocks go unchecked. Any
+// thread; takes a lock and the heap.
+#pragma once
+
+#include <mutex>
+#include <unordered_map>
+
+#include "core/resource/adaptors/adaptor.hpp"
+#include "core/stats/callers/call_sites.hpp"
+
+namespace gpumem::resource {
+
+struct guard_options {
+  bool fill_on_alloc = true;
+  bool fill_on_free = true;
+  std::uint64_t redzone = 512;
+};
+
+class guard final : public adaptor {
+ public:
+  static constexpr unsigned char new_pattern = 0xcd;
+  static constexpr unsigned char freed_pattern = 0xdd;
+  static constexpr unsigned char zone_pattern = 0xfd;
+
+  guard(chain_context const& home, std::size_t node, guard_options const& options, resource& below) noexcept
+      : adaptor(home, node, below), options_(options) {
+    stats::open_caller_tables();
+  }
+
+  space::handle allocate(allocation_request const& request) override;
+  void freed(space::handle h, free_order const& order) noexcept override;
+  void synchronized() noexcept override;
+  void forget() noexcept override;
+
+ private:
+  struct guarded {
+    std::uint64_t bytes = 0;  // as asked
+    std::uint64_t zone = 0;   // bytes behind it that hold the pattern
+    stats::call_site from = stats::no_site;
+    bool reported = false;
+  };
+  struct damage {
+    std::uint64_t bytes = 0;
+    std::uint64_t first = 0;  // offset in the zone
+  };
+
+  bool prepare(space::handle h, allocation_request const& request, guarded& block) noexcept;
+  bool fill(CUstream on, std::uint64_t address, std::uint64_t bytes, unsigned char pattern) noexcept;
+  bool settle(free_order const& order) noexcept;
+  damage look_at_zone(std::uint64_t address, std::uint64_t bytes) noexcept;
+  void check(space::handle h, guarded& block, void const* caller) noexcept;
+  CUstream own_stream() noexcept;
+
+  guard_options const options_;
+  std::mutex mutex_;
+  std::unordered_map<space::handle, guarded> live_;
+  CUstream own_ = nullptr;  // work on it is waited for at once
+};
+
+}  // namespace gpumem::resource

@@ -1,0 +1,115 @@
+// See limiting.hpp.
+#include "core/resource/adaptors/limiting.hpp"
+
+namespace gpumem::resource {
+
+namespace {
+
+std::uint64_t rounded(std::uint64_t bytes) noexcept {
+  std::uint64_t const up = (bytes + space::unit - 1) / space::unit * space::unit;
+  return up < bytes ? bytes : up;
+}
+
+}  // namespace
+
+limiting::part& limiting::own_part() noexcept {
+  static constinit std::atomic<std::size_t> threads{0};
+  static constinit thread_local std::size_t mine = 0;
+  if (mine == 0) mine = 1 + threads.fetch_add(1, std::memory_order_relaxed);
+  return held_[mine % held_.size()];
+}
+
+// Idle segments count where this budget also stands below a pool: giving them back makes room.
+void limiting::take(std::uint64_t bytes) {
+  if (budget_.take(bytes)) return;
+  if (budget_.may_hold_idle() && home_.relieve != nullptr) {
+    home_.relieve(home_.context);
+    if (budget_.take(bytes)) return;
+  }
+  stats::add(count().failed, 1);
+  throw budget_.refusal(bytes);
+}
+
+space::handle limiting::pass_on(allocation_request const& request, std::uint64_t bytes) {
+  try {
+    return below_.allocate(request);
+  } catch (driver::allocation_failed const&) {
+    budget_.give(bytes);
+    stats::add(count().failed, 1);
+    throw;
+  }
+}
+
+space::handle limiting::allocate(allocation_request const& request) {
+  std::uint64_t const asked = rounded(request.bytes);
+  stats::add(count().requests, 1);
+  take(asked);
+  space::handle const h = pass_on(request, asked);
+  std::uint64_t const got = blocks()[h].bytes();  // blocks of one size may be larger than the request
+  if (got < asked) {
+    budget_.give(asked - got);
+  } else if (got > asked && !budget_.take(got - asked)) {
+    give_back_block(h, request);
+    budget_.give(asked);
+    stats::add(count().failed, 1);
+    throw budget_.refusal(got);
+  }
+  own_part().bytes.fetch_add(got, std::memory_order_relaxed);
+  stats::add(count().bytes_in, got);
+  return h;
+}
+
+void limiting::freed(space::handle h, free_order const&) noexcept {
+  std::uint64_t const bytes = blocks()[h].bytes();
+  own_part().bytes.fetch_sub(bytes, std::memory_order_relaxed);
+  budget_.give(bytes);
+  stats::add(count().bytes_out, bytes);
+}
+
+// Parts are sums modulo 2^64: a block may be freed by another thread than the one that got it.
+void limiting::forget() noexcept {
+  std::uint64_t mine = 0;
+  for (part& p : held_) mine += p.bytes.exchange(0, std::memory_order_relaxed);
+  budget_.give(mine);
+}
+
+extent limiting_source::reserve(allocation_request const& request) {
+  std::uint64_t const asked = rounded(request.bytes);
+  stats::node_counters& counters = stats::local().nodes[node_];
+  stats::add(counters.requests, 1);
+  if (!budget_.take(asked)) {
+    stats::add(counters.failed, 1);
+    throw budget_.refusal(asked);
+  }
+  extent memory;
+  try {
+    memory = below_.reserve(request);
+  } catch (driver::allocation_failed const&) {
+    budget_.give(asked);
+    stats::add(counters.failed, 1);
+    throw;
+  }
+  if (memory.bytes < asked) budget_.give(asked - memory.bytes);
+  if (memory.bytes > asked && !budget_.take(memory.bytes - asked)) {
+    budget_.give(asked);
+    below_.release(memory, nullptr);
+    stats::add(counters.failed, 1);
+    throw budget_.refusal(memory.bytes);
+  }
+  stats::add(stats::local().nodes[node_].bytes_in, memory.bytes);
+  return memory;
+}
+
+void limiting_source::release(extent const& memory, CUstream order) noexcept {
+  below_.release(memory, order);
+  stats::add(stats::local().nodes[node_].bytes_out, memory.bytes);
+  budget_.give(memory.bytes);
+}
+
+void limiting_source::lost(extent const& memory) noexcept {
+  below_.lost(memory);
+  stats::add(stats::local().nodes[node_].bytes_out, memory.bytes);
+  budget_.give(memory.bytes);
+}
+
+}  // namespace gpumem::resource

@@ -1,0 +1,56 @@
+// `limiting`: refuses what would exceed a budget (RMM's limiting_resource_adaptor, whose budget also counts
+// what the program takes on the device without a chain). Above a pool it counts blocks, below one segments;
+// resources of one name share one budget. A request costs two atomic instructions, and so does
+// a free; no lock.
+#pragma once
+
+#include <array>
+
+#include "core/resource/adaptors/adaptor.hpp"
+#include "core/resource/adaptors/budget.hpp"
+#include "core/resource/adaptors/source_adaptor.hpp"
+
+namespace gpumem::resource {
+
+class limiting final : public adaptor {
+ public:
+  limiting(chain_context const& home, std::size_t node, resource& below, budget& shared) noexcept
+      : adaptor(home, node, below), budget_(shared) {}
+
+  space::handle allocate(allocation_request const& request) override;
+  void freed(space::handle h, free_order const&) noexcept override;
+  void forget() noexcept override;
+
+ private:
+  // How much of the budget is this chain's, in parts that threads seldom share.
+  struct alignas(64) part {
+    std::atomic<std::uint64_t> bytes{0};
+  };
+  part& own_part() noexcept;
+  void take(std::uint64_t bytes);
+  space::handle pass_on(allocation_request const& request, std::uint64_t bytes);
+
+  budget& budget_;
+  std::array<part, 16> held_;
+};
+
+// The form below a pool. What the limit refuses the pool answers as it answers the driver: it waits, gives
+// back and asks again.
+class limiting_source final : public source_adaptor {
+ public:
+  limiting_source(std::size_t node, source& below, budget& shared) noexcept
+      : source_adaptor(below), node_(node), budget_(shared) {
+    budget_.counts_segments();
+  }
+
+  extent reserve(allocation_request const& request) override;
+  void release(extent const& memory, CUstream order) noexcept override;
+  void lost(extent const& memory) noexcept override;
+  bool counts_in(budget const& b) const noexcept override { return &b == &budget_ || below_.counts_in(b); }
+
+ private:
+  std::size_t const node_;
+  budget& budget_;
+};
+
+}  // namespace gpumem::resource

@@ -1,0 +1,96 @@
+// See logging.hpp. The order of the lines is that of the numbers the events take: an allocation takes its
+// number once it has the block and before the program does, a free before the block's owner has it back.
+#include "core/resource/adaptors/logging.hpp"
+
+namespace gpumem::resource {
+
+namespace {
+
+using action = stats::event::action;
+
+char const* name_of(driver::memory_kind kind) noexcept {
+  return kind == driver::memory_kind::host      ? "host"
+         : kind == driver::memory_kind::managed ? "managed"
+                                                : "device";
+}
+
+stats::event event_of(chain_context const& home, action what, std::uint64_t address, std::uint64_t bytes,
+                      CUstream stream) noexcept {
+  return {.address = address,
+          .bytes = bytes,
+          .stream = reinterpret_cast<std::uint64_t>(stream),
+          .device = static_cast<std::int16_t>(home.device),
+          .what = what,
+          .kind = name_of(home.kind)};
+}
+
+}  // namespace
+
+space::handle logging::allocate(allocation_request const& request) {
+  stats::event e = event_of(home_, action::allocate, 0, request.bytes, request.stream);
+  e.hook = request.hook();
+  e.caller = request.caller();
+  space::handle h = space::none;
+  try {
+    h = pass_down(request);
+  } catch (driver::allocation_failed const&) {
+    e.what = action::allocate_failure;
+    log_.add(e);
+    throw;
+  }
+  if (std::uint64_t* const asked = asked_.make(h); asked != nullptr) {
+    *asked = request.bytes;
+    e.address = blocks()[h].begin();
+    log_.add(e);
+  }
+  return h;
+}
+
+void logging::freed(space::handle h, free_order const& order) noexcept {
+  stats::add(count().bytes_out, blocks()[h].bytes());
+  std::uint64_t* const asked = asked_.find(h);
+  if (asked == nullptr) return;
+  stats::event e = event_of(home_, action::free, blocks()[h].begin(), *asked, order.stream);
+  if (order.by != nullptr) e.hook = order.by->hook;
+  e.caller = order.caller();
+  *asked = 0;
+  log_.add(e);
+}
+
+// The driver freed what the program had: without these lines an address could be allocated twice in the file.
+void logging::forget() noexcept {
+  asked_.each([&](space::handle h, std::uint64_t& asked) {
+    if (asked == 0) return;
+    log_.add(event_of(home_, action::free, blocks()[h].begin(), asked, nullptr));
+    asked = 0;
+  });
+}
+
+extent segment_logging::reserve(allocation_request const& request) {
+  stats::add(count().requests, 1);
+  stats::add(count().upstream, 1);
+  try {
+    extent const memory = below_.reserve(request);
+    stats::add(count().bytes_in, memory.bytes);
+    log_.add(event_of(home_, action::allocate, memory.address, memory.bytes, request.stream));
+    return memory;
+  } catch (driver::allocation_failed const&) {
+    stats::add(count().failed, 1);
+    log_.add(event_of(home_, action::allocate_failure, 0, request.bytes, request.stream));
+    throw;
+  }
+}
+
+void segment_logging::release(extent const& memory, CUstream order) noexcept {
+  stats::add(count().bytes_out, memory.bytes);
+  log_.add(event_of(home_, action::free, memory.address, memory.bytes, order));
+  below_.release(memory, order);
+}
+
+void segment_logging::lost(extent const& memory) noexcept {
+  stats::add(count().bytes_out, memory.bytes);
+  log_.add(event_of(home_, action::free, memory.address, memory.bytes, nullptr));
+  below_.lost(memory);
+}
+
+}  // namespace gpumem::resource

@@ -1,0 +1,72 @@
+// See prefetch.hpp.
+#include "core/resource/adaptors/prefetch.hpp"
+
+#include <cstdio>
+
+#include "core/base/log/log.hpp"
+#include "core/driver/managed_memory.hpp"
+#include "core/stats/page/state_page.hpp"
+#include "core/stream_order/relaxed_mode.hpp"
+
+namespace gpumem::resource {
+
+CUstream prefetcher::own_stream() noexcept {
+  std::lock_guard lock(mutex_);
+  if (stream_ == nullptr) driver::real.cuStreamCreate(&stream_, CU_STREAM_NON_BLOCKING);
+  return stream_;
+}
+
+void prefetcher::move(std::uint64_t address, std::uint64_t bytes, CUstream ordered) noexcept {
+  if (home_.epochs.capturing()) return;
+  stats::node_counters& counters = stats::local().nodes[node_];
+  stats::add(counters.upstream, 1);
+  CUresult code = CUDA_ERROR_UNKNOWN;
+  {
+    stream_order::relaxed_mode relaxed(true);
+    stream_order::scoped_context here(home_.context);
+    CUstream const on = ordered != nullptr ? ordered : own_stream();
+    if (on != nullptr) code = driver::prefetch(address, bytes, device_, on);
+  }
+  if (code == CUDA_SUCCESS) return;
+  stats::add(counters.failed, 1);
+  if (told_.exchange(true, std::memory_order_relaxed)) return;
+  char text[120];
+  std::snprintf(text, sizeof text, "prefetch: the driver moves nothing to device %d (code %d)", device_,
+                static_cast<int>(code));
+  base::log_line(base::log_level::warn, text);
+}
+
+void prefetcher::forget() noexcept {
+  std::lock_guard lock(mutex_);
+  stream_ = nullptr;
+}
+
+space::handle prefetch::allocate(allocation_request const& request) {
+  stats::add(count().requests, 1);
+  space::handle const h = below_.allocate(request);
+  stats::add(count().bytes_in, blocks()[h].bytes());
+  mover_.move(blocks()[h].begin(), request.bytes,
+              request.slot != stream_order::no_slot ? request.stream : nullptr);
+  return h;
+}
+
+extent prefetch_source::reserve(allocation_request const& request) {
+  auto& counters = stats::local().nodes[node_];
+  stats::add(counters.requests, 1);
+  extent const memory = below_.reserve(request);
+  stats::add(counters.bytes_in, memory.bytes);
+  mover_.move(memory.address, memory.bytes, request.slot != stream_order::no_slot ? request.stream : nullptr);
+  return memory;
+}
+
+void prefetch_source::lost(extent const& memory) noexcept {
+  stats::add(stats::local().nodes[node_].bytes_out, memory.bytes);
+  below_.lost(memory);
+}
+
+void prefetch_source::release(extent const& memory, CUstream order) noexcept {
+  stats::add(stats::local().nodes[node_].bytes_out, memory.bytes);
+  below_.release(memory, order);
+}
+
+}  // namespace gpumem::resource

@@ -1,0 +1,66 @@
+// `prefetch`: managed memory goes to a device when it is allocated, ahead of its use (RMM's
+// prefetch_resource_adaptor). Above a pool it moves each block, on the stream of the request; below one each
+// segment. A request without a stream, and a segment, use a stream that carries nothing else. While the
+// context captures nothing is moved: the memory comes when it is touched, as without this. It makes a driver
+// call for each allocation; that is what it is for.
+#pragma once
+
+#include <mutex>
+
+#include "core/resource/adaptors/adaptor.hpp"
+#include "core/resource/adaptors/source_adaptor.hpp"
+
+namespace gpumem::resource {
+
+// What both forms do.
+class prefetcher {
+ public:
+  // `device`: where memory goes.
+  prefetcher(chain_context const& home, std::size_t node, int device) noexcept
+      : home_(home), node_(node), device_(device) {}
+  void move(std::uint64_t address, std::uint64_t bytes, CUstream ordered) noexcept;
+  // The context is gone and the stream with it.
+  void forget() noexcept;
+
+ private:
+  CUstream own_stream() noexcept;
+
+  chain_context const& home_;
+  std::size_t const node_;
+  int const device_;
+  std::mutex mutex_;
+  CUstream stream_ = nullptr;
+  std::atomic<bool> told_{false};
+};
+
+class prefetch final : public adaptor {
+ public:
+  prefetch(chain_context const& home, std::size_t node, int device, resource& below) noexcept
+      : adaptor(home, node, below), mover_(home, node, device) {}
+
+  space::handle allocate(allocation_request const& request) override;
+  void freed(space::handle h, free_order const&) noexcept override {
+    stats::add(count().bytes_out, blocks()[h].bytes());
+  }
+  void forget() noexcept override { mover_.forget(); }
+
+ private:
+  prefetcher mover_;
+};
+
+class prefetch_source final : public source_adaptor {
+ public:
+  prefetch_source(chain_context const& home, std::size_t node, int device, source& below) noexcept
+      : source_adaptor(below), node_(node), mover_(home, node, device) {}
+
+  extent reserve(allocation_request const& request) override;
+  void release(extent const& memory, CUstream order) noexcept override;
+  void lost(extent const& memory) noexcept override;
+  void forget() noexcept override { mover_.forget(); }
+
+ private:
+  std::size_t const node_;
+  prefetcher mover_;
+};
+
+}  // namespace gpumem::resource

@@ -1,0 +1,53 @@
+// `statistics`: exact figures of what passes at its place in the chain: bytes and blocks now, at most and in
+// all (RMM's statistics_resource_adaptor), sizes as asked, and by whom. Above a pool of the program's blocks,
+// below one, in the form of a source, of the pool's segments. All figures live in the state page. Any thread;
+// unlike the counters that every resource has, a peak is one figure for all threads, so each call adds to a
+// shared cache line. Bytes are those handed out, rounding included, as in the counters of its neighbours.
+#pragma once
+
+#include "core/resource/adaptors/adaptor.hpp"
+#include "core/resource/adaptors/source_adaptor.hpp"
+#include "core/stats/node_figures.hpp"
+
+namespace gpumem::resource {
+
+struct statistics_options {
+  bool callsites = false;
+  bool histogram = true;
+};
+
+class statistics final : public adaptor {
+ public:
+  statistics(chain_context const& home, std::size_t node, statistics_options const& options,
+             resource& below) noexcept
+      : adaptor(home, node, below), options_(options), figures_(node) {
+    if (options.callsites) stats::open_caller_tables();
+  }
+
+  space::handle allocate(allocation_request const& request) override;
+  void freed(space::handle h, free_order const& order) noexcept override;
+  void forget() noexcept override { figures_.all_lost(); }
+
+ private:
+  statistics_options const options_;
+  stats::node_figures figures_;
+};
+
+class segment_statistics final : public source_adaptor {
+ public:
+  segment_statistics(std::size_t node, statistics_options const& options, source& below) noexcept
+      : source_adaptor(below), options_(options), node_(node), figures_(node) {}
+
+  extent reserve(allocation_request const& request) override;
+  void release(extent const& memory, CUstream order) noexcept override;
+  void lost(extent const& memory) noexcept override;
+
+ private:
+  stats::node_counters& count() noexcept { return stats::local().nodes[node_]; }
+
+  statistics_options const options_;
+  std::size_t const node_;
+  stats::node_figures figures_;
+};
+
+}  // namespace gpumem::resource

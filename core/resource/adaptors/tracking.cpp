@@ -1,0 +1,69 @@
+// See tracking.hpp.
+#include "core/resource/adaptors/tracking.hpp"
+
+#include "core/base/threads/walk_stack.hpp"
+#include "core/driver/error.hpp"
+#include "core/stats/callers/misuse.hpp"
+
+namespace gpumem::resource {
+
+stats::call_site tracking::site(void const* caller) noexcept {
+  if (caller == nullptr) return stats::no_site;
+  void const* frames[stats::most_frames] = {caller};
+  std::size_t const count = capture_stacks_ ? base::walk_stack(caller, frames) : 1;
+  return stats::site_of(node_, {frames, count});
+}
+
+space::handle tracking::allocate(allocation_request const& request) {
+  space::handle const h = pass_down(request);
+  if (live_block* const noted = live_.make(h); noted != nullptr) {
+    *noted = {request.bytes, site(request.caller())};
+    stats::count_allocation(noted->from, request.bytes);
+  }
+  return h;
+}
+
+void tracking::freed(space::handle h, free_order const& order) noexcept {
+  stats::add(count().bytes_out, blocks()[h].bytes());
+  live_block* const noted = live_.find(h);
+  if (noted == nullptr || noted->bytes == 0) return;
+  stats::count_free(noted->from, noted->bytes);
+  freed_block& slot = slot_of(blocks()[h].begin());
+  slot.sites.store(noted->from | static_cast<std::uint64_t>(site(order.caller())) << 32,
+                   std::memory_order_relaxed);
+  slot.address.store(blocks()[h].begin(), std::memory_order_release);
+  *noted = {};
+}
+
+bool tracking::refused(refused_free const& what) noexcept {
+  stats::misuse fault{.kind = stats::misuse_kind::foreign_free,
+                      .node = node_,
+                      .address = what.address,
+                      .here = site(what.caller)};
+  freed_block& slot = slot_of(what.address);
+  live_block const* const noted = what.inside != space::none ? live_.find(what.inside) : nullptr;
+  if (noted != nullptr && noted->bytes != 0) {
+    fault.kind = stats::misuse_kind::interior_free;
+    fault.address = blocks()[what.inside].begin();
+    fault.offset = what.address - fault.address;
+    fault.bytes = noted->bytes;
+    fault.allocated_at = noted->from;
+  } else if (slot.address.load(std::memory_order_acquire) == what.address) {
+    std::uint64_t const sites = slot.sites.load(std::memory_order_relaxed);
+    fault.kind = stats::misuse_kind::double_free;
+    fault.allocated_at = static_cast<stats::call_site>(sites);
+    fault.freed_at = static_cast<stats::call_site>(sites >> 32);
+  }
+  stats::note_misuse(fault);
+  return true;
+}
+
+// Their memory went with the context: they are no leaks.
+void tracking::forget() noexcept {
+  live_.each([&](space::handle, live_block& noted) {
+    if (noted.bytes != 0) stats::count_free(noted.from, noted.bytes);
+    noted = {};
+  });
+}
+
+}  // namespace gpumem::resource

@@ -1,0 +1,267 @@
+// The slow path of a suballocator, for a request that no magazine could serve: the rungs of rungs.def in
+// their order, the search repeated on each (a search left out is how PyTorch runs out of memory with a
+// fitting block in hand, its issue 189504). Any thread. Each rung is entered and left with the mutex held,
+// and gives it up around calls of the driver.
+#include <array>
+#include <optional>
+#include <utility>
+
+#include "core/base/clock.hpp"
+#include "core/resource/pools/suballocator.hpp"
+#include "core/stats/page/state_page.hpp"
+
+namespace gpumem::resource {
+
+space::handle suballocator::settled_by_an_event(slow_request& c) noexcept {
+  home_.epochs.collect(*c.waiting);
+  return from_magazine(c);
+}
+
+space::handle suballocator::carve(lock&, slow_request& c) {
+  return search(c, false);
+}
+
+// Blocks of this very size take turns, too few of them: an event each round. Where that is the rule, more of
+// them.
+space::handle suballocator::rotate(lock& held, slow_request& c) {
+  if (!c.waiting) return space::none;
+  if (c.churns || count_churn(c)) {
+    if (auto h = take_more_in_rotation(held, c); h != space::none) return h;
+  }
+  held.unlock();
+  space::handle const h = settled_by_an_event(c);
+  if (h == space::none) held.lock();
+  return h;
+}
+
+// Frees may lie whole in magazines, where they cannot merge: in this thread's own first, as the cheapest.
+space::handle suballocator::carve_from_own_magazine(lock&, slow_request& c) {
+  if (c.own == nullptr) return space::none;
+  flush(c.own);
+  return search(c, false);
+}
+
+// An idle block is large enough, but what the request would leave of a piece of it could not be given back:
+// its memory, in pieces that are the request's own.
+space::handle suballocator::grow_rather_than_split(lock& held, slow_request& c) {
+  if (!c.would_split_piece) return space::none;
+  space::handle const h = grow_once(held, c);
+  return h;
+}
+
+space::handle suballocator::collect(lock& held, slow_request& c) {
+  settle(held);
+  return search(c, false);
+}
+
+std::uint64_t suballocator::patience_ns(slow_request const& c) const noexcept {
+  return policy().patience_ns(c.request.slot != stream_order::no_slot, watched_ns_,
+                              region_.reserved_bytes() - region_.idle_bytes(), region_.pending_bytes());
+}
+
+// Looks for a while whether freed memory becomes done, before memory is taken that is kept for good. A stream
+// that gets another's block runs after it: where streams take each other's blocks in turn, what they waited
+// comes to the price of a growth soon, and each gets its own.
+space::handle suballocator::watch(lock& held, slow_request& c) {
+  std::uint64_t const begin = base::now_ns(), until = begin + patience_ns(c);
+  space::handle h = space::none;
+  std::uint64_t now = begin;
+  while (h == space::none && now < until && region_.pending_bytes() >= c.units * space::unit) {
+    held.unlock();
+    home_.epochs.poll_now();
+    held.lock();
+    reap();
+    h = search(c, false);
+    now = base::now_ns();
+  }
+  watched_ns_ += now - begin;
+  return h;
+}
+
+space::handle suballocator::wait_on_device(lock&, slow_request& c) {
+  allocation_request const& request = c.request;
+  if (request.slot == stream_order::no_slot || !would_exceed(c.units * space::unit)) return space::none;
+  auto const own = static_cast<space::free_list_id>(space::first_stream + request.slot);
+  space::handle const h =
+      request.alignment > space::unit ? space::none : region_.take_unfinished(own, c.units);
+  if (h == space::none) return space::none;
+  space::free_list_id const from = blocks()[h].where;
+  // The mutex is held: cuStreamWaitEvent only queues (0.09 us measured).
+  if (home_.epochs.wait_on_device(request.stream, blocks()[h].freed)) return h;
+  region_.put(h, from);
+  return space::none;
+}
+
+space::handle suballocator::wait_for_oldest(lock& held, slow_request& c) {
+  while (would_exceed(c.units * space::unit) && region_.has_pending()) {
+    space::epoch_id const oldest = region_.oldest_epoch();
+    held.unlock();
+    bool const waited = home_.epochs.wait(oldest);
+    held.lock();
+    if (!waited) break;
+    reap();
+    if (auto h = search(c, false); h != space::none) return h;
+  }
+  return space::none;
+}
+
+space::handle suballocator::grow_once(lock& held, slow_request& c) {
+  try {
+    return grow(held, c);
+  } catch (driver::allocation_failed const& failed) {
+    *c.refused = failed;
+    if (!held) held.lock();
+    return space::none;
+  }
+}
+
+// Everything that was freed before this request, waited for; then the search that overlooks nothing.
+space::handle suballocator::drain(lock& held, slow_request& c) {
+  flush(nullptr);
+  held.unlock();
+  home_.epochs.wait(home_.epochs.open());
+  held.lock();
+  reap();
+  return search(c, true);
+}
+
+// Of the whole device; what resources above gave back lies here.
+space::handle suballocator::trim(lock& held, slow_request& c) {
+  held.unlock();
+  if (home_.relieve != nullptr) home_.relieve(home_.context);
+  // That is about memory of the device.
+  if (home_.relieve == nullptr || home_.kind == driver::memory_kind::host) give_back();
+  held.lock();
+  reap();
+  return search(c, true);
+}
+
+space::handle suballocator::grow_after_trim(lock& held, slow_request& c) {
+  return grow_once(held, c);
+}
+
+space::handle suballocator::search(slow_request& c, bool thorough) noexcept {
+  allocation_request const& request = c.request;
+  c.would_split_piece = false;
+  if (request.slot != stream_order::no_slot) {
+    auto const own = static_cast<space::free_list_id>(space::first_stream + request.slot);
+    auto h = region_.take(own, c.units, thorough, c.hidden, request.alignment);
+    if (h != space::none) return h;
+  }
+  bool const whole = !thorough && keeps_pieces_whole(c.units * space::unit);
+  auto const h = whole ? region_.take_whole(c.units, static_cast<std::uint32_t>(pages_->page() / space::unit),
+                                            c.hidden, request.alignment, c.would_split_piece)
+                       : region_.take(space::done, c.units, thorough, c.hidden, request.alignment);
+  if (h != space::none || !runs_in_one_order(request.slot)) return h;
+  return region_.take(space::pending, c.units, thorough, c.hidden, request.alignment);
+}
+
+void suballocator::reap() noexcept {
+  region_.reap([&](space::epoch_id s) { return home_.epochs.is_done(s); });
+}
+
+// Into the index, where blocks merge: those that are done as done, the others by the way they were freed.
+// `only` null: all magazines.
+void suballocator::flush(magazine* only) noexcept {
+  if (only == nullptr) reap();
+  visit_magazines([&](magazine& m) { m.emptied = m.empty(blocks()); }, only);
+  for (auto const& m : magazines_) {
+    if (only == nullptr || m.get() == only)
+      put_list(std::exchange(m->emptied, space::none), free_list_of(m->stream));
+  }
+}
+
+bool suballocator::count_churn(slow_request& c) const noexcept {
+  std::uint32_t const fresh = c.own->fresh(), there = c.own->rotation_size(c.units);
+  bool const is_batch = there != 0 && fresh >= there;
+  c.churns = !is_batch && fresh < policy().rotation_size(c.units * space::unit) &&
+             c.own->events.count_and_check(fresh);
+  return c.churns;
+}
+
+// Out of what other sizes left idle, and of new memory where that is not enough: bounded in all, whatever the
+// program does.
+space::handle suballocator::take_more_in_rotation(lock& held, slow_request& c) noexcept {
+  std::uint64_t const bytes = c.units * space::unit;
+  std::uint32_t const wanted = policy().rotation_size(bytes);
+  settle(held);
+  std::array<space::handle, growth_policy::most_in_rotation> there{};
+  std::uint32_t count = 0;
+  while (count < wanted && (there[count] = search(c, false)) != space::none) ++count;
+  for (std::uint32_t i = 0; i < count; ++i) region_.put(there[i], blocks()[there[i]].where);
+  std::uint64_t const more =
+      policy().more_to_rotate(bytes, wanted, count, rotated_, region_.reserved_bytes());
+  // Where most of them are still in use by the GPU the usual rule is better than a small batch.
+  auto const take_turns = [&](std::uint64_t all) {
+    if (2 * all > wanted) c.own->take_turns(c.units, static_cast<std::uint32_t>(all));
+  };
+  take_turns(count);
+  if (more > 0) {
+    rotated_ += more;
+    try {
+      auto h = grow(held, c, more);
+      take_turns(count + more / bytes);
+      c.grown_for_turns = true;
+      return h;
+    } catch (driver::allocation_failed const&) {
+      if (!held) held.lock();
+    }
+  }
+  return search(c, false);
+}
+
+// Everything that was freed lies where it can merge, and is done where the driver says so.
+void suballocator::settle(lock& held) noexcept {
+  flush(nullptr);
+  if (region_.has_pending()) {
+    space::epoch_id const youngest = region_.youngest_epoch();
+    held.unlock();
+    home_.epochs.collect(youngest);
+    held.lock();
+  }
+  reap();
+}
+
+space::handle suballocator::try_rungs(slow_request& c) {
+  // Many frees of this very size wait here: one event may settle them all, cheaper than new space.
+  if (c.waiting && c.own->worth_an_event(home_.epochs.open(), c.units) && !count_churn(c)) {
+    if (auto h = settled_by_an_event(c); h != space::none) {
+      stats::add(count_device().rung_reaped, 1);
+      return h;
+    }
+  }
+  lock held(mutex_);
+  reap();
+  if (c.units >= smallest_exported_ && pages_ == nullptr && is_to_be_exported(c)) [[unlikely]] {
+    if (auto h = take_apart(held, c); h != space::none) return h;
+  }
+  if (auto h = carve(held, c); h != space::none) {
+    stats::add(count_device().rung_carved, 1);
+    return h;
+  }
+  return try_higher_rungs(held, c);
+}
+
+// Apart, because the first rung needs none of its stack and registers; written out rather than looped over,
+// because calls through pointers cost a request a hundred instructions.
+[[gnu::noinline]] space::handle suballocator::try_higher_rungs(lock& held, slow_request& c) {
+  auto& device = count_device();
+  std::optional<driver::allocation_failed> refused;
+  c.refused = &refused;
+#define GPUMEM_RUNG(step, counter)                                         \
+  if (auto h = step(held, c); h != space::none) {                          \
+    stats::add(c.grown_for_turns ? device.rung_grown : device.counter, 1); \
+    return h;                                                              \
+  }
+#define GPUMEM_FIRST_RUNG(step, counter)
+#define GPUMEM_LAST_RUNG(step, counter) \
+  if (refused->code() == CUDA_ERROR_OUT_OF_MEMORY) GPUMEM_RUNG(step, counter)
+#include "core/resource/pools/rungs.def"
+#undef GPUMEM_FIRST_RUNG
+#undef GPUMEM_LAST_RUNG
+#undef GPUMEM_RUNG
+  stats::add(count().failed, 1);
+  throw *refused;  // as whoever refused it says: the driver, a limit, or this pool's own maximum
+}
+
+}  // namespace gpumem::resource

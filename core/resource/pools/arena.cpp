@@ -1,0 +1,103 @@
+// See arena.hpp.
+#include "core/resource/pools/arena.hpp"
+
+#include <cstdio>
+#include <new>
+
+#include "core/base/log/log.hpp"
+#include "core/resource/pools/thread_slots.hpp"
+
+namespace gpumem::resource {
+
+namespace {
+
+// A part keeps this much that is idle; above it whole superblocks go back.
+constexpr std::uint64_t kept_idle = 64ull << 20;
+
+double in_mib(std::uint64_t bytes) noexcept {
+  return static_cast<double>(bytes) / (1 << 20);
+}
+
+}  // namespace
+
+arena::part& arena::part_of(allocation_request const& request) noexcept {
+  if (options_.per_stream && request.slot != stream_order::no_slot)
+    return of_streams_[request.slot % most_parts];
+  thread_slots const* const slots = attach_thread();
+  return of_threads_[slots != nullptr ? slots->number % most_parts : 0];
+}
+
+suballocator& arena::make(part& place) {
+  std::lock_guard lock(making_);
+  if (suballocator* const made = place.load(std::memory_order_acquire); made != nullptr) return *made;
+  try {
+    suballocator_options const o{.release_threshold = kept_idle, .one_magazine = true};
+    made_.push_back(std::make_unique<suballocator>(home_, node_, o, superblocks_, "arena"));
+  } catch (std::bad_alloc const&) {
+    throw driver::allocation_failed(CUDA_ERROR_OUT_OF_MEMORY, "arena", "no host memory for its tables",
+                                    driver::refused_by::tables);
+  }
+  made_.back()->set_parent(*this);
+  place.store(made_.back().get(), std::memory_order_release);
+  return *made_.back();
+}
+
+space::handle arena::allocate(allocation_request const& request) {
+  part& place = part_of(request);
+  suballocator* const made = place.load(std::memory_order_acquire);
+  suballocator& own = made != nullptr ? *made : make(place);
+  try {
+    return own.allocate(request);
+  } catch (driver::allocation_failed const& failed) {
+    if (options_.dump_log_on_failure) log_state(failed.what());
+    throw;
+  }
+}
+
+void arena::log_state(char const* reason) noexcept {
+  char line[200];
+  idle_usage const below = superblocks_.measure();
+  std::snprintf(line, sizeof line, "arena: out of memory (%.90s); superblocks: %.1f MiB, %.1f MiB idle",
+                reason, in_mib(superblocks_.reserved()), in_mib(below.idle));
+  base::log_line(base::log_level::warn, line);
+  auto const say = [&](char const* whose, std::array<part, most_parts> const& group) {
+    for (std::size_t i = 0; i < group.size(); ++i) {
+      suballocator* const p = group[i].load(std::memory_order_acquire);
+      if (p == nullptr) continue;
+      idle_usage const l = p->measure();
+      std::snprintf(line, sizeof line,
+                    "arena: part of %s %zu: %.1f MiB, %.1f MiB idle (%.1f MiB not done), largest %.1f MiB",
+                    whose, i, in_mib(p->reserved()), in_mib(l.idle), in_mib(l.pending), in_mib(l.largest));
+      base::log_line(base::log_level::warn, line);
+    }
+  };
+  say("stream", of_streams_);
+  say("thread", of_threads_);
+}
+
+idle_usage arena::measure() noexcept {
+  idle_usage sum;
+  each([&](suballocator& p) {
+    idle_usage const l = p.measure();
+    sum.idle += l.idle;
+    sum.pending += l.pending;
+    sum.largest = sum.largest > l.largest ? sum.largest : l.largest;
+  });
+  return sum;
+}
+
+std::uint64_t arena::give_back() noexcept {
+  std::uint64_t bytes = 0;
+  each([&](suballocator& p) { bytes += p.give_back(); });
+  return bytes;
+}
+
+void arena::stream_gone(stream_order::slot s) noexcept {
+  each([&](suballocator& p) { p.stream_gone(s); });
+}
+
+void arena::forget() noexcept {
+  each([&](suballocator& p) { p.forget(); });
+}
+
+}  // namespace gpumem::resource

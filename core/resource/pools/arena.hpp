@@ -1,0 +1,62 @@
+// `arena`: a part of its own for each stream (or each thread), so that no two of them meet at a lock; each
+// part is a suballocator whose superblocks come from one pool below, which `arena_size` bounds (RMM's
+// arena_memory_resource). A block goes back to the part it came from, in stream order, whoever frees it.
+// Parts are never destroyed: what a thread or stream leaves behind serves the next one. Called as any
+// resource.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <memory>
+#include <mutex>
+
+#include "core/resource/pools/suballocator.hpp"
+
+namespace gpumem::resource {
+
+struct arena_options {
+  bool per_stream = true;  // false: a request with a stream goes to its thread's part as well
+  bool dump_log_on_failure = false;
+};
+
+class arena final : public resource {
+ public:
+  // More threads or streams than this share parts.
+  static constexpr std::size_t most_parts = 64;
+
+  // `superblocks` is part of the same chain, and below.
+  arena(chain_context const& home, std::size_t node, arena_options const& o,
+        suballocator& superblocks) noexcept
+      : resource(home, node), options_(o), superblocks_(superblocks) {}
+
+  space::handle allocate(allocation_request const& request) override;
+  idle_usage measure() noexcept override;
+  bool counts_in(budget const& b) const noexcept override { return superblocks_.counts_in(b); }
+  std::uint64_t give_back() noexcept override;
+  void stream_gone(stream_order::slot s) noexcept override;
+  void forget() noexcept override;
+
+ private:
+  using part = std::atomic<suballocator*>;
+
+  part& part_of(allocation_request const& request) noexcept;
+  suballocator& make(part& place);
+  void log_state(char const* reason) noexcept;
+  template <typename Visit>
+  void each(Visit visit) noexcept {
+    for (auto* group : {&of_streams_, &of_threads_}) {
+      for (part const& p : *group) {
+        if (auto* made = p.load(std::memory_order_acquire); made != nullptr) visit(*made);
+      }
+    }
+  }
+
+  arena_options const options_;
+  suballocator& superblocks_;
+  std::array<part, most_parts> of_streams_{};
+  std::array<part, most_parts> of_threads_{};
+  std::mutex making_;
+  std::vector<std::unique_ptr<suballocator>> made_;
+};
+
+}  // namespace gpumem::resource

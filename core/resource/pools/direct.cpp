@@ -1,0 +1,106 @@
+// See direct.hpp.
+#include "core/resource/pools/direct.hpp"
+
+#include <new>
+
+namespace gpumem::resource {
+
+// As a segment of one idle block, whose units are returned, 0 for no memory; under the mutex.
+std::uint32_t direct::add(extent const& memory, std::uint64_t alignment) noexcept try {
+  std::uint64_t const base =
+      alignment > space::unit ? (memory.address + alignment - 1) / alignment * alignment : memory.address;
+  std::uint64_t const front = base - memory.address;
+  if (front > 0) cut_[base] = memory;
+  if (!region_.add_segment(base, memory.bytes - front, memory.token)) {
+    cut_.erase(base);
+    return 0;
+  }
+  left_out_ += front;
+  return static_cast<std::uint32_t>((memory.bytes - front) / space::unit);
+} catch (std::bad_alloc const&) {
+  return 0;
+}
+
+// What the source is to have back; under the mutex.
+extent direct::remove(space::segment* s) noexcept {
+  extent memory{s->base, s->bytes, s->token};
+  if (auto const cut = cut_.find(s->base); cut != cut_.end()) {
+    left_out_ -= cut->second.bytes - s->bytes;
+    memory = cut->second;
+    cut_.erase(cut);
+  }
+  region_.remove_segment(s);
+  return memory;
+}
+
+space::handle direct::allocate(allocation_request const& request) {
+  stats::add(count().requests, 1);
+  stats::add(count().upstream, 1);
+  allocation_request rounded = request;
+  rounded.bytes = space::units_of(request.bytes) * space::unit;
+  if (rounded.bytes < request.bytes || rounded.bytes / space::unit > ~std::uint32_t{0}) {
+    throw driver::allocation_failed(CUDA_ERROR_OUT_OF_MEMORY, "direct", "larger than any device",
+                                    driver::refused_by::largest_block);
+  }
+  if (request.alignment > space::unit) rounded.bytes += request.alignment - space::unit;
+  extent memory{};
+  try {
+    memory = upstream_.reserve(rounded);
+  } catch (driver::allocation_failed const& failed) {
+    // Other chains of this context may hold memory that they do not use.
+    stats::add(count().failed, 1);
+    if (failed.code() != CUDA_ERROR_OUT_OF_MEMORY || home_.relieve == nullptr) throw;
+    home_.relieve(home_.context);  // says too little of what the driver's own pools gave back to rely on
+    memory = upstream_.reserve(rounded);
+    stats::add(count_device().rung_trimmed, 1);
+  }
+  std::unique_lock lock(mutex_);
+  space::handle h = space::none;
+  // The new segment is the only idle space, so the search finds just that.
+  if (home_.epochs.life() != 0) {  // it is of the context that its handle names by now
+    lock.unlock();
+    upstream_.release(memory, nullptr);
+    throw driver::allocation_failed(CUDA_ERROR_CONTEXT_IS_DESTROYED, "direct", "its context has ended");
+  }
+  std::uint32_t const units = add(memory, request.alignment);
+  if (units != 0) h = region_.take(space::done, units, true);
+  if (units != 0 && h == space::none) remove(region_.segments().back());
+  lock.unlock();
+  if (h == space::none) {
+    upstream_.release(memory, request.stream);
+    throw driver::allocation_failed(CUDA_ERROR_OUT_OF_MEMORY, "direct", "no host memory for its tables",
+                                    driver::refused_by::tables);
+  }
+  stats::add(count().bytes_in, units * space::unit);
+  return h;
+}
+
+void direct::deallocate(space::handle h, free_order const& order) noexcept {
+  std::unique_lock lock(mutex_);
+  std::uint64_t const bytes = blocks()[h].bytes();
+  extent const memory = remove(&home_.where.segments[blocks()[h].segment]);
+  lock.unlock();
+  stats::add(count().bytes_out, bytes);
+  upstream_.release(memory, order.stream);
+}
+
+space::handle direct::block_at(space::segment const& in, std::uint64_t address) noexcept {
+  std::lock_guard lock(mutex_);
+  return region_.has(in, address) ? walk_to(in, address) : space::none;
+}
+
+idle_usage direct::measure() noexcept {
+  std::unique_lock lock(mutex_, std::try_to_lock);  // at exit another thread may have stopped with it held
+  return {.idle = lock ? left_out_ : 0};
+}
+
+void direct::forget() noexcept {
+  std::lock_guard lock(mutex_);
+  while (!region_.segments().empty()) {
+    space::segment* const s = region_.segments().back();
+    lose_blocks(*this, *s);
+    upstream_.lost(remove(s));
+  }
+}
+
+}  // namespace gpumem::resource

@@ -1,0 +1,65 @@
+// A suballocator's memory that other processes may have open (cuIpcGetMemHandle). To an importer memory that
+// is freed natively lives on until it is closed there (measured, driver 580), so a block that was exported
+// serves nobody else: its segment goes back to the driver, whose rules then hold. Programs that export
+// temporaries do it again and again, of the same sizes: from the second time on each has a segment of its
+// own, which goes back when it is freed, at the price of cuMemAlloc and cuMemFree, as natively.
+#include "core/resource/pools/suballocator.hpp"
+
+namespace gpumem::resource {
+
+namespace {
+
+constexpr std::uint64_t most_apart = 1ull << 30;  // and a quarter of what is reserved
+
+}  // namespace
+
+void suballocator::exported(std::uint64_t address) noexcept {
+  lock held(mutex_);
+  space::segment* const in = home_.where.segments.containing(address, this);
+  if (in == nullptr) return;
+  std::atomic_ref<bool>(in->pinned).store(true, std::memory_order_relaxed);
+  if (space::handle const h = walk_to(*in, address); h != space::none) blocks()[h].mark(space::exported);
+}
+
+// A free without a stream waits for the work of its context natively, and here in the driver.
+void suballocator::withhold(space::handle h, free_order const& order) noexcept {
+  blocks()[h].freed = home_.epochs.open();
+  lock held(mutex_);
+  std::uint32_t const units = blocks()[h].units;
+  exported_sizes_[units % exported_sizes_.size()] = units;
+  smallest_exported_ = std::min(smallest_exported_, units);
+  // Also of memory on which something is set that could not be undone.
+  std::atomic_ref<bool>(home_.where.segments[blocks()[h].segment].pinned)
+      .store(true, std::memory_order_relaxed);
+  region_.put(h, space::withheld);
+  if (order.slot == stream_order::no_slot) release_left(held);
+}
+
+// Where no two sizes are the same, too, what is withheld is a small part of all.
+bool suballocator::is_to_be_exported(slow_request const& c) const noexcept {
+  return exported_sizes_[c.units % exported_sizes_.size()] == c.units ||
+         region_.withheld_bytes() > region_.reserved_bytes() / 16;
+}
+
+space::handle suballocator::take_apart(lock& held, slow_request& c) {
+  std::uint64_t const bytes = c.units * space::unit;
+  if (apart_ + bytes > most_apart + region_.reserved_bytes() / 4 || would_exceed(bytes)) return space::none;
+  c.apart = true;
+  space::handle h = space::none;
+  try {
+    h = grow(held, c);
+    stats::add(count_device().rung_grown, 1);
+  } catch (driver::allocation_failed const&) {
+    if (!held) held.lock();
+  }
+  c.apart = false;
+  return h;
+}
+
+std::uint64_t suballocator::release_left(lock& held) noexcept {
+  std::uint64_t released = 0;
+  while (space::segment* const s = region_.left_segment()) released += release_segment(held, s);
+  return released;
+}
+
+}  // namespace gpumem::resource

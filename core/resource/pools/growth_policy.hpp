@@ -1,0 +1,106 @@
+// How much a suballocator takes when it grows, how long a request waits for freed memory first, and how many
+// blocks of a size take turns: arithmetic over its options and what the caller says is there. Asked by
+// suballocator under its mutex; holds nothing, calls nothing, so that a test can ask it anything.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+#include "core/space/block.hpp"
+
+namespace gpumem::resource {
+
+struct suballocator_options {
+  char const* name = "";  // in the configuration; kept, not copied
+  char const* maximum_option = "maximum_pool_size";
+  std::uint64_t round_to = space::unit;       // sizes become multiples of this, a multiple of 512
+  std::uint64_t largest = ~std::uint64_t{0};  // bigger requests are refused
+  std::uint64_t initial = 0;                  // reserved at the start
+  std::uint64_t maximum = ~std::uint64_t{0};  // never reserve more
+  std::uint64_t growth = 0;                   // smallest growth step; 0: 1/32 of what is reserved
+  // Give empty segments back while more than this is idle.
+  std::uint64_t release_threshold = ~std::uint64_t{0};
+  // Reserve beyond this only after waiting, and giving back, what is idle.
+  std::uint64_t sparing_beyond = ~std::uint64_t{0};
+  bool one_magazine = false;  // for all threads, where one thread or stream has this suballocator for itself
+};
+
+class growth_policy {
+ public:
+  static constexpr std::uint32_t most_in_rotation = 128;
+
+  explicit constexpr growth_policy(suballocator_options const& options) noexcept : options_(options) {}
+
+  // Bytes that may be reserved without waiting first.
+  constexpr std::uint64_t spare() const noexcept {
+    return std::min(options_.sparing_beyond, options_.maximum);
+  }
+  // While memory is plentiful nothing waits for the GPU without bound: a kernel may itself be waiting for the
+  // host, and cudaMalloc natively does not wait for it.
+  constexpr bool would_exceed(std::uint64_t reserved, std::uint64_t bytes) const noexcept {
+    return reserved + bytes > spare();
+  }
+
+  // Bytes to reserve for a request of `bytes`, rounded up as a driver takes them. While a stream captures
+  // nothing that is freed serves again, so that growths come one after the other and each is larger.
+  constexpr std::uint64_t step(std::uint64_t bytes, std::uint64_t reserved, bool capturing) const noexcept {
+    std::uint64_t step = options_.growth;
+    // What is a good part of the whole is not rounded up to more: there cannot be many such growths.
+    if (step == 0 && bytes < reserved / 64 && !would_exceed(reserved, bytes))
+      step = std::min(reserved / (capturing ? 16 : 32), largest_step);
+    std::uint64_t const unit = options_.round_to > space::unit ? options_.round_to : driver_page;
+    return (std::max(step, bytes) + unit - 1) / unit * unit;
+  }
+
+  // How long, in nanoseconds, a request that finds only memory whose work still runs looks for its end before
+  // the pool grows. Between two growths as long as a growth takes, in all (`waited`: since the last one): the
+  // GPU would otherwise wait each time. The more waits to be reused (`pending`) beside what is in use, the
+  // further the host runs ahead of the GPU: then a wait costs little that the GPU is not behind already, and
+  // a growth would be for good.
+  constexpr std::uint64_t patience_ns(bool of_stream, std::uint64_t waited, std::uint64_t in_use,
+                                      std::uint64_t pending) const noexcept {
+    std::uint64_t const left = price_of_growth_ns - std::min(waited, price_of_growth_ns);
+    if (of_stream) return left;
+    if (pending > std::max<std::uint64_t>(256ull << 20, in_use / 4)) return 1'000'000;
+    return pending > std::max<std::uint64_t>(32ull << 20, in_use / 8) ? price_of_growth_ns : left;
+  }
+
+  // How many blocks of `bytes` take turns. An event costs 0.3 us to 0.6 us, as much as four pairs without
+  // one: so many that it is shared by many. A batch of them is a small part of the device's memory; of large
+  // blocks two, so that every other round has one. None where idle memory is to be given back.
+  constexpr std::uint32_t rotation_size(std::uint64_t bytes) const noexcept {
+    if (2 * bytes > options_.release_threshold) return 1;
+    std::uint64_t const batch =
+        std::min({most_to_rotate(bytes), spare() / 256, options_.release_threshold}) / bytes;
+    if (batch >= 2) return static_cast<std::uint32_t>(std::min<std::uint64_t>(batch, most_in_rotation));
+    return bytes <= most_beside() ? 2 : 1;
+  }
+  // Bytes to take for `wanted` blocks in turn of which `there` exist, where `taken` bytes were taken so
+  // before.
+  constexpr std::uint64_t more_to_rotate(std::uint64_t bytes, std::uint32_t wanted, std::uint32_t there,
+                                         std::uint64_t taken, std::uint64_t reserved) const noexcept {
+    std::uint64_t const most = most_to_rotate(bytes), left = most - std::min(most, taken);
+    std::uint64_t more = std::min((wanted - there) * bytes, left / bytes * bytes);
+    // Two are worth most, so the second has room of its own.
+    if (wanted >= 2 && there * bytes + more < 2 * bytes) more = (2 - there) * bytes;
+    return taken + more > batch_bytes + most_beside() || would_exceed(reserved, more) ? 0 : more;
+  }
+
+ private:
+  static constexpr std::uint64_t driver_page = 2ull << 20;  // the driver's own granularity
+  static constexpr std::uint64_t largest_step = 256ull << 20;
+  static constexpr std::uint64_t batch_bytes = 256ull << 20;
+  static constexpr std::uint64_t price_of_growth_ns = 100'000;
+
+  static constexpr std::uint64_t most_to_rotate(std::uint64_t bytes) noexcept {
+    return batch_bytes + 2 * bytes;
+  }
+  // What second blocks of large sizes may take.
+  constexpr std::uint64_t most_beside() const noexcept {
+    return std::min(spare() / 32, std::uint64_t{2} << 30);
+  }
+
+  suballocator_options const& options_;
+};
+
+}  // namespace gpumem::resource

@@ -1,0 +1,231 @@
+// Freed blocks kept whole, by exact size, for one thread (or one stream) of one suballocator: the hit path.
+// Blocks of one size wait in a queue: a thread's oldest first, so that the head tells whether any is done; a
+// stream's newest first, as all may serve and the newest is in the processor's cache. Finding, adding and
+// taking cost a few dozen instructions under a lock biased to the thread; a flush by another thread pays for
+// that. No driver call, no heap, no look at other blocks.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <optional>
+
+#include "core/base/threads/biased_lock.hpp"
+#include "core/resource/pools/churn_detector.hpp"
+#include "core/resource/pools/size_classes.hpp"
+#include "core/space/block_table.hpp"
+#include "core/stream_order/streams.hpp"
+
+namespace gpumem::resource {
+
+class alignas(64) magazine {
+ public:
+  // Takes the first block of exactly `units` if `may_serve(epoch)`. The block becomes live. When such
+  // blocks exist but none may serve yet, `waiting` is the epoch of the youngest. A block whose address is no
+  // multiple of `alignment` (0: any is) stays where it is.
+  template <typename Predicate>
+  space::handle take(space::block_table& blocks, std::uint32_t units, Predicate may_serve,
+                     std::optional<space::epoch_id>& waiting, std::uint32_t alignment = 0) noexcept {
+    auto const held = lock_.lock();
+    space::handle const h = take_first(blocks, units, may_serve, waiting, alignment);
+    lock_.unlock(held);
+    return h;
+  }
+  // The same without a call: `none` where there is nothing to take, and where the lock would cost one.
+  template <typename Predicate>
+  [[gnu::always_inline]] space::handle try_take(space::block_table& blocks, std::uint32_t units,
+                                                Predicate may_serve, std::optional<space::epoch_id>& waiting,
+                                                std::uint32_t alignment = 0) noexcept {
+    if (!lock_.lock_biased()) [[unlikely]]
+      return space::none;
+    space::handle const h = take_first(blocks, units, may_serve, waiting, alignment);
+    lock_.unlock(base::biased_lock::hold::biased);
+    return h;
+  }
+
+  // Keeps the cached block `h`, whose `freed` is set. What has to make room for it (the same size in excess,
+  // another size in the same row) comes back as a list through `next`, usually empty, for the caller to put
+  // elsewhere.
+  space::handle put(space::block_table& blocks, space::handle h) noexcept {
+    auto const held = lock_.lock();
+    space::handle evicted = space::none;
+    if (!add(blocks, h)) {
+      row& r = rows_[row_of(blocks[h].units)];
+      evicted = r.head;
+      bytes_ -= r.units * space::unit * r.count;
+      r = {};
+      add(blocks, h);
+    }
+    lock_.unlock(held);
+    return evicted;
+  }
+  // The same without a call. False where that cannot be: nothing was done.
+  [[gnu::always_inline]] bool put_at_once(space::block_table& blocks, space::handle h) noexcept {
+    if (!lock_.lock_biased()) [[unlikely]]
+      return false;
+    bool const added = add(blocks, h);
+    lock_.unlock(base::biased_lock::hold::biased);
+    return added;
+  }
+
+  // For what is done to many magazines at once, with one barrier for all: announce each, then (if any wants
+  // it) base::barrier_on_all_threads(), then enter each, look or empty, leave. By one thread at a time.
+  bool announce() noexcept {
+    lock_.announce();
+    return lock_.biased_to_another();
+  }
+  void enter() noexcept { lock_.enter(); }
+  void leave() noexcept { lock_.unlock(base::biased_lock::hold::visitor); }
+
+  // Takes everything out, as one list through `next`. Between enter and leave.
+  space::handle empty(space::block_table& blocks) noexcept {
+    space::handle all = space::none;
+    if (bytes_ == 0) return all;
+    for (row& r : rows_) {
+      if (r.head == space::none) continue;
+      blocks[r.tail].next = all;
+      all = r.head;
+      r = {};
+    }
+    bytes_ = 0;
+    return all;
+  }
+  // Adds up the blocks, and those that are not done. Between enter and leave.
+  template <typename Predicate>
+  void measure(space::block_table& blocks, Predicate is_done, std::uint64_t& all,
+               std::uint64_t& pending) const noexcept {
+    for (row const& r : rows_) {
+      for (space::handle h = r.head; h != space::none; h = blocks[h].next) {
+        all += blocks[h].bytes();
+        if (!is_done(blocks[h].freed)) pending += blocks[h].bytes();
+      }
+    }
+  }
+  // The thread that uses it from now on, the last one having ended.
+  void belongs_to_this_thread() noexcept { lock_.bias_to_this_thread(); }
+
+  // Enough frees of the epoch `open` lie here that an event for them is worth its price (0.3 us). Blocks of
+  // `units` that can be no batch, as two of them would be too much memory, have one each.
+  bool worth_an_event(std::uint32_t open, std::uint32_t units) const noexcept {
+    if (get(newest_) != open) return false;
+    if (std::uint32_t const all = rotation_size(units); all != 0) return get(fresh_) >= all;
+    return get(fresh_) >= frees_an_event || get(fresh_bytes_) >= bytes_an_event ||
+           2 * space::unit * units > bytes_an_event;
+  }
+
+  // Of this size so many blocks take turns from now on: there is memory for them, and an event waits for all.
+  void take_turns(std::uint32_t units, std::uint32_t count) noexcept {
+    turn_units_.store(units, std::memory_order_relaxed);
+    turn_count_.store(count, std::memory_order_relaxed);
+  }
+  // Blocks of the size that do so; 0: it has no such rule.
+  std::uint32_t rotation_size(std::uint32_t units) const noexcept {
+    return get(turn_units_) == units ? get(turn_count_) : 0;
+  }
+
+  // Blocks that an event of now would settle.
+  std::uint32_t fresh() const noexcept { return get(fresh_); }
+
+  churn_detector events;
+  space::handle emptied = space::none;  // on its way out of here; under the suballocator's mutex
+  bool in_use = false;                  // by a thread; under the suballocator's mutex
+  stream_order::slot stream = stream_order::no_slot;  // whose frees these are; no_slot: a thread's
+
+ private:
+  struct row {
+    std::uint32_t units = 0;
+    std::uint32_t count = 0;
+    space::handle head = space::none;
+    space::handle tail = space::none;
+  };
+  static constexpr std::uint32_t most_of_a_size = 512;
+  static constexpr std::uint64_t most_bytes = 4ull << 30;
+  static constexpr std::uint32_t frees_an_event = 128;
+  static constexpr std::uint64_t bytes_an_event = 112ull
+                                                  << 20;  // with one such batch under way: below 256 MiB
+  static constexpr std::size_t row_count = size_classes::count + 64;
+
+  // Small sizes have a row to each class, large ones share the others.
+  static std::size_t row_of(std::uint32_t units) noexcept {
+    if (units <= size_classes::largest) return size_classes::index_of(units);
+    return size_classes::count + ((units * 0x9e3779b1u) >> 26);
+  }
+
+  template <typename Predicate>
+  [[gnu::always_inline]] space::handle take_first(space::block_table& blocks, std::uint32_t units,
+                                                  Predicate may_serve,
+                                                  std::optional<space::epoch_id>& waiting,
+                                                  std::uint32_t alignment) noexcept {
+    row& r = rows_[row_of(units)];
+    if (r.units != units || r.head == space::none) [[unlikely]]
+      return space::none;
+    space::handle const h = r.head;
+    space::block& b = blocks[h];
+    if (alignment != 0 && (b.begin() & (alignment - 1)) != 0) [[unlikely]]
+      return space::none;
+    if (!may_serve(b.freed)) [[unlikely]] {
+      waiting = blocks[r.tail].freed;
+      return space::none;
+    }
+    r.head = b.next;
+    --r.count;
+    bytes_ -= b.bytes();
+    b.rounding = 0;
+    b.now.store(space::state::live, std::memory_order_relaxed);
+    return h;
+  }
+
+  // False where others would have to make room for it.
+  [[gnu::always_inline]] bool add(space::block_table& blocks, space::handle h) noexcept {
+    space::block& b = blocks[h];
+    std::uint32_t const units = b.units;
+    std::uint64_t const bytes = units * space::unit;
+    row& r = rows_[row_of(units)];
+    b.next = space::none;
+    if (r.head == space::none) {
+      r.units = units;
+      r.head = r.tail = h;
+    } else if (r.units != units || r.count >= most_of_a_size || bytes_ + bytes > most_bytes) [[unlikely]] {
+      return false;
+    } else if (stream != stream_order::no_slot) {
+      b.next = r.head;
+      r.head = h;
+    } else {
+      blocks[r.tail].next = h;
+      r.tail = h;
+    }
+    ++r.count;
+    bytes_ += bytes;
+    if (stream == stream_order::no_slot) note_fresh(b.freed, bytes);
+    return true;
+  }
+
+  [[gnu::always_inline]] void note_fresh(space::epoch_id freed, std::uint64_t bytes) noexcept {
+    if (freed == get(newest_)) [[likely]] {
+      fresh_.store(get(fresh_) + 1, std::memory_order_relaxed);
+      fresh_bytes_.store(get(fresh_bytes_) + bytes, std::memory_order_relaxed);
+    } else {
+      newest_.store(freed, std::memory_order_relaxed);
+      fresh_.store(1, std::memory_order_relaxed);
+      fresh_bytes_.store(bytes, std::memory_order_relaxed);
+    }
+  }
+
+  // Written under the lock, read without it by whoever shares this magazine: a guess may be old.
+  template <typename Value>
+  static Value get(std::atomic<Value> const& of) noexcept {
+    return of.load(std::memory_order_relaxed);
+  }
+
+  base::biased_lock lock_;
+  std::atomic<std::uint32_t> newest_{
+      0};  // a thread's: epoch of the newest block, and how much of it lies here
+  std::atomic<std::uint32_t> fresh_{0};
+  std::atomic<std::uint64_t> fresh_bytes_{0};
+  std::atomic<std::uint32_t> turn_units_{0};  // the size whose blocks take turns, and how many
+  std::atomic<std::uint32_t> turn_count_{0};
+  std::uint64_t bytes_ = 0;
+  std::array<row, row_count> rows_{};
+};
+
+}  // namespace gpumem::resource

@@ -1,0 +1,267 @@
+// The engine of pool, fixed_size and arena: cuts segments of a source into blocks. A hit takes a block from
+// this thread's (or this stream's) magazine; everything else is a ladder under one mutex, each rung counted,
+// the search repeated after each. `region` decides where, `epochs` decides when. allocate and deallocate from
+// any thread; the mutex is never held across a call that can block. A suballocator can be the source of
+// another one (fixed_size blocks cut from a pool).
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "core/base/mutant.hpp"
+#include "core/base/threads/adaptive_mutex.hpp"
+#include "core/resource/pools/growth_policy.hpp"
+#include "core/resource/pools/magazine.hpp"
+#include "core/resource/pools/size_classes.hpp"
+#include "core/resource/pools/thread_slots.hpp"
+#include "core/resource/resource.hpp"
+#include "core/resource/source.hpp"
+#include "core/space/region.hpp"
+#include "core/stream_order/one_stream.hpp"
+
+namespace gpumem::resource {
+
+class suballocator : public resource, public source {
+ public:
+  suballocator(chain_context const& home, std::size_t node, suballocator_options const& options,
+               source& upstream, char const* name) noexcept;
+  ~suballocator() override;
+
+  // Reserves options.initial. Throws driver::allocation_failed.
+  void prepare();
+
+  space::handle allocate(allocation_request const& request) override;
+  void deallocate(space::handle h, free_order const& order) noexcept override;
+
+  // This thread's magazine, or the stream's. Null: not made yet, or none can be. Of a thread it stays the
+  // same.
+  magazine* known_magazine_of(stream_order::slot s) const noexcept;
+  // The hit of allocate, without a call; `none`: leave the request to allocate_slow, with what was found
+  // `waiting`. `table`: of all blocks; `own`: the known magazine.
+  space::handle try_allocate_cached(space::block_table& table, magazine* own, std::uint64_t bytes,
+                                    stream_order::slot slot, std::uint32_t alignment,
+                                    std::optional<space::epoch_id>& waiting) noexcept;
+  // `waiting`: as known of this thread's magazine, which then need not be asked again.
+  space::handle allocate_slow(allocation_request const& request, std::optional<space::epoch_id> waiting);
+
+  // The same of deallocate; false: nothing was done.
+  bool try_cache(space::block_table& table, magazine* own, space::handle h, bool settled) noexcept;
+
+  void withhold(space::handle h, free_order const& order) noexcept override;
+  void exported(std::uint64_t address) noexcept override;
+  space::handle block_at(space::segment const& in, std::uint64_t address) noexcept override;
+  idle_usage measure() noexcept override;
+  bool counts_in(budget const& b) const noexcept override { return upstream_.counts_in(b); }
+  std::uint64_t give_back() noexcept override;
+  void stream_gone(stream_order::slot s) noexcept override;
+  void forget() noexcept override;
+
+  using resource::lost;
+
+  // As a source of another resource.
+  extent reserve(allocation_request const& request) override;
+  void release(extent const& memory, CUstream order) noexcept override;
+  void lost(extent const& memory) noexcept override { stats::add(count().bytes_out, memory.bytes); }
+  std::uint64_t trim() noexcept override { return give_back(); }
+
+  void return_magazine(magazine* m) const noexcept;
+  std::uint64_t reserved() const noexcept;
+
+ private:
+  using lock = std::unique_lock<base::adaptive_mutex>;
+
+  static space::free_list_id free_list_of(stream_order::slot s) noexcept {
+    return s == stream_order::no_slot ? space::pending
+                                      : static_cast<space::free_list_id>(space::first_stream + s);
+  }
+  void give_index_back() noexcept;
+  void deallocate_slow(space::handle h, free_order const& order) noexcept;
+  stats::node_counters& count_served(stats::shard& shard, std::uint32_t units) const noexcept {
+    stats::node_counters& counters = shard.nodes[node_];
+    stats::add(counters.requests, 1);
+    stats::add(counters.bytes_in, units * space::unit);
+    return counters;
+  }
+  void count_hit(stats::shard& shard, stream_order::slot slot,
+                 stats::node_counters& counters) const noexcept {
+    stats::add(counters.hits, 1);
+    auto& device = shard.devices[home_.device_slot];
+    stats::add(slot == stream_order::no_slot ? device.rung_cached : device.rung_same_stream, 1);
+  }
+  static stream_order::slot slot_of_magazine(stream_order::slot s) noexcept {
+    return GPUMEM_MUTANT(shared_magazine) ? static_cast<stream_order::slot>(1 + s % 2) : s;
+  }
+  magazine* magazine_of(stream_order::slot s) noexcept;
+  magazine* new_thread_magazine() noexcept;
+  magazine* new_stream_magazine(stream_order::slot s) noexcept;
+  // A request on its way over the rungs.
+  struct slow_request {
+    allocation_request const& request;
+    std::uint32_t units;
+    // Room that holds an aligned block wherever it begins.
+    std::uint64_t room() const noexcept {
+      return units * space::unit + (request.alignment > space::unit ? request.alignment - space::unit : 0);
+    }
+    bool hidden = false;  // from the block map: a segment of another resource
+    magazine* own = nullptr;
+    std::optional<space::epoch_id> waiting;  // blocks of this very size wait in `own`; the youngest's epoch
+    bool churns = false;             // too few of this size take turns, in a loop that does nothing else
+    bool grew = false;               // upstream was asked
+    bool would_split_piece = false;  // the last search found room that only part of a piece would give
+    bool apart = false;              // its block is to have a segment of its own
+    std::optional<driver::allocation_failed>* refused =
+        nullptr;                   // takes what the last growth was refused with
+    bool grown_for_turns = false;  // new memory serves it, so that more blocks of its size take turns
+  };
+  space::handle from_magazine(slow_request& c) noexcept;
+  // Which freed block may serve it: by the epoch of its free.
+  auto serves(stream_order::slot slot) const noexcept {
+    return [this, slot](space::epoch_id s) {
+      return slot != stream_order::no_slot || home_.epochs.is_done(s) || runs_in_one_order(slot);
+    };
+  }
+  space::handle settled_by_an_event(slow_request& c) noexcept;
+  // What was freed without a stream may serve it although the work before the free still runs.
+  bool runs_in_one_order(stream_order::slot slot) const noexcept;
+
+  space::handle allocate_counted(slow_request& c);
+  space::handle try_rungs(slow_request& c);
+  space::handle try_higher_rungs(lock& held, slow_request& c);
+  std::uint64_t patience_ns(slow_request const& c) const noexcept;
+#define GPUMEM_RUNG(step, counter) space::handle step(lock& held, slow_request& c);
+#define GPUMEM_FIRST_RUNG GPUMEM_RUNG
+#define GPUMEM_LAST_RUNG GPUMEM_RUNG
+#include "core/resource/pools/rungs.def"
+#undef GPUMEM_FIRST_RUNG
+#undef GPUMEM_LAST_RUNG
+#undef GPUMEM_RUNG
+  bool count_churn(slow_request& c) const noexcept;
+  space::handle take_more_in_rotation(lock& held, slow_request& c) noexcept;
+  void settle(lock& held) noexcept;
+  space::handle search(slow_request& c, bool thorough) noexcept;
+  void reap() noexcept;
+  // Calls `visit` with each magazine (or with `only`), which nobody else uses meanwhile; under mutex_.
+  template <typename Visit>
+  void visit_magazines(Visit visit, magazine* only = nullptr) noexcept {
+    bool others = false;
+    for (auto const& m : magazines_) {
+      if (only == nullptr || m.get() == only) others = m->announce() || others;
+    }
+    if (others) base::barrier_on_all_threads();
+    for (auto const& m : magazines_) {
+      if (only != nullptr && m.get() != only) continue;
+      m->enter();
+      visit(*m);
+      m->leave();
+    }
+  }
+  void flush(magazine* only) noexcept;
+  space::handle grow(lock& held, slow_request& c, std::uint64_t at_least = 0, bool padded = false);
+  // Over a source of pages (paged_growth.cpp).
+  void prepare_pages();
+  space::handle grow_in_pages(lock& held, slow_request& c, std::uint64_t at_least,
+                              std::uint64_t largest_piece);
+  bool open_place(lock& held, std::uint32_t needed, std::uint32_t wished, bool whole,
+                  space::region::opening& place);
+  std::uint64_t fill_place(lock& held, space::region::opening const& place, std::uint64_t largest_piece,
+                           CUresult& code) noexcept;
+  std::uint64_t budget() const noexcept;
+  bool make_room(lock& held, std::uint64_t bytes) noexcept;
+  std::uint64_t release_whole(lock& held, std::uint64_t wanted) noexcept;
+  std::uint64_t release_pages(lock& held, std::uint64_t keep_idle) noexcept;
+  bool keeps_pieces_whole(std::uint64_t bytes) const noexcept;
+  growth_policy policy() const noexcept {
+    return growth_policy(options_);
+  }
+  bool would_exceed(std::uint64_t bytes) const noexcept {
+    return policy().would_exceed(region_.reserved_bytes(), bytes);
+  }
+  std::uint64_t release_empty(lock& held, std::uint64_t keep_idle) noexcept;
+  // Memory that other processes may have open (exports.cpp).
+  bool is_to_be_exported(slow_request const& c) const noexcept;
+  space::handle take_apart(lock& held, slow_request& c);
+  std::uint64_t release_left(lock& held) noexcept;
+  std::uint64_t release_segment(lock& held, space::segment* s) noexcept;
+  void put_list(space::handle first, space::free_list_id to) noexcept;
+  bool has_class(std::uint64_t bytes) const noexcept;
+  static std::uint32_t rounded_to_class(std::uint64_t bytes) noexcept;
+  std::uint32_t rounded_units(std::uint64_t bytes) const;
+  std::uint32_t rounded_to_step(std::uint64_t bytes) const;
+  driver::allocation_failed refusal(driver::refused_by kind, char const* why) const noexcept;
+  driver::allocation_failed at_maximum(std::uint64_t asked) const noexcept;
+  driver::allocation_failed no_pages(std::uint64_t asked, CUresult code) const noexcept;
+
+  suballocator_options const options_;
+  source& upstream_;
+  page_source* const pages_;  // of upstream_; null: it has none
+  char const* const name_;
+  std::uint64_t const classes_up_to_;  // sizes up to here are rounded to their class; 0: all to a step
+  std::size_t const slot_index_;       // in thread_slots; thread_slots::most: none
+  bool has_index_;
+
+  mutable base::adaptive_mutex mutex_;
+  space::region region_;
+  std::vector<std::unique_ptr<magazine>> magazines_;  // of threads and of streams
+  std::array<std::atomic<magazine*>, stream_order::most_slots> by_stream_{};
+  std::uint64_t growing_ = 0;     // bytes being reserved right now, by any thread
+  std::uint64_t rotated_ = 0;     // bytes reserved so that more blocks of a size take turns
+  std::uint64_t watched_ns_ = 0;  // for freed memory, since the last growth
+  std::uint64_t apart_ = 0;       // bytes of segments made for one block that may be exported
+  std::array<std::uint32_t, 256> exported_sizes_{};  // units, each at its own place
+  std::uint32_t smallest_exported_ = ~std::uint32_t{0};
+};
+
+inline bool suballocator::has_class(std::uint64_t bytes) const noexcept {
+  return bytes - 1 < classes_up_to_;
+}
+inline std::uint32_t suballocator::rounded_to_class(std::uint64_t bytes) noexcept {
+  return size_classes::round_up(static_cast<std::uint32_t>((bytes + space::unit - 1) / space::unit));
+}
+
+inline magazine* suballocator::known_magazine_of(stream_order::slot s) const noexcept {
+  if (s == stream_order::no_slot) {
+    auto const& entry = own_slots->entries[slot_index_];
+    if (entry.owner == this) [[likely]]
+      return entry.own;
+    if (!options_.one_magazine) return nullptr;
+  }
+  return by_stream_[slot_of_magazine(s)].load(std::memory_order_acquire);
+}
+
+inline bool suballocator::runs_in_one_order(stream_order::slot slot) const noexcept {
+  return slot == stream_order::no_slot && home_.kind == driver::memory_kind::device &&
+         stream_order::one_stream.load(std::memory_order_acquire);
+}
+
+[[gnu::always_inline]] inline space::handle suballocator::try_allocate_cached(
+    space::block_table& table, magazine* own, std::uint64_t bytes, stream_order::slot slot,
+    std::uint32_t alignment, std::optional<space::epoch_id>& waiting) noexcept {
+  stats::shard* const shard = stats::own_shard;
+  if (shard == nullptr || own == nullptr || !has_class(bytes)) [[unlikely]]
+    return space::none;
+  std::uint32_t const units = rounded_to_class(bytes);
+  space::handle const h = own->try_take(table, units, serves(slot), waiting, alignment);
+  if (h == space::none) [[unlikely]]
+    return h;
+  count_hit(*shard, slot, count_served(*shard, units));
+  return h;
+}
+
+[[gnu::always_inline]] inline bool suballocator::try_cache(space::block_table& table, magazine* own,
+                                                           space::handle h, bool settled) noexcept {
+  stats::shard* const shard = stats::own_shard;
+  if (shard == nullptr || own == nullptr) [[unlikely]]
+    return false;
+  space::block& b = table[h];
+  std::uint64_t const bytes = b.bytes();  // once it lies in the magazine it may become another block's
+  b.freed = settled ? home_.epochs.last_done() : home_.epochs.open();
+  if (!own->put_at_once(table, h)) [[unlikely]]
+    return false;
+  stats::add(shard->nodes[node_].bytes_out, bytes);
+  return true;
+}
+
+}  // namespace gpumem::resource

@@ -1,0 +1,51 @@
+// This thread's magazines, by suballocator, and the blocks that it was handed last: found through one
+// thread-local pointer, as static TLS is scarce. A magazine belongs to its suballocator; when the thread ends
+// it is only marked free, for the next thread.
+#pragma once
+
+#include <array>
+#include <cstdint>
+
+#include "core/resource/pools/recent_blocks.hpp"
+
+namespace gpumem::resource {
+
+class suballocator;
+class magazine;
+
+struct thread_slots {
+  static constexpr std::size_t most = 64;
+  struct entry {
+    suballocator const* owner = nullptr;  // an index is reused after a context is gone; owners never are
+    magazine* own = nullptr;
+  };
+  // Where the last request without a stream went: what the steps from its context to this thread's magazine,
+  // each of which waits for the one before, came to. `from` is only compared.
+  struct way {
+    void const* from = nullptr;
+    std::size_t number = 0;
+    suballocator* to = nullptr;
+    magazine* own = nullptr;
+
+    bool begins_at(void const* context, std::size_t chain) const noexcept {
+      return from == context && number == chain;
+    }
+  };
+
+  way last;
+  // The smallest that no other thread has: counted up from 0, used again when a thread ends.
+  std::uint32_t number = 0;
+  recent_blocks recent;
+  std::array<entry, most + 1> entries{};  // the last is nobody's: of a suballocator that got no index
+};
+
+// Those of nobody, empty, until this thread has its own.
+extern thread_slots no_slots;
+extern constinit thread_local thread_slots* own_slots;
+
+// This thread's slots, made at the first call and given up when the thread ends. Null when memory is short.
+thread_slots* attach_thread() noexcept;
+// In a forked child: the parent's magazines are not ours.
+void drop_thread() noexcept;
+
+}  // namespace gpumem::resource

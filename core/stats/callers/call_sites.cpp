@@ -1,0 +1,89 @@
+// See call_sites.hpp. Open addressing by a 64-bit key of node and frames; the key is written last, and two
+// sites of one key are taken for one: with 2048 sites that happens once in 10^13 programs.
+#include "core/stats/callers/call_sites.hpp"
+
+#include <algorithm>
+
+#include "core/stats/page/page_state.hpp"
+#include "core/stats/page/state_page.hpp"
+
+namespace gpumem::stats {
+namespace {
+
+static_assert((max_call_sites & (max_call_sites - 1)) == 0);
+
+std::uint64_t key_of(std::size_t node, std::span<void const* const> frames) noexcept {
+  std::uint64_t key = node + 1;
+  for (void const* frame : frames) {
+    key = (key ^ reinterpret_cast<std::uint64_t>(frame)) * 0x9e3779b97f4a7c15ull;
+    key ^= key >> 29;
+  }
+  return key != 0 ? key : 1;
+}
+
+// The entry of this key, or the free one where it belongs; null when neither is there.
+call_site_entry* probe(page& now, std::uint64_t key) noexcept {
+  for (std::size_t i = 0; i < max_call_sites; ++i) {
+    call_site_entry& entry = now.callers.sites[(key + i) & (max_call_sites - 1)];
+    std::uint64_t const there = std::atomic_ref<std::uint64_t>(entry.key).load(std::memory_order_acquire);
+    if (there == key || there == 0) return &entry;
+  }
+  return nullptr;
+}
+
+call_site number_of(page& now, call_site_entry const& entry) noexcept {
+  return static_cast<call_site>(&entry - now.callers.sites) + 1;
+}
+
+void add_shared(std::uint64_t& counter, std::uint64_t amount) noexcept {
+  std::atomic_ref<std::uint64_t>(counter).fetch_add(amount, std::memory_order_relaxed);
+}
+
+call_site_entry* entry_of(call_site site) noexcept {
+  page* const now = current_page();
+  if (now == nullptr || site == no_site || site > max_call_sites) return nullptr;
+  return &now->callers.sites[site - 1];
+}
+
+}  // namespace
+
+call_site site_of(std::size_t node, std::span<void const* const> frames) noexcept {
+  page* const now = current_page();
+  if (now == nullptr || now->fixed.head.sites_in_use == 0 || frames.empty()) return no_site;
+  std::uint64_t const key = key_of(node, frames);
+  call_site_entry* const seen = probe(*now, key);
+  if (seen != nullptr && std::atomic_ref<std::uint64_t>(seen->key).load(std::memory_order_acquire) == key) {
+    return number_of(*now, *seen);
+  }
+  for (void const* frame : frames) module_of(frame);  // before the lock, which it takes itself
+  locked guard;
+  call_site_entry* const entry = probe(*now, key);
+  if (entry == nullptr) {
+    add_shared(now->fixed.head.sites_dropped, 1);
+    return no_site;
+  }
+  if (entry->key == key) return number_of(*now, *entry);
+  entry->node = static_cast<std::uint32_t>(node);
+  entry->frame_count = static_cast<std::uint32_t>(std::min(frames.size(), most_frames));
+  for (std::size_t i = 0; i < entry->frame_count; ++i) {
+    entry->frames[i] = reinterpret_cast<std::uint64_t>(frames[i]);
+  }
+  std::atomic_ref<std::uint64_t>(entry->key).store(key, std::memory_order_release);
+  return number_of(*now, *entry);
+}
+
+void count_allocation(call_site site, std::uint64_t bytes) noexcept {
+  call_site_entry* const entry = entry_of(site);
+  if (entry == nullptr) return;
+  add_shared(entry->allocations, 1);
+  add_shared(entry->allocated_bytes, bytes);
+}
+
+void count_free(call_site site, std::uint64_t bytes) noexcept {
+  call_site_entry* const entry = entry_of(site);
+  if (entry == nullptr) return;
+  add_shared(entry->frees, 1);
+  add_shared(entry->freed_bytes, bytes);
+}
+
+}  // namespace gpumem::stats

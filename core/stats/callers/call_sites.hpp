@@ -1,0 +1,23 @@
+// Who asked, and how much: counts by calling code, in the state page, so that they outlive a killed process.
+// A call site is the return address into the program, or a call stack. Used by the resources `statistics` and
+// `tracking`, on any thread, in the program's calls: the first call of a site takes a lock and reads
+// /proc/self/maps, later ones look it up and add to it atomically. No heap.
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "core/stats/callers/modules.hpp"
+
+namespace gpumem::stats {
+
+using call_site = std::uint32_t;
+inline constexpr call_site no_site = 0;
+
+// The site of these frames at this node of the chain; `no_site` without a page or when the table is full.
+call_site site_of(std::size_t node, std::span<void const* const> frames) noexcept;
+
+void count_allocation(call_site site, std::uint64_t bytes) noexcept;
+void count_free(call_site site, std::uint64_t bytes) noexcept;
+
+}  // namespace gpumem::stats

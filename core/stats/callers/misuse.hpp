@@ -1,0 +1,23 @@
+// Faults of the program that a debugging resource saw: a block freed twice, an address that is no block, a
+// red zone that was written to. Kept in the state page, the first ones with all that is known, all counted,
+// and said at once in gpumem's own messages. Any thread, no lock of core held: it formats and writes.
+#pragma once
+
+#include "core/stats/callers/call_sites.hpp"
+
+namespace gpumem::stats {
+
+struct misuse {
+  misuse_kind kind;
+  std::size_t node = 0;
+  std::uint64_t address = 0;
+  std::uint64_t bytes = 0;
+  std::uint64_t offset = 0;
+  std::uint64_t damaged = 0;
+  call_site here = no_site;
+  call_site allocated_at = no_site;
+  call_site freed_at = no_site;
+};
+void note_misuse(misuse const& what) noexcept;
+
+}  // namespace gpumem::stats

@@ -1,0 +1,103 @@
+// See modules.hpp.
+#include "core/stats/callers/modules.hpp"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <string_view>
+
+#include "core/base/threads/uncancelled.hpp"
+#include "core/stats/page/page_state.hpp"
+#include "core/stats/page/state_page.hpp"
+
+namespace gpumem::stats {
+namespace {
+
+// One line: "7f00-7f40 r-xp 00001000 08:01 1234   /usr/lib/libx.so"
+bool parse_line(char const* line, std::uint64_t address, module_entry& found) noexcept {
+  char* at = nullptr;
+  found.begin = std::strtoull(line, &at, 16);
+  if (*at != '-') return false;
+  found.end = std::strtoull(at + 1, &at, 16);
+  if (address < found.begin || address >= found.end) return false;
+  char const* rest = std::strchr(at + 1, ' ');
+  if (rest == nullptr) return false;
+  found.file_offset = std::strtoull(rest + 1, &at, 16);
+  char const* const path = std::strchr(at, '/');
+  if (path == nullptr) return false;
+  std::size_t const length = std::min(std::strlen(path), sizeof found.path - 1);
+  std::memcpy(found.path, path, length);
+  found.path[length] = '\0';
+  return true;
+}
+
+bool ask_kernel(std::uint64_t address, module_entry& found) noexcept {
+  base::uncancelled const whole;
+  int const saved = errno;
+  int const descriptor = ::open("/proc/self/maps", O_RDONLY | O_CLOEXEC);
+  char buffer[4096];
+  std::size_t held = 0;
+  bool known = false;
+  while (descriptor >= 0 && !known) {
+    ssize_t const got = ::read(descriptor, buffer + held, sizeof buffer - 1 - held);
+    if (got <= 0) break;
+    held += static_cast<std::size_t>(got);
+    char* line = buffer;
+    for (;;) {
+      auto* const end =
+          static_cast<char*>(std::memchr(line, '\n', held - static_cast<std::size_t>(line - buffer)));
+      if (end == nullptr) break;
+      *end = '\0';
+      known = known || parse_line(line, address, found);
+      line = end + 1;
+    }
+    held -= static_cast<std::size_t>(line - buffer);
+    std::memmove(buffer, line, held);
+    if (held == sizeof buffer - 1) held = 0;  // a line longer than any path: passed over
+  }
+  if (descriptor >= 0) ::close(descriptor);
+  errno = saved;
+  return known;
+}
+
+module_entry const* known_module(page& now, std::uint64_t address) noexcept {
+  std::uint32_t const count =
+      std::atomic_ref<std::uint32_t>(now.fixed.head.module_count).load(std::memory_order_acquire);
+  for (std::uint32_t i = count; i-- > 0;) {  // the newest first: it has taken the place of an older one
+    module_entry const& one = now.callers.modules[i];
+    if (address >= one.begin && address < one.end) return &one;
+  }
+  return nullptr;
+}
+
+}  // namespace
+
+bool open_caller_tables() noexcept {
+  page* const now = current_page();
+  if (now == nullptr) return false;
+  locked guard;
+  if (now->fixed.head.sites_in_use == 0) back_part(*now, &now->callers, sizeof now->callers);
+  now->fixed.head.sites_in_use = 1;
+  return true;
+}
+
+module_entry const* module_of(void const* address) noexcept {
+  page* const now = current_page();
+  auto const at = reinterpret_cast<std::uint64_t>(address);
+  if (now == nullptr || address == nullptr || now->fixed.head.sites_in_use == 0) return nullptr;
+  if (auto const* known = known_module(*now, at); known != nullptr) return known;
+  module_entry found{};
+  if (!ask_kernel(at, found)) return nullptr;
+  locked guard;
+  if (auto const* known = known_module(*now, at); known != nullptr) return known;
+  std::uint32_t& count = now->fixed.head.module_count;
+  if (count == max_modules) return nullptr;
+  now->callers.modules[count] = found;
+  std::atomic_ref<std::uint32_t>(count).store(count + 1, std::memory_order_release);
+  return &now->callers.modules[count - 1];
+}
+
+}  // namespace gpumem::stats

@@ -1,0 +1,107 @@
+// The counters of one thread, as they lie in the state page, and the way to add to them on a hot path.
+// A thread writes only its own shard, by a relaxed load and store: no read-modify-write, no shared cache
+// line. Readers (report, live view, recovery of a killed process) add the shards up. Counters never go down.
+// Called from every hook on every thread; must never allocate, lock or make a driver call.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+
+namespace gpumem::stats {
+
+inline constexpr std::size_t max_hooks = 160;   // at least the number of lines of shim/symbols/symbols.def
+inline constexpr std::size_t max_devices = 16;  // further devices share the last slot
+inline constexpr std::size_t max_nodes =
+    96;  // nodes of all chain instances; further ones share the last slot
+inline constexpr std::size_t size_buckets =
+    64;  // bucket of n bytes = bit width of n - 1, so <= 2^k falls in k
+
+struct hook_counters {
+#define GPUMEM_HOOK_FIELD(name, unit, meaning) std::uint64_t name;
+#include "core/stats/page/fields.def"
+#undef GPUMEM_HOOK_FIELD
+};
+
+struct device_counters {
+#define GPUMEM_DEVICE_FIELD(name, unit, meaning) std::uint64_t name;
+#define GPUMEM_DEVICE_WORD(name) std::uint64_t name;
+#include "core/stats/page/fields.def"
+#undef GPUMEM_DEVICE_FIELD
+};
+
+struct node_counters {
+#define GPUMEM_NODE_FIELD(name, unit, meaning) std::uint64_t name;
+#include "core/stats/page/fields.def"
+#undef GPUMEM_NODE_FIELD
+};
+
+struct device_gauges {
+#define GPUMEM_DEVICE_GAUGE(name, unit, meaning) std::uint64_t name;
+#include "core/stats/page/fields.def"
+#undef GPUMEM_DEVICE_GAUGE
+};
+
+struct node_gauges {
+#define GPUMEM_NODE_GAUGE(name, unit, meaning) std::uint64_t name;
+#include "core/stats/page/fields.def"
+#undef GPUMEM_NODE_GAUGE
+};
+
+struct size_bucket {
+  std::uint64_t count;
+  std::uint64_t bytes;
+};
+
+// One thread's counters. Plain integers, so that a reader can map the page; writers go through add().
+struct alignas(64) shard {
+  std::uint64_t owner;  // thread id of the present or last owner; 0: never used
+  hook_counters hooks[max_hooks];
+  device_counters devices[max_devices];
+  node_counters nodes[max_nodes];
+  size_bucket sizes[size_buckets];
+};
+
+// Adds to a counter of this thread's own shard.
+inline void add(std::uint64_t& counter, std::uint64_t amount) noexcept {
+#if defined(__x86_64__)
+  // One instruction, without a lock: nobody else writes here, and readers see all of it or nothing. GCC
+  // makes five of the form below, eighteen times in a pair of calls.
+  asm("addq %1, %0" : "+m"(counter) : "er"(amount) : "cc");
+#else
+  std::atomic_ref<std::uint64_t> slot(counter);
+  slot.store(slot.load(std::memory_order_relaxed) + amount, std::memory_order_relaxed);
+#endif
+}
+
+// Gauges are shared by all threads and written on slow paths only.
+inline void set(std::uint64_t& gauge, std::uint64_t value) noexcept {
+  std::atomic_ref<std::uint64_t>(gauge).store(value, std::memory_order_relaxed);
+}
+inline std::uint64_t get(std::uint64_t& counter) noexcept {
+  return std::atomic_ref<std::uint64_t>(counter).load(std::memory_order_relaxed);
+}
+
+// This thread requested more of the device than it has leave for without a look at all others: see
+// timeline.cpp.
+inline bool must_settle(device_counters& mine) noexcept {
+  std::uint64_t const requested = get(mine.allocated_requested) - get(mine.freed_requested);
+  return static_cast<std::int64_t>(requested) > static_cast<std::int64_t>(get(mine.settles_at));
+}
+// At its next request on the device.
+inline void settle_soon(device_counters& mine) noexcept {
+  set(mine.settles_at, std::uint64_t{1} << 63);
+}
+
+inline std::size_t bucket_of(std::uint64_t bytes) noexcept {
+  return static_cast<std::size_t>(63 - __builtin_clzll(2 * bytes - 1));  // sizes up to 2^63
+}
+
+// This thread's shard; null until its first use. Attaching may make system calls, once a thread.
+extern constinit thread_local shard* own_shard;
+shard& attach_shard() noexcept;  // never fails: falls back to a private page, then to a shared one
+inline shard& local() noexcept {
+  return own_shard != nullptr ? *own_shard : attach_shard();
+}
+
+}  // namespace gpumem::stats

@@ -1,0 +1,223 @@
+// The state page, byte for byte: what lies in the mapped file of one process. Written by the process itself,
+// read by its exit report, by `gpumem report` while it lives, and by `gpumem run` after it was killed. Plain
+// data only, no pointers. A change of meaning or order raises `layout_version`; a new counter in fields.def
+// does not, because the page carries the counters' names and the reader goes by those.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "core/stats/page/counters.hpp"
+
+namespace gpumem::stats {
+
+inline constexpr std::uint64_t page_magic = 0x6567'6170'6d65'6d67;  // "gmempage", little endian
+inline constexpr std::uint32_t layout_version = 5;
+inline constexpr std::size_t max_shards = 1024;  // threads alive at once; further ones share the last shard
+inline constexpr std::size_t max_failures = 16;  // the first ones are kept; all are counted
+inline constexpr std::size_t timeline_samples = 512;
+inline constexpr std::size_t max_modules = 256;      // files that code is mapped from
+inline constexpr std::size_t max_call_sites = 2048;  // a power of two; further ones are counted as dropped
+inline constexpr std::size_t most_frames = 16;       // of one call site
+inline constexpr std::size_t max_misuses = 32;       // the first ones are kept; all are counted
+inline constexpr std::size_t max_fields = 64;        // counters in one list of fields.def
+
+struct field_name {
+  char text[32];
+};
+
+struct hook_entry {
+  char symbol[64];
+  char route[24];  // device | managed | host | free | observed
+};
+
+struct node_entry {
+  char name[48];
+  char type[24];
+  char route[16];       // device | managed | host
+  char options[128];    // for people: "initial 1.00 GiB, maximum 70.00 GiB"
+  std::uint32_t depth;  // indentation below the top of the chain
+  std::int32_t device;
+};
+
+struct device_entry {
+  char name[96];
+  char uuid[48];
+  std::uint64_t present;  // 1 once registered
+  std::uint64_t timeline_period_ns;
+  std::uint64_t timeline_count;
+};
+
+// All values of one period: the highest in it, and the last, so that a quiet time afterwards shows the right
+// level.
+struct timeline_sample {
+  std::uint64_t t_ns;
+  std::uint64_t requested_high;
+  std::uint64_t reserved_high;
+  std::uint64_t requested_last;
+  std::uint64_t reserved_last;
+};
+
+struct failure_entry {
+  std::uint64_t ready;  // 1 when the rest is complete
+  std::uint64_t t_ns;
+  std::uint64_t bytes;
+  std::uint64_t stream;
+  std::uint64_t in_use;
+  std::uint64_t cached;
+  std::uint64_t largest_free;
+  std::uint32_t thread;
+  std::int32_t code;  // CUresult
+  std::uint16_t hook;
+  std::uint16_t device;
+  std::uint32_t refused_by;  // see stats::failure
+  char reason[240];
+};
+
+// A stretch of code in memory and the file it was mapped from, noted while it is there: addresses mean
+// nothing later.
+struct module_entry {
+  std::uint64_t begin;
+  std::uint64_t end;
+  std::uint64_t file_offset;
+  char path[232];
+};
+
+// Who asked, and how much. Shared by all threads: additions are atomic.
+struct alignas(64) call_site_entry {
+  std::uint64_t key;  // of node and frames; written last, 0: free
+  std::uint32_t node;
+  std::uint32_t frame_count;
+  std::uint64_t allocations;
+  std::uint64_t allocated_bytes;
+  std::uint64_t frees;
+  std::uint64_t freed_bytes;
+  std::uint64_t frames[most_frames];  // return addresses, innermost first
+};
+
+enum class misuse_kind : std::uint32_t { double_free, foreign_free, interior_free, damaged_zone };
+
+// A fault of the program that an adaptor saw. Call sites are numbers from 1 on; 0: not known.
+struct misuse_entry {
+  std::uint64_t ready;  // 1 when the rest is complete
+  misuse_kind kind;
+  std::uint32_t node;
+  std::uint64_t t_ns;
+  std::uint64_t address;
+  std::uint64_t bytes;         // of the block
+  std::uint64_t offset;        // from the block's start: of the free, or of the first damaged byte
+  std::uint64_t damaged;       // bytes
+  std::uint32_t here;          // where the program was
+  std::uint32_t allocated_at;  // where the block came from
+  std::uint32_t freed_at;      // the first free of a block that was freed twice
+  std::uint32_t thread;
+};
+
+enum class end_kind : std::uint32_t { none, exit, signal, exec };
+
+// Of a process that ended by itself: its own report is written, or it is left to `gpumem run`.
+enum report_is : std::uint32_t { report_is_missing, report_is_written, report_is_left };
+
+struct end_record {
+  end_kind kind = end_kind::none;
+  std::int32_t code = 0;
+  std::int32_t signal = 0;
+  std::uint32_t clean = 0;  // see report_is
+  std::uint64_t duration_ns = 0;
+};
+
+struct page_header {
+  std::uint64_t magic;
+  std::uint32_t version;
+  std::uint32_t header_bytes;
+  std::uint64_t file_bytes;
+  std::uint64_t hook_offset, node_offset, device_offset, gauge_offset, failure_offset, timeline_offset;
+  std::uint64_t shard_offset, shard_stride;
+  std::uint64_t module_offset, site_offset, detail_offset, detail_stride, misuse_offset;
+  std::uint32_t hook_slots, device_slots, node_slots, bucket_slots, shard_slots, failure_slots, sample_slots;
+  std::uint32_t module_slots, site_slots, misuse_slots;
+  std::uint32_t hook_fields, device_fields, node_fields, gauge_fields, node_gauge_fields;
+  field_name hook_names[max_fields];
+  field_name device_names[max_fields];
+  field_name node_names[max_fields];
+  field_name gauge_names[max_fields];
+  field_name node_gauge_names[max_fields];
+
+  std::int32_t pid, ppid;
+  std::uint32_t uid, exec_no;
+  std::uint64_t start_ticks;  // of /proc/PID/stat: a pid alone does not name a process
+  std::uint64_t pid_namespace;
+  std::uint64_t opened_wall_ns;
+  std::uint64_t opened_mono_ns;
+  char tool_version[32];
+  char host[72];
+  char run_id[64];
+  char exe[512];
+  char cwd[512];
+  std::uint32_t argv_bytes, environment_bytes;  // NUL after each item
+  char argv[4096];
+  char environment[4096];  // GPUMEM_* and CUDA_* only
+
+  std::int32_t driver_version;
+  char cudart[16];      // static | shared | both | none
+  char passed_by[256];  // objects whose CUDA calls no hook saw; known at the end
+  char config_path[512];
+  char config_sha256[72];
+  std::uint32_t config_text_bytes, config_text_dropped;
+  std::uint32_t config_warnings;
+  std::uint32_t closing;  // set before, `end` follows
+  char config_text[8192];
+
+  std::uint32_t hook_count, node_count;
+  std::uint32_t shards_used;       // shards [0, shards_used) may hold counts
+  std::uint32_t shards_in_memory;  // of these, not in the file: lost when the process is killed
+  std::uint64_t failures_total;
+  std::uint64_t misuses_total;
+  std::uint64_t sites_dropped;
+  std::uint64_t unbuilt_total;  // chains that could not be built; their memory goes to the driver
+  char unbuilt[240];            // of the first one, the device and why
+  std::uint32_t module_count;
+  std::uint32_t sites_in_use;              // 1 once some resource notes call sites
+  std::uint8_t detail_present[max_nodes];  // 1 once that node keeps exact figures
+  end_record end;
+};
+
+struct alignas(4096) fixed_part {
+  page_header head;
+  hook_entry hooks[max_hooks];
+  node_entry nodes[max_nodes];
+  device_entry devices[max_devices];
+  device_gauges gauges[max_devices];
+  failure_entry failures[max_failures];
+  misuse_entry misuses[max_misuses];
+  std::uint32_t shard_state[max_shards];  // see shards.cpp
+};
+
+// Page-aligned parts are given disk space one by one, when first used.
+struct alignas(4096) device_timeline {
+  timeline_sample samples[timeline_samples];
+};
+struct alignas(4096) call_site_table {
+  module_entry modules[max_modules];
+  call_site_entry sites[max_call_sites];
+};
+struct node_detail {
+  node_gauges gauges;
+  size_bucket sizes[size_buckets];  // as asked
+};
+struct alignas(4096) node_detail_slot {
+  node_detail figures;
+};
+struct alignas(4096) shard_slot {
+  shard counters;
+};
+
+struct page {
+  fixed_part fixed;
+  device_timeline timelines[max_devices];
+  call_site_table callers;
+  node_detail_slot details[max_nodes];
+  shard_slot shards[max_shards];
+};
+
+}  // namespace gpumem::stats

@@ -1,0 +1,310 @@
+// See state_page.hpp: opening, describing, registering, closing. Shards are in shards.cpp, samples in
+// timeline.cpp.
+#include "core/stats/page/state_page.hpp"
+
+#include <sched.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <cstring>
+#include <string>
+
+#include "core/base/clock.hpp"
+#include "core/base/files/sha256.hpp"
+#include "core/base/log/log.hpp"
+#include "core/base/threads/uncancelled.hpp"
+#include "core/stats/page/describe_process.hpp"
+#include "core/stats/page/in_use.hpp"
+#include "core/stats/page/page_state.hpp"
+
+namespace gpumem::stats {
+
+constinit page_state state;
+
+namespace {
+
+constinit device_gauges gauges_before_page[max_devices]{};
+
+template <std::size_t size>
+void copy_text(char (&target)[size], std::string_view text) noexcept {
+  std::size_t const length = std::min(size - 1, text.size());
+  std::memcpy(target, text.data(), length);
+  target[length] = '\0';
+}
+
+void lay_out(page& page) noexcept {
+  page_header& head = page.fixed.head;
+  head.version = layout_version;
+  head.header_bytes = sizeof(page_header);
+  head.file_bytes = sizeof(stats::page);
+  head.hook_offset = offsetof(fixed_part, hooks);
+  head.node_offset = offsetof(fixed_part, nodes);
+  head.device_offset = offsetof(fixed_part, devices);
+  head.gauge_offset = offsetof(fixed_part, gauges);
+  head.failure_offset = offsetof(fixed_part, failures);
+  head.timeline_offset = offsetof(stats::page, timelines);
+  head.shard_offset = offsetof(stats::page, shards);
+  head.shard_stride = sizeof(shard_slot);
+  head.module_offset = offsetof(stats::page, callers.modules);
+  head.site_offset = offsetof(stats::page, callers.sites);
+  head.detail_offset = offsetof(stats::page, details);
+  head.detail_stride = sizeof(node_detail_slot);
+  head.misuse_offset = offsetof(fixed_part, misuses);
+  head.hook_slots = max_hooks, head.device_slots = max_devices, head.node_slots = max_nodes;
+  head.bucket_slots = size_buckets, head.shard_slots = max_shards;
+  head.failure_slots = max_failures, head.sample_slots = timeline_samples;
+  head.module_slots = max_modules, head.site_slots = max_call_sites, head.misuse_slots = max_misuses;
+#define GPUMEM_HOOK_FIELD(name, unit, meaning) copy_text(head.hook_names[head.hook_fields++].text, #name);
+#define GPUMEM_DEVICE_FIELD(name, unit, meaning) \
+  copy_text(head.device_names[head.device_fields++].text, #name);
+#define GPUMEM_DEVICE_WORD(name) copy_text(head.device_names[head.device_fields++].text, #name);
+#define GPUMEM_NODE_FIELD(name, unit, meaning) copy_text(head.node_names[head.node_fields++].text, #name);
+#define GPUMEM_DEVICE_GAUGE(name, unit, meaning) copy_text(head.gauge_names[head.gauge_fields++].text, #name);
+#define GPUMEM_NODE_GAUGE(name, unit, meaning) \
+  copy_text(head.node_gauge_names[head.node_gauge_fields++].text, #name);
+#include "core/stats/page/fields.def"
+#undef GPUMEM_HOOK_FIELD
+#undef GPUMEM_DEVICE_FIELD
+#undef GPUMEM_NODE_FIELD
+#undef GPUMEM_DEVICE_GAUGE
+#undef GPUMEM_NODE_GAUGE
+}
+
+page* map_page(unsigned& exec_no) noexcept {
+  char directory[path_limit];
+  char const* reason = "its name is too long, or its folder is gone";
+  void* base = nullptr;
+  if (state_directory(directory)) {
+    base = create_and_map(directory, sizeof(page), sizeof(fixed_part), state.file, exec_no, reason);
+  }
+  if (base != nullptr) return static_cast<page*>(base);
+  char text[1024];
+  std::snprintf(
+      text, sizeof text,
+      "no state page in %.512s: %s; counting goes on in memory, but a killed process leaves no report "
+      "(GPUMEM_STATE_DIR names another folder)",
+      directory, reason);
+  if (!state.warned.exchange(true)) base::log_line(base::log_level::warn, text);
+  base = ::mmap(nullptr, sizeof(page), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE,
+                -1, 0);
+  return base == MAP_FAILED ? nullptr : static_cast<page*>(base);
+}
+
+}  // namespace
+
+locked::locked() noexcept {
+  while (state.lock.test_and_set(std::memory_order_acquire)) ::sched_yield();
+}
+
+bool back_part(page& page, void const* part, std::size_t bytes) noexcept {
+  auto const offset =
+      static_cast<std::size_t>(static_cast<char const*>(part) - reinterpret_cast<char const*>(&page));
+  base::uncancelled const held;
+  char const* reason = "";
+  if (back_or_replace(state.file, &page, offset, bytes, reason)) return true;
+  if (!state.warned.exchange(true)) {
+    char text[1024];
+    std::snprintf(
+        text, sizeof text,
+        "the state page %.512s cannot grow: %s; some counters are kept in memory only, and are lost if "
+        "the process is killed (GPUMEM_STATE_DIR names another folder)",
+        state.file.path, reason);
+    base::log_line(base::log_level::warn, text);
+  }
+  return false;
+}
+
+bool open_page(open_options const& options) noexcept {
+  shard* mine = nullptr;
+  {
+    locked guard;
+    if (state.active.load(std::memory_order_relaxed) != nullptr) return state.file.path[0] != '\0';
+    unsigned exec_no = 0;
+    page* const made = map_page(exec_no);
+    if (made == nullptr) return false;  // not even 17 MiB of addresses: the static shard goes on
+    lay_out(*made);
+    page_header& head = made->fixed.head;
+    head.exec_no = exec_no;
+    head.opened_mono_ns = base::now_ns();
+    describe_process(head);
+    copy_text(head.tool_version, options.tool_version);
+    copy_text(head.run_id, options.run_id);
+    copy_text(head.cudart, "unknown");
+    head.hook_count = static_cast<std::uint32_t>(std::min(options.hooks.size(), max_hooks));
+    for (std::size_t i = 0; i < head.hook_count; ++i) {
+      copy_text(made->fixed.hooks[i].symbol, options.hooks[i].symbol);
+      copy_text(made->fixed.hooks[i].route, options.hooks[i].route);
+    }
+    // The magic comes last: a reader takes a page without it for one that is still being made.
+    std::atomic_ref<std::uint64_t>(head.magic).store(page_magic, std::memory_order_release);
+    state.active.store(made, std::memory_order_release);
+  }
+  mine = &attach_shard();
+  take_over_fallback(mine);
+  return state.file.path[0] != '\0';
+}
+
+page* current_page() noexcept {
+  return state.active.load(std::memory_order_acquire);
+}
+
+std::uint64_t elapsed_ns() noexcept {
+  page const* const now = current_page();
+  return now == nullptr ? 0 : base::now_ns() - now->fixed.head.opened_mono_ns;
+}
+
+void describe_driver(int version, std::string_view cudart) noexcept {
+  page* const now = current_page();
+  if (now == nullptr) return;
+  locked guard;
+  now->fixed.head.driver_version = version;
+  copy_text(now->fixed.head.cudart, cudart);
+}
+
+void describe_passed_by(std::string_view objects) noexcept {
+  page* const now = current_page();
+  if (now == nullptr) return;
+  locked guard;
+  copy_text(now->fixed.head.passed_by, objects);
+}
+
+void describe_config(std::string_view path, std::string_view text, unsigned warnings) noexcept {
+  page* const now = current_page();
+  if (now == nullptr) return;
+  std::string digest;
+  try {
+    digest = base::sha256(text);
+  } catch (...) {  // out of host memory: a report without the digest
+  }
+  locked guard;
+  page_header& head = now->fixed.head;
+  copy_text(head.config_path, path);
+  copy_text(head.config_sha256, digest);
+  copy_text(head.config_text, text);
+  head.config_text_bytes = static_cast<std::uint32_t>(std::min(text.size(), sizeof head.config_text - 1));
+  head.config_text_dropped = static_cast<std::uint32_t>(text.size()) - head.config_text_bytes;
+  head.config_warnings = warnings;
+}
+
+std::size_t register_node(std::string_view name, std::string_view type, unsigned depth, int device,
+                          std::string_view route, std::string_view options) noexcept {
+  page* const now = current_page();
+  if (now == nullptr) return max_nodes - 1;
+  locked guard;
+  node_entry entry{};
+  copy_text(entry.name, name);
+  copy_text(entry.type, type);
+  copy_text(entry.route, route);
+  copy_text(entry.options, options);
+  entry.depth = depth;
+  entry.device = device;
+  std::uint32_t& count = now->fixed.head.node_count;
+  for (std::size_t i = 0; i < count; ++i) {
+    if (std::memcmp(&now->fixed.nodes[i], &entry, sizeof entry) == 0) return i;
+  }
+  if (count == max_nodes) return max_nodes - 1;
+  now->fixed.nodes[count] = entry;
+  std::atomic_ref<std::uint32_t>(count).store(count + 1, std::memory_order_release);
+  return count - 1;
+}
+
+std::size_t register_device(int ordinal, std::string_view name, std::string_view uuid,
+                            std::uint64_t total) noexcept {
+  std::size_t const slot = device_slot(ordinal);
+  page* const now = current_page();
+  set(gauges(ordinal).total, total);
+  if (now == nullptr) return slot;
+  locked guard;
+  device_entry& entry = now->fixed.devices[slot];
+  if (get(entry.present) != 0) return slot;
+  copy_text(entry.name, name);
+  copy_text(entry.uuid, uuid);
+  back_part(*now, &now->timelines[slot], sizeof(device_timeline));
+  std::atomic_ref<std::uint64_t>(entry.present).store(1, std::memory_order_release);
+  return slot;
+}
+
+device_gauges& gauges(int device) noexcept {
+  page* const now = current_page();
+  return now == nullptr ? gauges_before_page[device_slot(device)] : now->fixed.gauges[device_slot(device)];
+}
+
+void note_failure(failure const& what) noexcept {
+  page* const now = current_page();
+  if (now == nullptr) return;
+  auto const number = std::atomic_ref<std::uint64_t>(now->fixed.head.failures_total).fetch_add(1);
+  if (number >= max_failures) return;
+  failure_entry& entry = now->fixed.failures[number];
+  entry.t_ns = elapsed_ns();
+  entry.bytes = what.bytes;
+  entry.stream = what.stream;
+  entry.in_use = what.in_use;
+  entry.cached = what.cached;
+  entry.largest_free = what.largest_free;
+  entry.thread = static_cast<std::uint32_t>(::gettid());
+  entry.code = what.code;
+  entry.hook = what.hook;
+  entry.device = static_cast<std::uint16_t>(device_slot(what.device));
+  entry.refused_by = what.refused_by;
+  copy_text(entry.reason, what.reason);
+  std::atomic_ref<std::uint64_t>(entry.ready).store(1, std::memory_order_release);
+}
+
+void note_unbuilt(std::string_view what) noexcept {
+  page* const now = current_page();
+  if (now == nullptr) return;
+  locked guard;
+  page_header& head = now->fixed.head;
+  if (head.unbuilt_total == 0) copy_text(head.unbuilt, what);
+  std::atomic_ref<std::uint64_t>(head.unbuilt_total).fetch_add(1);
+}
+
+void drop_in_child() noexcept {
+  page* const parents = state.active.exchange(nullptr);
+  if (parents != nullptr) {
+    // Fresh memory at the old place, not a hole: whoever still holds a reference must not crash, nor reach
+    // the parent.
+    ::mmap(parents, sizeof(page), PROT_READ | PROT_WRITE,
+           MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE, -1, 0);
+  }
+  forget_own_shard();
+  take_over_fallback(nullptr);
+  std::memset(gauges_before_page, 0, sizeof gauges_before_page);
+  moves_begun.store(moves_ended.load());
+  state.file = page_file{};
+  state.warned.store(false);
+  state.lock.clear();
+}
+
+void close_page(end_record const& end) noexcept {
+  page* const now = current_page();
+  if (now == nullptr) return;
+  end_record record = end;
+  record.duration_ns = elapsed_ns();
+  now->fixed.head.end = record;
+  std::atomic_ref<std::uint32_t>(now->fixed.head.closing).store(1, std::memory_order_release);
+}
+
+void reopen_page() noexcept {
+  page* const now = current_page();
+  if (now == nullptr) return;
+  std::atomic_ref<std::uint32_t>(now->fixed.head.closing).store(0, std::memory_order_release);
+  now->fixed.head.end = end_record{};
+}
+
+bool can_be_reported_better() noexcept {
+  page const* const now = current_page();
+  if (now == nullptr || state.file.path[0] == '\0') return false;
+  page_header const& head = now->fixed.head;
+  return head.sites_in_use != 0 && head.shards_in_memory == 0;
+}
+
+void remove_page_file() noexcept {
+  if (state.file.path[0] == '\0') return;
+  ::unlink(state.file.path);
+  state.file = page_file{};
+}
+
+}  // namespace gpumem::stats

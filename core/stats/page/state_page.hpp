@@ -1,0 +1,107 @@
+// The state page of this process: where all counters live, so that a kill -9 loses none. Opened by the shim
+// at the first CUDA call, dropped in a forked child, closed at exit; resources and router register and count
+// through it. Every function may be called from any thread and before any page exists (counts then go to a
+// static shard and are taken over at open). Never on a hot path, except local() and add() of counters.hpp. No
+// CUDA call here, no signals. Where no file can be had (read-only, full disk, quota, limits) plain memory
+// takes its place, with one warning.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string_view>
+
+#include "core/stats/page/layout.hpp"
+
+namespace gpumem::stats {
+
+struct hook_description {
+  std::string_view symbol;
+  std::string_view route;  // device | managed | host | free | observed
+};
+
+struct open_options {
+  std::span<hook_description const>
+      hooks;  // in the order of shim/symbols/symbols.def: the index is the hook number
+  std::string_view tool_version;
+  std::string_view run_id;  // GPUMEM_RUN_ID, empty outside `gpumem run`
+};
+
+// Opens the page, once; later calls do nothing. False when it had to be plain memory.
+bool open_page(open_options const& options) noexcept;
+
+// Null before open_page and in a forked child.
+page* current_page() noexcept;
+
+// Nanoseconds since the page was opened; 0 before.
+std::uint64_t elapsed_ns() noexcept;
+
+void describe_driver(int version, std::string_view cudart) noexcept;
+void describe_passed_by(std::string_view objects) noexcept;
+void describe_config(std::string_view path, std::string_view text, unsigned warnings) noexcept;
+
+// A node of a chain instance; returns its index in shard::nodes. The same node again gives the same index, so
+// a chain rebuilt after a device reset goes on counting where it stopped. Register top first: the order is
+// the report's.
+std::size_t register_node(std::string_view name, std::string_view type, unsigned depth, int device,
+                          std::string_view route, std::string_view options) noexcept;
+
+// Returns the slot of device `ordinal` in shard::devices and the gauges.
+std::size_t register_device(int ordinal, std::string_view name, std::string_view uuid,
+                            std::uint64_t total) noexcept;
+inline std::size_t device_slot(int ordinal) noexcept {
+  return ordinal < 0 || static_cast<std::size_t>(ordinal) >= max_devices ? max_devices - 1
+                                                                         : static_cast<std::size_t>(ordinal);
+}
+// Ask for it each time: the reference of a closed page or of a parent's page is no longer read by anyone.
+device_gauges& gauges(int device) noexcept;
+// Returns the new value.
+inline std::uint64_t gauge_add(std::uint64_t& gauge, std::uint64_t amount) noexcept {
+  return std::atomic_ref<std::uint64_t>(gauge).fetch_add(amount, std::memory_order_relaxed) + amount;
+}
+inline void gauge_subtract(std::uint64_t& gauge, std::uint64_t amount) noexcept {
+  std::atomic_ref<std::uint64_t>(gauge).fetch_sub(amount, std::memory_order_relaxed);
+}
+
+// For the highest value of another gauge: never goes down, whichever thread comes last.
+inline void gauge_raise(std::uint64_t& highest, std::uint64_t value) noexcept {
+  std::atomic_ref<std::uint64_t> slot(highest);
+  std::uint64_t seen = slot.load(std::memory_order_relaxed);
+  while (seen < value && !slot.compare_exchange_weak(seen, value, std::memory_order_relaxed)) {
+  }
+}
+
+// Call after `reserved` changed, where a thread must_settle, and at other slow moments: adds up the shards,
+// keeps highest_requested and the ledger of the peak, and puts a sample on the timeline.
+void sample_device(int device) noexcept;
+
+struct failure {
+  std::uint64_t bytes = 0;
+  std::uint64_t stream = 0;
+  std::uint64_t in_use = 0;
+  std::uint64_t cached = 0;
+  std::uint64_t largest_free = 0;
+  int code = 0;  // CUresult
+  std::uint16_t hook = 0;
+  int device = 0;
+  std::uint32_t refused_by = 0;  // driver::refused_by
+  std::string_view reason;       // who refused, value, limit; at most 239 characters are kept
+};
+void note_failure(failure const& what) noexcept;
+
+// A chain could not be built: `what` names it and says why.
+void note_unbuilt(std::string_view what) noexcept;
+
+// For the child side of fork: from here on nothing reaches the parent's page; old references stay harmless.
+void drop_in_child() noexcept;
+
+// Writes how the process ended. Counting may go on; the page stays mapped.
+void close_page(end_record const& end) noexcept;
+// Takes the end back: an exec that failed after it had been announced.
+void reopen_page() noexcept;
+// True if someone else can write this process's report from its page, and would tell more: it has call sites,
+// and all of its counters are in the file.
+bool can_be_reported_better() noexcept;
+// Removes the page's file; call after the reports are written.
+void remove_page_file() noexcept;
+
+}  // namespace gpumem::stats

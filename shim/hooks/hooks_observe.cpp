@@ -1,0 +1,245 @@
+// The hooks of memory that is counted but never served by a chain: arrays, pools, virtual memory, registered
+// host memory, IPC imports. Called by the program on any thread. The driver does the work; here
+// only its result is noted, and an allocation that ran out of memory is tried once more after cached memory
+// went back.
+#include <algorithm>
+
+#include "shim/hooks/dispatch.hpp"
+#include "shim/observed/memory_pools.hpp"
+#include "shim/observed/virtual_memory.hpp"
+
+using namespace gpumem;
+using namespace gpumem::shim;
+
+namespace {
+
+constexpr auto nothing = [] {};
+
+std::uint64_t format_bytes(CUarray_format format) noexcept {
+  switch (format) {
+    case CU_AD_FORMAT_UNSIGNED_INT8:
+    case CU_AD_FORMAT_SIGNED_INT8:
+      return 1;
+    case CU_AD_FORMAT_UNSIGNED_INT32:
+    case CU_AD_FORMAT_SIGNED_INT32:
+    case CU_AD_FORMAT_FLOAT:
+      return 4;
+    default:
+      return 2;  // 16 bits, or a packed format that has no exact size
+  }
+}
+
+// The texels; the driver's own padding cannot be asked for. What is mapped later is memory of cuMemCreate.
+std::uint64_t array_bytes(CUDA_ARRAY3D_DESCRIPTOR const& array) noexcept {
+  if ((array.Flags & (CUDA_ARRAY3D_SPARSE | CUDA_ARRAY3D_DEFERRED_MAPPING)) != 0) return 0;
+  return format_bytes(array.Format) * array.NumChannels * array.Width *
+         std::max<std::size_t>(array.Height, 1) * std::max<std::size_t>(array.Depth, 1);
+}
+
+std::uint64_t mipmapped_bytes(CUDA_ARRAY3D_DESCRIPTOR level, unsigned int levels) noexcept {
+  std::uint64_t bytes = 0;
+  for (; levels > 0; --levels) {
+    bytes += array_bytes(level);
+    level.Width = std::max<std::size_t>(level.Width / 2, 1);
+    level.Height = level.Height == 0 ? 0 : std::max<std::size_t>(level.Height / 2, 1);
+    level.Depth = level.Depth == 0 ? 0 : std::max<std::size_t>(level.Depth / 2, 1);
+  }
+  return bytes;
+}
+
+template <typename Handle>
+std::uint64_t key(Handle handle) noexcept {
+  return reinterpret_cast<std::uint64_t>(handle);
+}
+
+struct pool_request {
+  std::size_t bytes;
+  CUmemoryPool pool;
+  CUstream stream;
+};
+
+// Its memory is on the pool's device, whichever stream asks; one that is none, or whose context is not there,
+// is for the driver to refuse before any limit does.
+template <typename Real>
+CUresult pool_allocation(hook which, CUdeviceptr* result, pool_request const& asked, Real&& real) noexcept {
+  driver::request const request{.bytes = asked.bytes,
+                                .stream_ordered = true,
+                                .hook = static_cast<std::uint16_t>(which),
+                                .stream = asked.stream};
+  base::uncancelled const held;
+  hook_scope const scope;
+  if (!scope) return real();
+  int const device = memory_pools::instance().device_of(asked.pool);
+  bool const elsewhere = device == memory_pools::host || is_graph_node(asked.stream) || result == nullptr;
+  if (elsewhere) return counted(which, asked.bytes, with_room(real));
+  owner_of_memory owner = owner_by_stream(asked.stream);
+  if (owner.device >= 0 && device >= 0) owner = {device, nullptr};
+  return counted(which, asked.bytes, pass_allocation(request, result, owner, real));
+}
+
+template <typename Real>
+CUresult array_creation(hook which, CUarray* result, std::uint64_t bytes, Real&& real) noexcept {
+  return taking(which, bytes, real,
+                [&](reservation& reserved) { reserved.commit(observed_kind::array, key(*result), bytes); });
+}
+
+// What `begin` takes off before the real call is put back where that fails.
+template <typename Begin, typename Real>
+CUresult leaving_memory(hook which, std::uint64_t bytes, Begin&& begin, Real&& real) noexcept {
+  base::uncancelled const held;
+  hook_scope const scope;
+  if (!scope) return real();
+  stats::memory_move const move;
+  virtual_memory::step const taken = begin();
+  CUresult const code = real();
+  if (code == CUDA_SUCCESS) {
+    virtual_memory::has_left(taken);
+  } else {
+    virtual_memory::instance().undo(taken);
+  }
+  return counted(which, bytes, code);
+}
+
+bool is_on_device(CUmemAllocationProp const* property) noexcept {
+  return property != nullptr && property->location.type == CU_MEM_LOCATION_TYPE_DEVICE;
+}
+
+}  // namespace
+
+extern "C" {
+
+CUresult cuMemAllocFromPoolAsync(CUdeviceptr* result, size_t bytes, CUmemoryPool pool, CUstream stream) {
+  return pool_allocation(hook::cuMemAllocFromPoolAsync, result, {bytes, pool, named_stream(stream, false)},
+                         [&] { return GPUMEM_REAL(cuMemAllocFromPoolAsync)(result, bytes, pool, stream); });
+}
+
+CUresult cuMemAllocFromPoolAsync_ptsz(CUdeviceptr* result, size_t bytes, CUmemoryPool pool, CUstream stream) {
+  return pool_allocation(
+      hook::cuMemAllocFromPoolAsync_ptsz, result, {bytes, pool, named_stream(stream, true)},
+      [&] { return GPUMEM_REAL(cuMemAllocFromPoolAsync_ptsz)(result, bytes, pool, stream); });
+}
+
+CUresult cuArrayCreate_v2(CUarray* result, CUDA_ARRAY_DESCRIPTOR const* array) {
+  CUDA_ARRAY3D_DESCRIPTOR flat{};
+  if (array != nullptr) {
+    flat = {.Width = array->Width,
+            .Height = array->Height,
+            .Depth = 0,
+            .Format = array->Format,
+            .NumChannels = array->NumChannels,
+            .Flags = 0};
+  }
+  return array_creation(hook::cuArrayCreate_v2, result, array_bytes(flat),
+                        [&] { return GPUMEM_REAL(cuArrayCreate_v2)(result, array); });
+}
+
+CUresult cuArray3DCreate_v2(CUarray* result, CUDA_ARRAY3D_DESCRIPTOR const* array) {
+  return array_creation(hook::cuArray3DCreate_v2, result, array == nullptr ? 0 : array_bytes(*array),
+                        [&] { return GPUMEM_REAL(cuArray3DCreate_v2)(result, array); });
+}
+
+CUresult cuArrayDestroy(CUarray array) {
+  return giving_back(hook::cuArrayDestroy, observed_kind::array, key(array),
+                     [&] { return GPUMEM_REAL(cuArrayDestroy)(array); });
+}
+
+CUresult cuMipmappedArrayCreate(CUmipmappedArray* result, CUDA_ARRAY3D_DESCRIPTOR const* array,
+                                unsigned int levels) {
+  std::uint64_t const bytes = array == nullptr ? 0 : mipmapped_bytes(*array, levels);
+  auto const real = [&] { return GPUMEM_REAL(cuMipmappedArrayCreate)(result, array, levels); };
+  return taking(hook::cuMipmappedArrayCreate, bytes, real, [&](reservation& reserved) {
+    reserved.commit(observed_kind::mipmapped_array, key(*result), bytes);
+  });
+}
+
+CUresult cuMipmappedArrayDestroy(CUmipmappedArray array) {
+  return giving_back(hook::cuMipmappedArrayDestroy, observed_kind::mipmapped_array, key(array),
+                     [&] { return GPUMEM_REAL(cuMipmappedArrayDestroy)(array); });
+}
+
+CUresult cuMemCreate(CUmemGenericAllocationHandle* handle, size_t bytes, CUmemAllocationProp const* property,
+                     unsigned long long flags) {
+  auto const real = [&] { return GPUMEM_REAL(cuMemCreate)(handle, bytes, property, flags); };
+  base::uncancelled const held;
+  hook_scope const scope;
+  if (!scope) return real();
+  if (!is_on_device(property)) return counted(hook::cuMemCreate, bytes, real());
+  reservation reserved(hook::cuMemCreate, bytes, {property->location.id, nullptr});
+  CUresult const code = reserved ? with_room(real) : reserved.code();
+  if (code == CUDA_SUCCESS && virtual_memory::instance().created(*handle, bytes, property->location.id)) {
+    reserved.commit(bytes);
+  }
+  return counted(hook::cuMemCreate, bytes, code);
+}
+
+CUresult cuMemRelease(CUmemGenericAllocationHandle handle) {
+  return leaving_memory(
+      hook::cuMemRelease, 0, [&] { return virtual_memory::instance().releases(handle); },
+      [&] { return GPUMEM_REAL(cuMemRelease)(handle); });
+}
+
+CUresult cuMemRetainAllocationHandle(CUmemGenericAllocationHandle* handle, void* address) {
+  return observe(
+      hook::cuMemRetainAllocationHandle, 0,
+      [&] { return GPUMEM_REAL(cuMemRetainAllocationHandle)(handle, address); },
+      [&] { virtual_memory::instance().retained(*handle, reinterpret_cast<CUdeviceptr>(address)); });
+}
+
+CUresult cuMemMap(CUdeviceptr address, size_t bytes, size_t offset, CUmemGenericAllocationHandle handle,
+                  unsigned long long flags) {
+  return observe(
+      hook::cuMemMap, bytes, [&] { return GPUMEM_REAL(cuMemMap)(address, bytes, offset, handle, flags); },
+      [&] { virtual_memory::instance().mapped(address, bytes, handle); });
+}
+
+CUresult cuMemUnmap(CUdeviceptr address, size_t bytes) {
+  return leaving_memory(
+      hook::cuMemUnmap, bytes, [&] { return virtual_memory::instance().unmaps(address, bytes); },
+      [&] { return GPUMEM_REAL(cuMemUnmap)(address, bytes); });
+}
+
+CUresult cuMemPoolCreate(CUmemoryPool* pool, CUmemPoolProps const* properties) {
+  return observe(
+      hook::cuMemPoolCreate, 0, [&] { return GPUMEM_REAL(cuMemPoolCreate)(pool, properties); },
+      [&] { memory_pools::instance().made(*pool, *properties); });
+}
+
+CUresult cuMemPoolDestroy(CUmemoryPool pool) {
+  base::uncancelled const held;
+  hook_scope const scope;
+  if (!scope) return GPUMEM_REAL(cuMemPoolDestroy)(pool);
+  // Before the call: after it the handle may be another pool's. One that could not be destroyed is asked
+  // about anew.
+  memory_pools::instance().destroyed(pool);
+  return counted(hook::cuMemPoolDestroy, 0, GPUMEM_REAL(cuMemPoolDestroy)(pool));
+}
+
+CUresult cuMemHostRegister_v2(void* address, size_t bytes, unsigned int flags) {
+  return observe(
+      hook::cuMemHostRegister_v2, bytes,
+      [&] { return GPUMEM_REAL(cuMemHostRegister_v2)(address, bytes, flags); }, nothing);
+}
+
+CUresult cuMemHostUnregister(void* address) {
+  return observe(
+      hook::cuMemHostUnregister, 0, [&] { return GPUMEM_REAL(cuMemHostUnregister)(address); }, nothing);
+}
+
+// The memory is another process's: calls are counted, bytes are not.
+CUresult cuIpcOpenMemHandle(CUdeviceptr* result, CUipcMemHandle handle, unsigned int flags) {
+  return observe(
+      hook::cuIpcOpenMemHandle, 0, [&] { return GPUMEM_REAL(cuIpcOpenMemHandle)(result, handle, flags); },
+      nothing);
+}
+
+CUresult cuIpcOpenMemHandle_v2(CUdeviceptr* result, CUipcMemHandle handle, unsigned int flags) {
+  return observe(
+      hook::cuIpcOpenMemHandle_v2, 0,
+      [&] { return GPUMEM_REAL(cuIpcOpenMemHandle_v2)(result, handle, flags); }, nothing);
+}
+
+CUresult cuIpcCloseMemHandle(CUdeviceptr address) {
+  return observe(
+      hook::cuIpcCloseMemHandle, 0, [&] { return GPUMEM_REAL(cuIpcCloseMemHandle)(address); }, nothing);
+}
+}

@@ -1,0 +1,158 @@
+// The hooks whose answer must fit: to the program every block is an allocation of its own, and cached memory
+// is free. Called by the program on any thread. The driver answers first; an error of its own is never
+// covered up, but that it does not know an address, and what is not a block of ours is never altered.
+#include <algorithm>
+#include <cstdio>
+
+#include "core/base/log/log.hpp"
+#include "core/route/default_pools.hpp"
+#include "core/route/limits.hpp"
+#include "core/route/settings.hpp"
+#include "shim/hooks/dispatch.hpp"
+#include "shim/observed/ipc_handle.hpp"
+
+using namespace gpumem;
+using namespace gpumem::shim;
+
+namespace {
+
+// Only these tell a block from its segment.
+bool is_about_block(CUpointer_attribute attribute) noexcept {
+  return attribute == CU_POINTER_ATTRIBUTE_RANGE_START_ADDR || attribute == CU_POINTER_ATTRIBUTE_RANGE_SIZE ||
+         attribute == CU_POINTER_ATTRIBUTE_SYNC_MEMOPS || attribute == CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE ||
+         attribute == CU_POINTER_ATTRIBUTE_BUFFER_ID || attribute == CU_POINTER_ATTRIBUTE_CONTEXT ||
+         attribute == CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE;
+}
+
+// What one attribute says of a block of ours; `value` is where the driver put its own answer.
+void adjust(CUpointer_attribute attribute, void* value, route::range const& block) noexcept {
+  if (value == nullptr) return;
+  if (attribute == CU_POINTER_ATTRIBUTE_RANGE_START_ADDR) *static_cast<CUdeviceptr*>(value) = block.base;
+  if (attribute == CU_POINTER_ATTRIBUTE_RANGE_SIZE) *static_cast<std::size_t*>(value) = block.bytes;
+  if (attribute == CU_POINTER_ATTRIBUTE_SYNC_MEMOPS) {
+    auto const known = route::sync_memops_of(block.base);
+    if (known) *static_cast<unsigned*>(value) = *known ? 1 : 0;
+  }
+  if (attribute == CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE)
+    *static_cast<CUmemoryPool*>(value) = route::pool_of(block.base);
+  if (attribute == CU_POINTER_ATTRIBUTE_BUFFER_ID) {
+    std::uint64_t const number = route::identity_of(block.base);
+    if (number != 0) *static_cast<unsigned long long*>(value) = number;
+  }
+  if (attribute == CU_POINTER_ATTRIBUTE_CONTEXT) {
+    auto& context = *static_cast<CUcontext*>(value);
+    context = route::context_of(block.base, context);
+  }
+  // Transports export where this says that they may, and take a refusal then for an error.
+  if (attribute == CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE) {
+    auto& capable = *static_cast<std::uint32_t*>(value);
+    capable = capable != 0 && can_export(block) ? 1 : 0;
+  }
+}
+
+// `ours`: the answer is the block's alone, also where the driver does not know the address at all, as with
+// memory of the host (upstream/system). `unknown_address`: what the driver says of memory that is freed.
+template <typename Real, typename Answer>
+CUresult about_block(hook which, CUdeviceptr address, bool ours, CUresult unknown_address, Real&& real,
+                     Answer&& answer) noexcept {
+  hook_scope const scope;
+  if (!scope) return real();
+  CUresult code = real();
+  bool const unknown = ours && (code == CUDA_ERROR_NOT_FOUND || code == CUDA_ERROR_INVALID_VALUE);
+  route::range block;
+  if ((code == CUDA_SUCCESS || unknown) && route::find(address, block)) {
+    answer(block);
+    code = CUDA_SUCCESS;
+  } else if (code == CUDA_SUCCESS && route::is_idle(address)) {
+    code = unknown_address;
+  }
+  return counted(which, 0, code);
+}
+
+// The program would look for the fault in itself.
+void tell_refused_export(CUresult code) noexcept {
+  static std::atomic<bool> told{false};
+  if (told.exchange(true, std::memory_order_relaxed)) return;
+  char text[200];
+  std::snprintf(
+      text, sizeof text,
+      "cuIpcGetMemHandle of a block of gpumem gave %d: legacy IPC shares memory of cuda only; end the chain "
+      "with cuda",
+      static_cast<int>(code));
+  base::log_line(base::log_level::warn, text);
+}
+
+}  // namespace
+
+extern "C" {
+
+CUresult cuMemGetInfo_v2(size_t* free, size_t* total) {
+  hook_scope const scope;
+  if (!scope) return GPUMEM_REAL(cuMemGetInfo_v2)(free, total);
+  std::size_t real_free = 0;  // both asked for in any case: one bounds the other
+  std::size_t real_total = 0;
+  stats::in_use_question question(current_owner().device);
+  CUresult const code = GPUMEM_REAL(cuMemGetInfo_v2)(&real_free, &real_total);
+  if (code == CUDA_SUCCESS) {
+    question.answered(real_total - real_free);
+    route::memory_info const told = route::tell_memory(current_context(), {real_free, real_total});
+    if (free != nullptr) *free = static_cast<std::size_t>(told.free);
+    if (total != nullptr) *total = static_cast<std::size_t>(told.total);
+  }
+  return counted(hook::cuMemGetInfo_v2, 0, code);
+}
+
+// Not counted: a program that only looks at its devices has no report.
+CUresult cuDeviceTotalMem_v2(size_t* bytes, CUdevice device) {
+  CUresult const code = GPUMEM_REAL(cuDeviceTotalMem_v2)(bytes, device);
+  if (code != CUDA_SUCCESS || bytes == nullptr) return code;
+  hook_scope const scope;
+  if (scope) *bytes = static_cast<std::size_t>(route::total_memory(device, *bytes));
+  return code;
+}
+
+CUresult cuMemGetAddressRange_v2(CUdeviceptr* base, size_t* size, CUdeviceptr address) {
+  auto const real = [&] { return GPUMEM_REAL(cuMemGetAddressRange_v2)(base, size, address); };
+  return about_block(hook::cuMemGetAddressRange_v2, address, true, CUDA_ERROR_NOT_FOUND, real,
+                     [&](route::range const& block) {
+                       if (base != nullptr) *base = block.base;
+                       if (size != nullptr) *size = block.bytes;
+                     });
+}
+
+CUresult cuPointerGetAttribute(void* value, CUpointer_attribute attribute, CUdeviceptr address) {
+  auto const real = [&] { return GPUMEM_REAL(cuPointerGetAttribute)(value, attribute, address); };
+  auto const not_of_the_dead = [&] {
+    CUresult const code = real();
+    return code == CUDA_SUCCESS && route::is_idle(address) ? CUDA_ERROR_INVALID_VALUE : code;
+  };
+  if (!is_about_block(attribute)) return observe(hook::cuPointerGetAttribute, 0, not_of_the_dead, [] {});
+  return about_block(hook::cuPointerGetAttribute, address, value != nullptr, CUDA_ERROR_INVALID_VALUE, real,
+                     [&](route::range const& block) { adjust(attribute, value, block); });
+}
+
+CUresult cuPointerGetAttributes(unsigned int count, CUpointer_attribute* attributes, void** values,
+                                CUdeviceptr address) {
+  auto const real = [&] { return GPUMEM_REAL(cuPointerGetAttributes)(count, attributes, values, address); };
+  return observe(hook::cuPointerGetAttributes, 0, real, [&] {
+    route::range block;
+    if (std::none_of(attributes, attributes + count, is_about_block) || !route::find(address, block)) return;
+    for (unsigned int i = 0; i < count; ++i) adjust(attributes[i], values[i], block);
+  });
+}
+
+CUresult cuIpcGetMemHandle(CUipcMemHandle* handle, CUdeviceptr address) {
+  auto const real = [&] { return GPUMEM_REAL(cuIpcGetMemHandle)(handle, address); };
+  hook_scope const scope;
+  if (!scope) return real();
+  CUresult code = real();
+  route::range block;
+  if (code == CUDA_SUCCESS && route::find(address, block)) {
+    code = export_block(*handle, block);
+    if (code == CUDA_SUCCESS) route::exported(block.base);
+  } else if (code != CUDA_SUCCESS && route::owns(address)) {
+    tell_refused_export(code);
+  }
+  return counted(hook::cuIpcGetMemHandle, 0, code);
+}
+}

@@ -1,0 +1,174 @@
+// The hooks of what a program sets on memory: attributes of pointers, advice, prefetches, attachment, and of
+// the question what holds of a range. Called by the program on any thread. The driver answers; what it took
+// for memory of a block is remembered, so that it ends with the block.
+#include <algorithm>
+
+#include "core/driver/managed_memory.hpp"
+#include "core/route/settings.hpp"
+#include "shim/hooks/dispatch.hpp"
+
+using namespace gpumem;
+using namespace gpumem::shim;
+
+namespace {
+
+CUdevice device_of(CUmemLocation const& location) noexcept {
+  return location.type == CU_MEM_LOCATION_TYPE_DEVICE ? location.id : CU_DEVICE_CPU;
+}
+
+// `range`: of one allocation natively, hence of one block.
+struct range {
+  CUdeviceptr address;
+  std::uint64_t bytes;
+};
+
+template <typename Real, typename Note>
+CUresult about_range(hook which, range const& r, Real&& real, Note&& note) noexcept {
+  base::uncancelled const held;
+  hook_scope const scope;
+  if (!scope) return real();
+  if (route::leaves_block(r.address, r.bytes)) return counted(which, 0, CUDA_ERROR_INVALID_VALUE);
+  CUresult const code = real();
+  if (code == CUDA_SUCCESS) note();
+  return counted(which, 0, code);
+}
+
+template <typename Real>
+CUresult advise(hook which, range const& r, CUmem_advise what, CUdevice device, Real&& real) noexcept {
+  return about_range(which, r, real, [&] { route::block_advised(r.address, what, device); });
+}
+
+template <typename Real>
+CUresult prefetch(hook which, range const& r, Real&& real) noexcept {
+  return about_range(which, r, real, [&] { route::block_prefetched(r.address); });
+}
+
+struct batch {
+  CUdeviceptr const* addresses;
+  size_t const* sizes;
+  size_t count;
+};
+
+template <typename Real>
+CUresult prefetch(hook which, batch const& b, Real&& real) noexcept {
+  base::uncancelled const held;
+  hook_scope const scope;
+  if (!scope) return real();
+  for (size_t i = 0; b.addresses != nullptr && b.sizes != nullptr && i < b.count; ++i) {
+    if (route::leaves_block(b.addresses[i], b.sizes[i])) return counted(which, 0, CUDA_ERROR_INVALID_VALUE);
+  }
+  CUresult const code = real();
+  for (size_t i = 0; code == CUDA_SUCCESS && i < b.count; ++i) route::block_prefetched(b.addresses[i]);
+  return counted(which, 0, code);
+}
+
+// What the driver remembers of a prefetch is of an earlier owner, and cannot be taken back.
+void adjust(CUmem_range_attribute attribute, void* value, bool never) noexcept {
+  if (!never) return;
+  if (attribute == CU_MEM_RANGE_ATTRIBUTE_LAST_PREFETCH_LOCATION ||
+      attribute == CU_MEM_RANGE_ATTRIBUTE_LAST_PREFETCH_LOCATION_ID)
+    *static_cast<int*>(value) = CU_DEVICE_INVALID;
+  if (attribute == CU_MEM_RANGE_ATTRIBUTE_LAST_PREFETCH_LOCATION_TYPE)
+    *static_cast<int*>(value) = CU_MEM_LOCATION_TYPE_INVALID;
+}
+
+template <typename Real>
+CUresult attach(hook which, route::attachment const& wanted, Real&& real) noexcept {
+  base::uncancelled const held;
+  hook_scope const scope;
+  if (!scope) return real();
+  auto const outcome = route::attach(wanted);
+  return counted(which, 0, outcome.served() ? outcome.code : real());
+}
+
+}  // namespace
+
+extern "C" {
+
+CUresult cuPointerSetAttribute(void const* value, CUpointer_attribute attribute, CUdeviceptr address) {
+  auto const real = [&] { return GPUMEM_REAL(cuPointerSetAttribute)(value, attribute, address); };
+  base::uncancelled const held;
+  hook_scope const scope;
+  if (!scope) return real();
+  route::outcome outcome = route::pass;
+  if (attribute == CU_POINTER_ATTRIBUTE_SYNC_MEMOPS && value != nullptr)
+    outcome = route::set_sync_memops(address, *static_cast<unsigned const*>(value) != 0);
+  return counted(hook::cuPointerSetAttribute, 0, outcome.served() ? outcome.code : real());
+}
+
+CUresult cuMemAdvise(CUdeviceptr address, size_t bytes, CUmem_advise what, CUdevice device) {
+  return advise(hook::cuMemAdvise, {address, bytes}, what, device,
+                [&] { return GPUMEM_REAL(cuMemAdvise)(address, bytes, what, device); });
+}
+
+CUresult cuMemAdvise_v2(CUdeviceptr address, size_t bytes, CUmem_advise what, CUmemLocation location) {
+  return advise(hook::cuMemAdvise_v2, {address, bytes}, what, device_of(location),
+                [&] { return GPUMEM_REAL(cuMemAdvise_v2)(address, bytes, what, location); });
+}
+
+CUresult cuMemPrefetchAsync(CUdeviceptr address, size_t bytes, CUdevice device, CUstream stream) {
+  return prefetch(hook::cuMemPrefetchAsync, range{address, bytes},
+                  [&] { return GPUMEM_REAL(cuMemPrefetchAsync)(address, bytes, device, stream); });
+}
+
+CUresult cuMemPrefetchAsync_ptsz(CUdeviceptr address, size_t bytes, CUdevice device, CUstream stream) {
+  return prefetch(hook::cuMemPrefetchAsync_ptsz, range{address, bytes},
+                  [&] { return GPUMEM_REAL(cuMemPrefetchAsync_ptsz)(address, bytes, device, stream); });
+}
+
+CUresult cuMemPrefetchAsync_v2(CUdeviceptr address, size_t bytes, CUmemLocation location, unsigned int flags,
+                               CUstream stream) {
+  return prefetch(hook::cuMemPrefetchAsync_v2, range{address, bytes}, [&] {
+    return GPUMEM_REAL(cuMemPrefetchAsync_v2)(address, bytes, location, flags, stream);
+  });
+}
+
+CUresult cuMemPrefetchAsync_v2_ptsz(CUdeviceptr address, size_t bytes, CUmemLocation location,
+                                    unsigned int flags, CUstream stream) {
+  return prefetch(hook::cuMemPrefetchAsync_v2_ptsz, range{address, bytes}, [&] {
+    return GPUMEM_REAL(cuMemPrefetchAsync_v2_ptsz)(address, bytes, location, flags, stream);
+  });
+}
+
+#define GPUMEM_PREFETCH_BATCH(name)                                                               \
+  CUresult name(CUdeviceptr* addresses, size_t* sizes, size_t count, CUmemLocation* locations,    \
+                size_t* first, size_t places, unsigned long long flags, CUstream stream) {        \
+    return prefetch(hook::name, batch{addresses, sizes, count}, [&] {                             \
+      return GPUMEM_REAL(name)(addresses, sizes, count, locations, first, places, flags, stream); \
+    });                                                                                           \
+  }
+GPUMEM_PREFETCH_BATCH(cuMemPrefetchBatchAsync)
+GPUMEM_PREFETCH_BATCH(cuMemPrefetchBatchAsync_ptsz)
+GPUMEM_PREFETCH_BATCH(cuMemDiscardAndPrefetchBatchAsync)
+GPUMEM_PREFETCH_BATCH(cuMemDiscardAndPrefetchBatchAsync_ptsz)
+#undef GPUMEM_PREFETCH_BATCH
+
+CUresult cuMemRangeGetAttribute(void* value, size_t size, CUmem_range_attribute attribute,
+                                CUdeviceptr address, size_t bytes) {
+  return about_range(
+      hook::cuMemRangeGetAttribute, {address, bytes},
+      [&] { return GPUMEM_REAL(cuMemRangeGetAttribute)(value, size, attribute, address, bytes); },
+      [&] { adjust(attribute, value, route::never_prefetched(address)); });
+}
+
+CUresult cuMemRangeGetAttributes(void** values, size_t* sizes, CUmem_range_attribute* attributes,
+                                 size_t count, CUdeviceptr address, size_t bytes) {
+  return about_range(
+      hook::cuMemRangeGetAttributes, {address, bytes},
+      [&] { return GPUMEM_REAL(cuMemRangeGetAttributes)(values, sizes, attributes, count, address, bytes); },
+      [&] {
+        bool const never = route::never_prefetched(address);
+        for (size_t i = 0; i < count; ++i) adjust(attributes[i], values[i], never);
+      });
+}
+
+CUresult cuStreamAttachMemAsync(CUstream stream, CUdeviceptr address, size_t bytes, unsigned int flags) {
+  return attach(hook::cuStreamAttachMemAsync, {address, bytes, flags, named_stream(stream, false)},
+                [&] { return GPUMEM_REAL(cuStreamAttachMemAsync)(stream, address, bytes, flags); });
+}
+
+CUresult cuStreamAttachMemAsync_ptsz(CUstream stream, CUdeviceptr address, size_t bytes, unsigned int flags) {
+  return attach(hook::cuStreamAttachMemAsync_ptsz, {address, bytes, flags, named_stream(stream, true)},
+                [&] { return GPUMEM_REAL(cuStreamAttachMemAsync_ptsz)(stream, address, bytes, flags); });
+}
+}

@@ -1,0 +1,20 @@
+// dlclose: after it, other code may lie where the unloaded library lay, and what rules remember of its
+// addresses must be asked again. Called by the program on any thread. Nothing is taken from the call:
+// dlclose, other than dlopen, does not look at its caller.
+#include <atomic>
+
+#include "core/route/callers.hpp"
+#include "shim/symbols/lookup.hpp"
+
+extern "C" int dlclose(void* library) {
+  static constinit std::atomic<int (*)(void*)> next{nullptr};
+  auto* real = next.load(std::memory_order_acquire);
+  if (real == nullptr) {
+    real = reinterpret_cast<int (*)(void*)>(gpumem::shim::next_definition("dlclose"));
+    if (real == nullptr) return -1;
+    next.store(real, std::memory_order_release);
+  }
+  int const code = real(library);
+  gpumem::route::libraries_changed.fetch_add(1, std::memory_order_acq_rel);
+  return code;
+}

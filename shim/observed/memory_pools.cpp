@@ -1,0 +1,54 @@
+// See memory_pools.hpp. When the heap fails a pool is asked about anew, or its device is not known.
+#include "shim/observed/memory_pools.hpp"
+
+#include <new>
+
+#include "core/base/threads/undestroyed.hpp"
+#include "core/driver/table.hpp"
+
+namespace gpumem::shim {
+namespace {
+
+// The pool that comes with a device; -2: none of them.
+int device_that_has(CUmemoryPool pool) noexcept {
+  auto const ask = driver::real.cuDeviceGetDefaultMemPool;
+  CUmemoryPool of_device = nullptr;
+  for (int device = 0; ask != nullptr && ask(&of_device, device) == CUDA_SUCCESS; ++device) {
+    if (of_device == pool) return device;
+  }
+  return memory_pools::unknown;
+}
+
+}  // namespace
+
+memory_pools& memory_pools::instance() noexcept {
+  return base::undestroyed<memory_pools>::get();
+}
+
+void memory_pools::made(CUmemoryPool pool, CUmemPoolProps const& properties) noexcept try {
+  std::lock_guard const held(lock_);
+  bool const on_device = properties.location.type == CU_MEM_LOCATION_TYPE_DEVICE;
+  devices_.insert_or_assign(pool, on_device ? properties.location.id : host);
+} catch (std::bad_alloc const&) {
+}
+
+void memory_pools::destroyed(CUmemoryPool pool) noexcept {
+  std::lock_guard const held(lock_);
+  devices_.erase(pool);
+}
+
+int memory_pools::device_of(CUmemoryPool pool) noexcept try {
+  std::lock_guard const held(lock_);
+  if (auto const found = devices_.find(pool); found != devices_.end()) return found->second;
+  int const device = device_that_has(pool);
+  if (device >= 0) devices_.emplace(pool, device);
+  return device;
+} catch (std::bad_alloc const&) {
+  return device_that_has(pool);
+}
+
+void memory_pools::reset_in_child() noexcept {
+  base::undestroyed<memory_pools>::renew();
+}
+
+}  // namespace gpumem::shim

@@ -1,0 +1,30 @@
+// Which device a memory pool takes its memory of: known from where the program made it, or, of the pools that
+// every device has, asked of the driver. Called by hooks on any thread; one lock, as these calls are rare.
+#pragma once
+
+#include <cuda.h>
+
+#include <map>
+#include <mutex>
+
+namespace gpumem::shim {
+
+class memory_pools {
+ public:
+  static constexpr int host = -1, unknown = -2;
+
+  // The one table of this process; never destroyed.
+  static memory_pools& instance() noexcept;
+
+  void made(CUmemoryPool pool, CUmemPoolProps const& properties) noexcept;
+  void destroyed(CUmemoryPool pool) noexcept;
+  // A device, `host`, or `unknown`: of another process.
+  int device_of(CUmemoryPool pool) noexcept;
+  void reset_in_child() noexcept;
+
+ private:
+  std::mutex lock_;
+  std::map<CUmemoryPool, int> devices_;
+};
+
+}  // namespace gpumem::shim

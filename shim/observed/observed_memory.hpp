@@ -1,0 +1,70 @@
+// Bytes held by calls that are seen but not routed (arrays, pitched and pool memory, what a chain passed on):
+// kept by address or handle, so that the call that gives them back subtracts what was added. Called by hooks
+// on any thread, never on the path of a routed block; sharded, one short lock each. What is about to be given
+// back is taken out before the real call: after it the same key may be another thread's.
+#pragma once
+
+#include <cuda.h>
+
+#include <array>
+#include <cstdint>
+#include <map>
+#include <mutex>
+#include <optional>
+
+#include "core/route/limits.hpp"
+#include "core/stats/page/in_use.hpp"
+
+namespace gpumem::shim {
+
+// What a key is: handles of different kinds may have equal values.
+enum class observed_kind : std::uint8_t { address, array, mipmapped_array };
+
+class observed_memory {
+ public:
+  // The one table of this process; never destroyed.
+  static observed_memory& instance() noexcept;
+
+  struct item {
+    route::observed_bytes held;
+    CUcontext context;  // that takes it along at its end; null: it outlives every context
+  };
+  // False when there is no host memory to remember it: then it must not be counted either.
+  bool add(observed_kind kind, std::uint64_t key, item const& held) noexcept;
+  // Out of the table and off the ledger; nothing when it was never seen.
+  std::optional<item> take(observed_kind kind, std::uint64_t key) noexcept;
+  // A destroyed or reset context takes its memory along.
+  void forget(CUcontext context) noexcept;
+  // A forked child holds nothing; the parent may have held a lock.
+  void reset_in_child() noexcept;
+
+ private:
+  struct shard {
+    std::mutex lock;
+    std::array<std::map<std::uint64_t, item>, 3> items;  // by observed_kind
+  };
+  shard& of(std::uint64_t key) noexcept { return shards_[(key >> 9 ^ key >> 21) % shards_.size()]; }
+
+  std::array<shard, 16> shards_;
+};
+
+// A call that gives back `key`, from before the real call until its code is known: without done() all is as
+// it was.
+class departure {
+ public:
+  departure(observed_kind kind, std::uint64_t key) noexcept
+      : kind_(kind), key_(key), leaving_(observed_memory::instance().take(kind, key)) {}
+  ~departure();
+  departure(departure const&) = delete;
+
+  // The real call succeeded; bytes that it gave back, 0 when they were never seen.
+  std::uint64_t done() noexcept;
+
+ private:
+  stats::memory_move const move_;
+  observed_kind const kind_;
+  std::uint64_t const key_;
+  std::optional<observed_memory::item> leaving_;
+};
+
+}  // namespace gpumem::shim

@@ -1,0 +1,60 @@
+// See reservation.hpp.
+#include "shim/observed/reservation.hpp"
+
+#include "core/driver/table.hpp"
+#include "core/route/router.hpp"
+#include "core/stream_order/relaxed_mode.hpp"
+
+namespace gpumem::shim {
+namespace {
+
+int device_of(CUcontext context) noexcept {
+  stream_order::scoped_context here(context);
+  CUdevice device = -1;
+  return driver::real.cuCtxGetDevice(&device) == CUDA_SUCCESS ? device : -1;
+}
+
+}  // namespace
+
+owner_of_memory current_owner() noexcept {
+  CUcontext context = nullptr;
+  CUdevice device = 0;
+  if (driver::real.cuCtxGetCurrent(&context) != CUDA_SUCCESS || context == nullptr) return {};
+  if (driver::real.cuCtxGetDevice(&device) != CUDA_SUCCESS) return {};
+  return {device, route::home_of(context)};
+}
+
+owner_of_memory owner_by_stream(CUstream stream) noexcept {
+  CUcontext context = nullptr;
+  bool const is_default = stream == nullptr || stream == CU_STREAM_LEGACY || stream == CU_STREAM_PER_THREAD;
+  CUresult const code =
+      is_default ? driver::real.cuCtxGetCurrent(&context) : driver::real.cuStreamGetCtx(stream, &context);
+  if (code != CUDA_SUCCESS || context == nullptr) return {};
+  return {device_of(context), nullptr};
+}
+
+reservation::reservation(hook which, std::uint64_t bytes, owner_of_memory const& owner) noexcept
+    : owner_(owner), bytes_(bytes) {
+  if (owner.device < 0) return;
+  code_ = route::admit({.device = owner.device,
+                        .bytes = bytes,
+                        .hook = static_cast<std::uint16_t>(which),
+                        .captures_forbid = which != hook::cuMemCreate});
+}
+
+reservation::~reservation() {
+  if (code_ == CUDA_SUCCESS && owner_.device >= 0) route::withdraw(owner_.device, bytes_);
+}
+
+void reservation::commit(observed_kind kind, std::uint64_t key, std::uint64_t bytes, bool movable) noexcept {
+  if (owner_.device < 0) return;
+  if (observed_memory::instance().add(kind, key, {{owner_.device, bytes, movable}, owner_.context}))
+    commit(bytes, movable);
+}
+
+void reservation::commit(std::uint64_t bytes, bool movable) noexcept {
+  route::hold({owner_.device, bytes, movable}, bytes_);
+  owner_.device = -1;
+}
+
+}  // namespace gpumem::shim

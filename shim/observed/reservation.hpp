@@ -1,0 +1,45 @@
+// A reservation against the limits, made before a call that no chain serves reaches the driver; commit()
+// notes what it took. Lives on the stack of a hook, on any thread; the destructor returns what was not
+// committed.
+#pragma once
+
+#include "core/driver/request.hpp"
+#include "shim/observed/observed_memory.hpp"
+#include "shim/symbols/hook.hpp"
+
+namespace gpumem::shim {
+
+// Whose memory a call takes: the device, and the context that takes it along at its end (null: none does).
+struct owner_of_memory {
+  int device = -1;  // none: the driver is to answer, and nothing is noted
+  CUcontext context = nullptr;
+};
+// Of the current context.
+owner_of_memory current_owner() noexcept;
+// Of a stream's device: memory of the driver's pools, which outlives every context.
+owner_of_memory owner_by_stream(CUstream stream) noexcept;
+
+class reservation {
+ public:
+  reservation(hook which, std::uint64_t bytes, owner_of_memory const& owner) noexcept;
+  ~reservation();
+  reservation(reservation const&) = delete;
+  reservation& operator=(reservation const&) = delete;
+
+  explicit operator bool() const noexcept { return code_ == CUDA_SUCCESS; }
+  // What the program is told when nothing could be reserved.
+  CUresult code() const noexcept { return code_; }
+
+  // The call succeeded and took `bytes`, to be given back under `key`.
+  void commit(observed_kind kind, std::uint64_t key, std::uint64_t bytes, bool movable = false) noexcept;
+  // The same where somebody else remembers it.
+  void commit(std::uint64_t bytes, bool movable = false) noexcept;
+
+ private:
+  stats::memory_move const move_;
+  owner_of_memory owner_;
+  std::uint64_t const bytes_;
+  CUresult code_ = CUDA_SUCCESS;
+};
+
+}  // namespace gpumem::shim

@@ -1,0 +1,250 @@
+// Start, fork and end of the process; see process.hpp. All wiring of config, route, stats and report is here.
+// The start runs once, on the thread that makes the first CUDA call, possibly inside a constructor under the
+// loader's lock: other threads wait for a bounded time, then their calls simply go to the driver. Nothing
+// here runs in a process without CUDA.
+#include "shim/process/process.hpp"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+
+#include "core/base/files/high_fd.hpp"
+#include "core/base/log/log.hpp"
+#include "core/base/log/standard_error.hpp"
+#include "core/base/threads/roomy_stack.hpp"
+#include "core/base/threads/uncancelled.hpp"
+#include "core/driver/table.hpp"
+#include "core/report/write_reports.hpp"
+#include "core/route/router.hpp"
+#include "core/stats/events/event_log.hpp"
+#include "core/stats/page/run_mark.hpp"
+#include "core/stats/page/state_page.hpp"
+#include "shim/observed/memory_pools.hpp"
+#include "shim/observed/observed_memory.hpp"
+#include "shim/observed/virtual_memory.hpp"
+#include "shim/process/left_to_run.hpp"
+#include "shim/process/primary_calls.hpp"
+#include "shim/process/report_memory.hpp"
+#include "shim/process/settings.hpp"
+#include "shim/process/thread_state.hpp"
+#include "shim/symbols/bypass.hpp"
+#include "shim/symbols/elf_object.hpp"
+#include "shim/symbols/hook_names.hpp"
+#include "shim/symbols/lookup.hpp"
+#include "shim/symbols/real_symbols.hpp"
+#include "shim/symbols/startup_data.hpp"
+
+namespace gpumem::shim::process {
+
+GPUMEM_AT_START constinit std::atomic<life> state = life::idle;
+
+namespace {
+
+static_assert(all_hooks <= stats::max_hooks);
+
+GPUMEM_AT_START constinit std::atomic<int> exit_code = 0;
+GPUMEM_AT_START constinit base::file_identity stderr_at_start{}, stdout_at_start{};
+constinit std::atomic_flag reported;
+
+// The page, if it is this process's: the child of a vfork has the parent's memory, and must leave it alone.
+stats::page* own_page() noexcept {
+  if (state.load(std::memory_order_acquire) != life::running) return nullptr;
+  stats::page* page = stats::current_page();
+  return page != nullptr && page->fixed.head.pid == getpid() ? page : nullptr;
+}
+
+// CUDA does not survive a fork. The child starts anew if it ever gets a driver of its own.
+void in_forked_child() noexcept {
+  if (state.load(std::memory_order_relaxed) == life::off) return;
+  stats::drop_in_child();
+  if (state.load(std::memory_order_relaxed) == life::running) route::forked_child();
+  primary_calls::reset_in_child();
+  memory_pools::instance().reset_in_child();
+  observed_memory::instance().reset_in_child();
+  virtual_memory::instance().reset_in_child();
+  this_thread = {};
+  reported.clear(std::memory_order_relaxed);
+  state.store(life::idle, std::memory_order_release);
+}
+
+void at_exit(int code, void*) noexcept {
+  note_exit_code(code);
+}
+void at_quick_exit() noexcept {
+  finish(exit_code.load(std::memory_order_relaxed));
+}
+
+void watch_process() noexcept {
+  static constinit std::atomic_flag watching;
+  if (watching.test_and_set()) return;  // a forked child inherits the handlers
+  pthread_atfork(nullptr, nullptr, &in_forked_child);
+  on_exit(&at_exit, nullptr);
+  ::at_quick_exit(&at_quick_exit);
+}
+
+[[gnu::constructor(103)]] void note_streams_at_load() {
+  stdout_at_start = base::file_identity::of(STDOUT_FILENO);
+  stderr_at_start = base::file_identity::of(STDERR_FILENO);
+}
+
+// Where messages go: a copy of stderr, itself if there is no room for a copy, or nowhere.
+int descriptor_for_messages() noexcept {
+  if (!base::is_for_messages(stderr_at_start)) return -1;
+  int const copy = base::copy_to_high_fd(STDERR_FILENO);
+  return copy >= 0 ? copy : STDERR_FILENO;
+}
+
+char const* cudart_in_use() noexcept {
+  unsigned const started = runtimes_started.load(std::memory_order_relaxed);
+  if (!elf_object::with_soname("libcudart.so.")) return started > 0 ? "static" : "none";
+  return started > 1 ? "both" : "shared";
+}
+
+bool begin() noexcept {
+  watch_process();
+  if (settings::is_secure() || !settings::load(descriptor_for_messages())) return false;
+  stats::remove_mark(settings::run_id());
+  if (char const* missing = real_symbols::missing_requirement()) {
+    char text[160];
+    std::snprintf(text, sizeof text,
+                  "this driver has no %s; all calls go to it untouched: gpumem needs a newer driver",
+                  missing);
+    base::log_line(base::log_level::warn, text);
+    return false;
+  }
+  stats::hook_description hooks[all_hooks];
+  std::string_view calls[all_hooks];
+  for (std::size_t i = 0; i < all_hooks; ++i) {
+    calls[i] = symbols[i];
+    hooks[i] = {symbols[i], routes[i]};
+  }
+  stats::open_page({.hooks = hooks, .tool_version = settings::tool_version(), .run_id = settings::run_id()});
+  settings::open_log();
+  int version = 0;
+  driver::real.cuDriverGetVersion(&version);
+  stats::describe_driver(version, cudart_in_use());
+  settings::describe();
+  settings::start_router(calls);
+  settings::say_what_started(version, cudart_in_use());
+  return true;
+}
+
+// True if this process's driver is initialised, so that it is really CUDA that is about to happen.
+bool driver_is_up() noexcept {
+  if (!real_symbols::adopt() || driver::real.cuCtxGetCurrent == nullptr) return false;
+  CUcontext context = nullptr;
+  return driver::real.cuCtxGetCurrent(&context) == CUDA_SUCCESS;
+}
+
+// Waiting without end would be a deadlock if this thread holds the loader's lock and the starting one needs
+// it.
+bool wait_for_start() noexcept {
+  constexpr timespec pause{.tv_sec = 0, .tv_nsec = 50'000};
+  for (int i = 0; i < 20'000 && state.load(std::memory_order_acquire) == life::starting; ++i) {
+    nanosleep(&pause, nullptr);
+  }
+  return state.load(std::memory_order_acquire) == life::running;
+}
+
+// libc's own, whatever a sanitizer in the program has put in front of them.
+void find_libcs_stack_functions() noexcept {
+  auto const libc = elf_object::listed("libc.so.6");
+  base::stack_functions const found{reinterpret_cast<decltype(&::getcontext)>(libc.function("getcontext")),
+                                    reinterpret_cast<decltype(&::makecontext)>(libc.function("makecontext")),
+                                    reinterpret_cast<decltype(&::swapcontext)>(libc.function("swapcontext"))};
+  if (found.get != nullptr && found.make != nullptr && found.swap != nullptr) base::change_stack = found;
+}
+
+}  // namespace
+
+bool start() noexcept {
+  if (this_thread.inside || !driver_is_up()) return false;
+  life expected = life::idle;
+  base::uncancelled const held;
+  if (!state.compare_exchange_strong(expected, life::starting)) return wait_for_start();
+  this_thread.inside = true;
+  bool started = false;
+  find_libcs_stack_functions();
+  base::with_room([&]() noexcept { started = begin(); });
+  this_thread.inside = false;
+  state.store(started ? life::running : life::off, std::memory_order_release);
+  return started;
+}
+
+void note_exit_code(int code) noexcept {
+  exit_code.store(code, std::memory_order_relaxed);
+}
+
+// A signal handler may end the process in the middle of a hook, with locks of ours held: then only the end is
+// written, and the page stays for `gpumem report`.
+void write_report(stats::page* page, stats::end_kind kind, int code) noexcept {
+  base::uncancelled const held;
+  int const out = base::is_for_messages(stdout_at_start, STDOUT_FILENO) ? STDOUT_FILENO : -1;
+  bool left = false;
+  if (!this_thread.inside) base::with_room([&left, out]() noexcept { left = is_left_to_run(out); });
+  stats::close_page({.kind = kind,
+                     .code = code,
+                     .clean = left ? stats::report_is_left : stats::report_is_written,
+                     .duration_ns = stats::elapsed_ns()});
+  if (this_thread.inside) return;
+  base::with_room([page, left, out]() noexcept {
+    stats::event_log::finish_all();
+    report_memory const own_heap;
+    stats::describe_passed_by(find_bypasses().text);
+    route::measure();
+    if (left) return;
+    report::write_options options = settings::report_options();
+    options.stdout_fd = out;
+    if (report::write_reports(page, options)) stats::remove_page_file();
+  });
+}
+
+void finish(int code) noexcept {
+  stats::page* page = own_page();
+  if (page == nullptr || reported.test_and_set()) return;
+  write_report(page, stats::end_kind::exit, code);
+}
+
+bool exec_is_ours() noexcept {
+  return own_page() != nullptr;
+}
+
+void exec_begins() noexcept {
+  write_report(own_page(), stats::end_kind::exec, 0);
+}
+
+void exec_failed() noexcept {
+  int const saved = errno;
+  if (own_page() != nullptr) stats::reopen_page();
+  errno = saved;
+}
+
+namespace {
+
+// There was CUDA in this process, and not one call of it came here.
+void name_bypasses() noexcept {
+  bypass_list const found = find_bypasses();
+  if (found.text[0] == 0 || settings::is_silent() || !base::is_for_messages(stderr_at_start)) return;
+  char text[400];
+  std::snprintf(text, sizeof text, "CUDA was called past gpumem, and not counted, by %s", found.text);
+  base::log_line(base::log_level::warn, text);
+}
+
+// After the program's own exit handlers and static destructors: what they free is still counted.
+[[gnu::destructor(101)]] void at_unload() {
+  // What the program still has in its buffer is before our report; exit would write it in a moment. Not where
+  // another thread is at it.
+  if (own_page() != nullptr && settings::writes_to_stdout() && ::ftrylockfile(stdout) == 0) {
+    ::fflush_unlocked(stdout);
+    ::funlockfile(stdout);
+  }
+  finish(exit_code.load(std::memory_order_relaxed));
+  if (state.load(std::memory_order_relaxed) == life::idle) name_bypasses();
+}
+}  // namespace
+
+}  // namespace gpumem::shim::process

@@ -1,0 +1,32 @@
+// The names of symbols.def in the order of the hooks: of the symbols, of the families that cuGetProcAddress
+// knows them by, of the routes. Constants; any thread.
+#pragma once
+
+#include "core/base/text/packed_names.hpp"
+#include "shim/symbols/hook.hpp"
+
+namespace gpumem::shim {
+
+inline constexpr auto symbols = base::pack_names<all_hooks>(
+#define GPUMEM_DRIVER_HOOK(name, family, version, form, verb, route) #name "\0"
+#define GPUMEM_RUNTIME_HOOK(name) #name "\0"
+#include "shim/symbols/symbols.def"
+#undef GPUMEM_DRIVER_HOOK
+#undef GPUMEM_RUNTIME_HOOK
+);
+
+inline constexpr auto families = base::pack_names<driver_hooks>(
+#define GPUMEM_DRIVER_HOOK(name, family, version, form, verb, route) #family "\0"
+#include "shim/symbols/symbols.def"
+#undef GPUMEM_DRIVER_HOOK
+);
+
+inline constexpr auto routes = base::pack_names<all_hooks>(
+#define GPUMEM_DRIVER_HOOK(name, family, version, form, verb, route) #route "\0"
+#define GPUMEM_RUNTIME_HOOK(name) "runtime\0"
+#include "shim/symbols/symbols.def"
+#undef GPUMEM_DRIVER_HOOK
+#undef GPUMEM_RUNTIME_HOOK
+);
+
+}  // namespace gpumem::shim

@@ -1,0 +1,64 @@
+// Finds the libcudart that a caller is linked to; see runtime_symbols.hpp. The next definition in load order
+// would be wrong twice: a library opened RTLD_LOCAL has its libcudart outside the global scope, and of two
+// libcudart it is always the first. Not called under the loader's lock by us, and never from dlsym.
+#include "shim/symbols/runtime_symbols.hpp"
+
+#include <dlfcn.h>
+
+#include <array>
+
+#include "shim/symbols/elf_object.hpp"
+#include "shim/symbols/hook_names.hpp"
+#include "shim/symbols/known_objects.hpp"
+#include "shim/symbols/lookup.hpp"
+
+namespace gpumem::shim {
+namespace {
+
+constinit std::array<known_objects<void*, 16>, all_hooks - driver_hooks> functions_of_callers{};
+
+// The object's own dependencies, as the loader would search them for it. The program itself is left to the
+// load order: its scope begins with this library.
+void* find_for(elf_object const& object, hook which) noexcept {
+  char const* const name = symbols[index_of(which)].data();
+  void* found = nullptr;
+  if (object && object.path()[0] != 0) {
+    if (void* handle = dlopen(object.path(), RTLD_LAZY | RTLD_NOLOAD)) {
+      found = definition_in(handle, name);
+      dlclose(handle);
+    }
+  }
+  if (found == nullptr) found = next_definition(name);
+  if (found == nullptr) found = elf_object::with_soname(library_of(which)).function(name);
+  dlerror();  // the program never asked for these attempts
+  return found;
+}
+
+// Once remembered its code must stay.
+void pin(void* function) noexcept {
+  auto const object = elf_object::containing(function);
+  if (object && object.path()[0] != 0) dlopen(object.path(), RTLD_LAZY | RTLD_NOLOAD | RTLD_NODELETE);
+}
+
+}  // namespace
+
+char const* library_of(hook which) noexcept {
+  return is_profiler(which) ? "libcupti.so." : "libcudart.so.";
+}
+
+void* definition_for(hook which, void const* caller) noexcept {
+  return find_for(elf_object::containing(caller), which);
+}
+
+void* runtime_function(hook which, void const* caller) noexcept {
+  std::size_t const index = index_of(which) - driver_hooks;
+  if (auto const known = functions_of_callers[index].find(caller)) return *known;
+  auto const object = elf_object::containing(caller);
+  void* const found = find_for(object, which);
+  if (found == nullptr || !object) return found;
+  pin(found);
+  functions_of_callers[index].remember(object, found);
+  return found;
+}
+
+}  // namespace gpumem::shim
