@@ -85,7 +85,8 @@ def test_timeout_itself(build):
                   "t=time.time()\nwhile time.time()-t<1.2: time.sleep(.02)\nprint(n.count(15))")
         done = subprocess.run(["timeout", "0.7", *words, sys.executable, "-c", script], capture_output=True, text=True,
                               env=build.environment())
-        harness.equal((done.stdout, done.returncode), ("1\n", 124), f"preloaded {preloaded}, {done.stderr}")
+        # timeout sends it to its child and then to the group: one or two, plain as well, by when the child looks.
+        harness.equal((done.stdout in ("1\n", "2\n"), done.returncode), (True, 124), f"preloaded {preloaded}, {done}")
 
 
 def test_a_program_that_left_the_group(build):
