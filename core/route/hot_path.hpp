@@ -151,6 +151,10 @@ template <bool careful = false>
   return {CUDA_SUCCESS};
 }
 
+// Of a context that is gone: the address is the driver's now, or a block of another one. It is looked up again once the
+// call that ended the context has taken its blocks off the map, and waits for nothing any more.
+outcome release_after_end(resource::chain_context const& home, driver::release const& release) noexcept;
+
 template <bool careful = false>
 [[gnu::always_inline]] inline outcome release(driver::release release) noexcept {
   state* const s = present;
@@ -170,9 +174,11 @@ template <bool careful = false>
       return release_carefully(driver::release(release));
   } else if (!home.epochs.well()) {
     if (home.epochs.broken()) return pass;  // the driver tells the program that its context is lost
-    if (is_untold(home)) return pass;
-    // Of a context that is gone: the address is the driver's now, or a block of another one.
-    if (!still_of(home, release.address)) return release_carefully(release);
+    if (home.epochs.ending()) {
+      whose const found = of_ending(home, release.address);
+      if (found == whose::untold) return pass;
+      if (found == whose::others) return release_after_end(home, release);
+    }
     CUresult const refusal = refusal_by_driver(release);
     if (refusal != CUDA_SUCCESS) return {refusal};
   }

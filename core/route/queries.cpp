@@ -59,28 +59,34 @@ stream_place look_up(state& s, CUstream stream, CUcontext current) noexcept {
   return place;
 }
 
-// While the context of a block is being ended its address may already be that of somebody else's memory. A
-// driver that cannot tell contexts apart is asked about the address; no context owns memory of pools and of
+// A driver that cannot tell contexts apart is asked about the address; no context owns memory of pools and of
 // cuMemCreate.
-bool still_of_ending(resource::chain_context const& home, CUdeviceptr address) noexcept {
-  context_entry* const entry = present->known.find_by(home.epochs);
-  if (entry != nullptr && entry->id != 0) {
-    if (entry->lives()) return true;
-    present->known.end(*entry);
-    return false;
-  }
-  if (driver::real.cuPointerGetAttribute == nullptr) return true;
-  stream_order::scoped_context here(home.context);
+static whose of_ending_by_address(CUcontext context, CUdeviceptr address) noexcept {
+  if (driver::real.cuPointerGetAttribute == nullptr) return whose::ours;
+  stream_order::scoped_context here(context);
   CUcontext now = nullptr;
-  return driver::real.cuPointerGetAttribute(&now, CU_POINTER_ATTRIBUTE_CONTEXT, address) == CUDA_SUCCESS &&
-         (now == home.context || now == nullptr);
+  switch (driver::real.cuPointerGetAttribute(&now, CU_POINTER_ATTRIBUTE_CONTEXT, address)) {
+    case CUDA_SUCCESS:
+      return now == context || now == nullptr ? whose::ours : whose::others;
+    case CUDA_ERROR_NOT_PERMITTED:
+      return whose::untold;
+    default:
+      return whose::others;
+  }
 }
 
-bool is_untold(resource::chain_context const& home) noexcept {
-  if (!home.epochs.ending()) return false;
+whose of_ending(resource::chain_context const& home, CUdeviceptr address) noexcept {
   context_entry* const entry = present->known.find_by(home.epochs);
-  return entry != nullptr && entry->id != 0 &&
-         driver::state_of(entry->handle, entry->id) == driver::context_state::not_told;
+  if (entry == nullptr || entry->id == 0) return of_ending_by_address(home.context, address);
+  switch (driver::state_of(entry->handle, entry->id)) {
+    case driver::context_state::not_told:
+      return whose::untold;
+    case driver::context_state::same:
+      return whose::ours;
+    default:
+      present->known.end(*entry);
+      return whose::others;
+  }
 }
 
 space::handle live_block_at(state& s, CUdeviceptr address) noexcept {
@@ -121,7 +127,7 @@ bool unknown_free(state& s, CUdeviceptr address) noexcept {
   if (inside == nullptr) return false;
   if (inside->owner == nullptr) return true;
   resource::chain_context const& home = resource::owner_of(*inside).home();
-  return !is_untold(home) && still_of(home, address);
+  return !home.epochs.ending() || of_ending(home, address) == whose::ours;
 }
 
 void refused(driver::release const& release) noexcept {
@@ -150,7 +156,7 @@ bool find(CUdeviceptr address, range& result) noexcept {
     h = resource::owner_of(*inside).block_at(*inside, address);
   }
   if (h == space::none || blocks[h].now.load(std::memory_order_acquire) != space::state::live) return false;
-  if (!still_of(resource::owner_of(present->where, h).home(), address)) return false;
+  if (is_of_others(resource::owner_of(present->where, h).home(), address)) return false;
   result = {blocks[h].begin(), blocks[h].bytes() - blocks[h].rounding};
   return address - result.base < result.bytes || address == result.base;
 }
@@ -168,7 +174,7 @@ bool is_idle(CUdeviceptr address) noexcept {
   if (inside == nullptr) return false;
   if (inside->owner == nullptr) return true;  // of a context that ended
   range block;
-  return !find(address, block) && still_of(resource::owner_of(*inside).home(), address);
+  return !find(address, block) && !is_of_others(resource::owner_of(*inside).home(), address);
 }
 
 void exported(CUdeviceptr address) noexcept {

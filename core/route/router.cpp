@@ -1,5 +1,7 @@
 // See router.hpp and hot_path.hpp. Here: what few requests and frees come to. What the shim observes is in
 // observe.cpp, questions about memory in queries.cpp.
+#include <sched.h>
+
 #include "core/base/mutant.hpp"
 #include "core/route/hot_path.hpp"
 #include "core/route/limits.hpp"
@@ -37,6 +39,11 @@ outcome allocate_carefully(driver::request const& request, CUdeviceptr* result) 
 
 outcome release_carefully(driver::release const& release) noexcept {
   return route::release<true>(release);
+}
+
+outcome release_after_end(resource::chain_context const& home, driver::release const& release) noexcept {
+  while (home.epochs.ending() && !home.epochs.broken()) sched_yield();
+  return release_carefully(release);
 }
 
 outcome release_of_none(driver::release const& release) noexcept {

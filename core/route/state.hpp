@@ -129,16 +129,14 @@ inline stream_place place_of(state& s, CUstream stream, CUcontext current) noexc
   return place;
 }
 
-// False where the address is no longer of this context, which is being ended.
-bool still_of_ending(resource::chain_context const& home, CUdeviceptr address) noexcept;
-inline bool still_of(resource::chain_context const& home, CUdeviceptr address) noexcept {
-  return !home.epochs.ending() || still_of_ending(home, address);
+// Whose an address is that a block of this context had, while a call runs that may end the context and give
+// the address to others before it returns. `untold`: the driver cannot be asked (in a host function); its
+// answer to a free, a refusal for the caller's sake, is the program's as it is.
+enum class whose { ours, others, untold };
+whose of_ending(resource::chain_context const& home, CUdeviceptr address) noexcept;
+inline bool is_of_others(resource::chain_context const& home, CUdeviceptr address) noexcept {
+  return home.epochs.ending() && of_ending(home, address) == whose::others;
 }
-
-// True: its context may be ending, and the driver cannot be asked (in a host function). Whose an address is
-// nobody knows then but the driver, whose answer to a free, a refusal for the caller's sake, is the program's
-// as it is.
-bool is_untold(resource::chain_context const& home) noexcept;
 
 // The live block that begins there, or `none`: asked of the map.
 space::handle live_block_at(state& s, CUdeviceptr address) noexcept;

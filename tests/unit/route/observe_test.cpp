@@ -1,4 +1,5 @@
 // What the shim reports to the router: captures, streams and contexts that come and go, pools, forks.
+#include <atomic>
 #include <optional>
 #include <thread>
 
@@ -146,6 +147,34 @@ TEST_F(observe, contexts_that_cannot_be_told_apart_end_when_the_call_says_so) {
   EXPECT_TRUE(owns(a));
   context_ending call(first_context);
   EXPECT_TRUE(call.settle(true));
+  EXPECT_FALSE(owns(a));
+}
+
+// In a host function it answers nothing, and the end waits for that function: nothing may wait for the end.
+TEST_F(observe, a_free_that_such_a_driver_says_nothing_about_is_the_drivers) {
+  driver::real.cuCtxGetId = nullptr;
+  driver::real.cuPointerGetAttribute = [](void*, CUpointer_attribute, CUdeviceptr) { return CUDA_ERROR_NOT_PERMITTED; };
+  CUdeviceptr const a = must_get(1000);
+  context_ending call(first_context);
+  EXPECT_PASS(give(a));
+  EXPECT_FALSE(call.settle(false));
+  EXPECT_TRUE(owns(a));
+}
+
+TEST_F(observe, a_free_of_memory_that_such_a_driver_gave_to_others_waits_for_the_end) {
+  driver::real.cuCtxGetId = nullptr;
+  static std::atomic<bool> asked;
+  asked = false;
+  driver::real.cuPointerGetAttribute = [](void*, CUpointer_attribute, CUdeviceptr) {
+    asked = true;
+    return CUDA_ERROR_INVALID_VALUE;
+  };
+  CUdeviceptr const a = must_get(1000);
+  context_ending call(first_context);
+  std::jthread freeing([&] { EXPECT_PASS(give(a)); });
+  while (!asked) std::this_thread::yield();
+  EXPECT_TRUE(call.settle(true));
+  freeing.join();
   EXPECT_FALSE(owns(a));
 }
 
