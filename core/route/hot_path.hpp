@@ -151,8 +151,9 @@ template <bool careful = false>
   return {CUDA_SUCCESS};
 }
 
-// Of a context that is gone: the address is the driver's now, or a block of another one. It is looked up again once the
-// call that ended the context has taken its blocks off the map, and waits for nothing any more.
+// Of a context that is gone: the address is the driver's now, or a block of another one. It is looked up
+// again once the call that ended the context has taken its blocks off the map, and waits for nothing any
+// more.
 outcome release_after_end(resource::chain_context const& home, driver::release const& release) noexcept;
 
 template <bool careful = false>

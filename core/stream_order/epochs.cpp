@@ -217,8 +217,6 @@ void epochs::count_captures(int more) noexcept {
   captures_.store(std::max(0, captures_.load(std::memory_order_relaxed) + more), std::memory_order_release);
 }
 
-// A cuCtxSynchronize of ours may have seen no capture and not be in the driver yet. It need not be over,
-// which the program may not reach before this capture: once inside it does the capture no harm.
 void epochs::capture_begins(origin const& begun) noexcept {
   {
     std::lock_guard lock(mutex_);
@@ -227,6 +225,12 @@ void epochs::capture_begins(origin const& begun) noexcept {
     active_captures.fetch_add(1, std::memory_order_acq_rel);
     if (begun.watches) watching_captures.fetch_add(1, std::memory_order_acq_rel);
   }
+  let_synchronizations_enter();
+}
+
+// A cuCtxSynchronize of ours may have seen no capture and not be in the driver yet. It need not be over,
+// which the program may not reach before this capture: once inside it does the capture no harm.
+void epochs::let_synchronizations_enter() noexcept {
   for (int rounds = 0; rounds < 1000; ++rounds) {
     {
       std::lock_guard lock(mutex_);
@@ -271,8 +275,11 @@ void epochs::captures_gone(CUcontext of) noexcept {
 }
 
 void epochs::join_begins() noexcept {
-  std::lock_guard lock(mutex_);
-  count_captures(1);
+  {
+    std::lock_guard lock(mutex_);
+    count_captures(1);
+  }
+  let_synchronizations_enter();
 }
 
 void epochs::join_ended(bool joined) noexcept {

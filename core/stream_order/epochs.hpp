@@ -140,6 +140,7 @@ class epochs {
   void close() noexcept;  // under mutex_
   CUevent take_event() noexcept;  // under mutex_; null: the driver has none
   CUresult synchronize_context() noexcept;
+  void let_synchronizations_enter() noexcept;
   void count_captures(int more) noexcept;  // under mutex_
   template <typename Gone>
   bool remove_origins(Gone gone, std::size_t most) noexcept;  // true: one of them watched

@@ -153,7 +153,9 @@ TEST_F(observe, contexts_that_cannot_be_told_apart_end_when_the_call_says_so) {
 // In a host function it answers nothing, and the end waits for that function: nothing may wait for the end.
 TEST_F(observe, a_free_that_such_a_driver_says_nothing_about_is_the_drivers) {
   driver::real.cuCtxGetId = nullptr;
-  driver::real.cuPointerGetAttribute = [](void*, CUpointer_attribute, CUdeviceptr) { return CUDA_ERROR_NOT_PERMITTED; };
+  driver::real.cuPointerGetAttribute = [](void*, CUpointer_attribute, CUdeviceptr) {
+    return CUDA_ERROR_NOT_PERMITTED;
+  };
   CUdeviceptr const a = must_get(1000);
   context_ending call(first_context);
   EXPECT_PASS(give(a));

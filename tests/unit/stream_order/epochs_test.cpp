@@ -193,6 +193,43 @@ TEST_F(epochs_test, without_context_events_waiting_synchronises_the_context) {
   EXPECT_FALSE(when->is_done(when->open()));
 }
 
+// A driver loses a capture to a synchronisation that comes after it, also one that a stream of the context
+// has joined.
+TEST_F(epochs_test, a_capture_waits_for_a_synchronisation_on_its_way_into_the_driver) {
+  static std::atomic<bool> on_its_way, go;
+  for (bool const joins : {false, true}) {
+    driver.reset();
+    driver::real.cuCtxRecordEvent = nullptr;
+    on_its_way = go = false;
+    driver::real.cuCtxSynchronize = [] {
+      on_its_way = true;
+      while (!go) std::this_thread::yield();
+      return CUDA_SUCCESS;
+    };
+    std::jthread waiting([&] { EXPECT_TRUE(when->wait(when->open())); });
+    while (!on_its_way) std::this_thread::yield();
+    std::atomic<bool> began{false};
+    std::jthread capturing([&] {
+      if (joins) {
+        when->join_begins();
+      } else {
+        when->capture_begins({tests::stream(1), tests::first_context, false});
+      }
+      began = true;
+    });
+    std::this_thread::sleep_for(10ms);
+    EXPECT_FALSE(began) << joins;
+    go = true;
+    capturing.join();
+    waiting.join();
+    if (joins) {
+      when->join_ended(false);
+    } else {
+      when->capture_ended(tests::stream(1));
+    }
+  }
+}
+
 TEST_F(epochs_test, a_failed_record_covers_nothing) {
   epoch_id const s = when->open();
   driver.fail("cuCtxRecordEvent", CUDA_ERROR_OUT_OF_MEMORY);
