@@ -1,5 +1,5 @@
-// Runs the steps of a load in order; see load.hpp. One thread, once a process.
-// The built-in default goes the same way as a file, so that it cannot mean something a file could not say.
+// Runs the steps of a load in order; see load.hpp. One thread, once a process. The built-in default takes
+// the same steps as a file, so that it cannot mean something a file could not say.
 #include "config/load.hpp"
 
 #include <algorithm>

@@ -1,6 +1,6 @@
-// The one door to the configuration: file and environment in, plan and diagnostics out.
-// Called once at the first CUDA call, and by `gpumem check` and `gpumem run`; one thread. Nothing is thrown,
-// printed or ended here: what an error means is the caller's to decide (plan.error_policy, valid even then).
+// The entrance to the configuration: file and environment in, plan and diagnostics out. Called once at the
+// first CUDA call, and by `gpumem check` and `gpumem run`; one thread. Throws, prints and ends nothing: the
+// caller decides what an error means (plan.error_policy, valid even then).
 #pragma once
 
 #include <string>

@@ -1,4 +1,4 @@
-// See parts.hpp. Here: the adaptors.
+// See parts.hpp. Here: the adaptors `aligned`, `limiting` and `prefetch`.
 #include "config/builder/limits.hpp"
 #include "config/builder/parts.hpp"
 #include "core/resource/adaptors/aligned.hpp"

@@ -1,4 +1,4 @@
-// See builder.hpp. Here: how parts stand on each other; what each is made of is in *_parts.cpp.
+// See builder.hpp. Here: which part stands on which; *_parts.cpp make the parts.
 #include "config/builder/builder.hpp"
 
 #include <algorithm>

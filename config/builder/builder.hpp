@@ -1,6 +1,6 @@
 // Plan + context -> chain. The only file that knows both the names of the configuration and the classes of
-// core. use_plan is called once, before the first request; what it returns by the router on slow paths, with
-// the context current.
+// core. use_plan is called once, before the first request; the function it returns, by the router on slow
+// paths, with the context current.
 #pragma once
 
 #include <memory>

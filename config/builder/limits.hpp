@@ -1,6 +1,6 @@
-// The resources `limiting` of a plan, as budgets of core: found for a whole device before any chain is made,
-// because a limit also holds for calls that no chain serves. use_limits is called once, before the first
-// request; what it returns by the router on slow paths.
+// The resources `limiting` of a plan, as budgets of core. Found for a whole device before any chain is
+// made, because a limit also holds for calls that no chain serves. use_limits is called once, before the
+// first request; the function it returns, by the router on slow paths.
 #pragma once
 
 #include "config/builder/option_reader.hpp"

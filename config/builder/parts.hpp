@@ -1,6 +1,6 @@
-// One small function a resource type: a plan's options -> the object of core. Called by the builder, bottom
-// up, while a chain is made. Each answers null for a type that is not its own. What is made belongs to the
-// chain.
+// One small function for each resource type: a plan's options -> the object of core. Called by the builder,
+// bottom up, while a chain is made. Each returns null for a type that is not its own. The chain owns what
+// is made.
 #pragma once
 
 #include "config/builder/option_reader.hpp"

@@ -1,4 +1,4 @@
-// See parts.hpp. Here: the ends of chains.
+// See parts.hpp. Here: the upstreams, which end a chain.
 #include "config/builder/parts.hpp"
 #include "core/upstream/cuda.hpp"
 #include "core/upstream/cuda_async.hpp"

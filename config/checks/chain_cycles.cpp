@@ -1,4 +1,4 @@
-// See chain_cycles.hpp. Depth first over "draws from"; the way that closes a cycle is the message.
+// See chain_cycles.hpp. Depth first over "draws from"; the message shows the path that closes a cycle.
 #include "config/checks/chain_cycles.hpp"
 
 #include <algorithm>

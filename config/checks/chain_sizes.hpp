@@ -1,6 +1,6 @@
 // Sizes along a chain: what a resource takes in one piece must be no more than what those below it can ever
-// give in one. Found by random configurations: blocks of 8 MiB over blocks of 5 MiB served nothing. Called by
-// the rules over chains, once a load; one thread.
+// give in one (blocks of 8 MiB over blocks of 5 MiB would serve nothing). Called by the rules over chains,
+// once a load; one thread.
 #pragma once
 
 #include "config/checks/chain_view.hpp"

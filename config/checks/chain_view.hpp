@@ -1,5 +1,5 @@
-// One chain with what its rules need: of a route, of a rule, or of a fallback. Made and used by the rules
-// over chains, once a load; one thread. Keeps references: it lives no longer than the draft.
+// One chain of a route, a rule or a fallback, with what its checks need. Made and used by the rules over
+// chains, once a load; one thread. Keeps references: it lives no longer than the draft.
 #pragma once
 
 #include <string>

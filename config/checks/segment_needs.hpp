@@ -1,6 +1,5 @@
-// What a resource asks of those below it: blocks, or segments that it cuts into blocks itself. One answer for
-// the rules over chains, which refuse what cannot stand below, and for the builder, which builds the rest.
-// Pure.
+// What a resource needs from those below it: blocks, or segments that it cuts into blocks itself. One
+// answer for the checks, which refuse what cannot stand below, and for the builder. Pure.
 #pragma once
 
 #include <string_view>

@@ -1,6 +1,6 @@
-// Rules that look at more than one value: sizes against each other, chains, bins, what is used. Codes E2xx
-// and E3xx. Called once a load, after the tables were read; one thread. Broken names are skipped: they were
-// reported already.
+// Checks that look at more than one value: sizes against each other, chains, bins, what is used. Codes E2xx
+// and E3xx. Called once a load, after the tables were read; one thread. Names that were already reported as
+// broken are skipped.
 #pragma once
 
 #include "config/reader/draft.hpp"

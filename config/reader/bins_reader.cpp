@@ -1,6 +1,5 @@
-// Reads bins; see bins_reader.hpp. One thread, once a load.
-// Bins out of order are an error, not sorted in silence: the file would then read as something it does not
-// do.
+// See bins_reader.hpp. One thread, once a load. Bins out of order are an error and not sorted silently: the
+// file would else read as something that it does not do.
 #include "config/reader/bins_reader.hpp"
 
 #include <span>

@@ -1,6 +1,5 @@
-// How much of everything a configuration may hold: a bad file must be told in no time, and in the program
-// under us too. All bounds are far beyond what a chain that anyone could follow needs, and what the report
-// has room for. Read by every reader of lists.
+// Upper bounds of a configuration's lists: a bad file must be refused quickly, also inside the program. Far
+// beyond what a readable chain needs, and what the report has room for. Used by every reader of lists.
 #pragma once
 
 #include <cstddef>

@@ -1,6 +1,5 @@
-// Chains as values: an array of names, and the array of chains of a fallback. Called by the readers of tables
-// and resources; one thread, once a load. Names are only noted here: which resources they mean is resolved
-// where the chain is used.
+// Reads chains: an array of names, and the array of chains of a fallback. Called by the readers of tables
+// and resources; one thread, once a load. Names are resolved to resources only where the chain is used.
 #pragma once
 
 #include <optional>

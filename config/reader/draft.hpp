@@ -1,5 +1,5 @@
-// A plan in the making: the values read so far, and where each of them stands in the file, so that a rule
-// which looks at several values can point at one. Lives on one thread, only while a configuration is loaded.
+// A plan in the making: the values read so far, and where each stands in the file, so that a check over
+// several values can point at one. One thread, only while a configuration is loaded.
 #pragma once
 
 #include <map>

@@ -1,6 +1,6 @@
 // The text of a configuration file, checked before any parser sees it: size, NUL bytes, UTF-8, depth of
-// dotted keys. Called once a load. Keeps no descriptor. In a program only regular files are opened: what
-// nobody writes to would hang it, and a pipe has its text for one process alone.
+// dotted keys. Called once a load. Keeps no descriptor. Inside a program only regular files are opened: a
+// pipe without a writer would hang it, and each text of a pipe reaches one process alone.
 #pragma once
 
 #include <cstddef>

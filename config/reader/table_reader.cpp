@@ -1,6 +1,5 @@
-// Walks the tables of a file; see table_reader.hpp. One thread, once a load.
-// Resources come first, as chains and devices name them; positions put the messages back in the order of the
-// file.
+// Walks the tables of a file; see table_reader.hpp. One thread, once a load. Resources come first, as
+// chains and devices name them; messages are then sorted by their position in the file.
 #include "config/reader/table_reader.hpp"
 
 #include <algorithm>

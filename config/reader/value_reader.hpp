@@ -1,5 +1,5 @@
-// One value of the file, checked against its line of schema.def. Called for every key by the table reader;
-// one thread. Reports what is wrong and gives nothing back then: a wrong value never turns into a default.
+// Reads one value of the file and checks it against its line of schema.def. Called for every key by the
+// table reader; one thread. A wrong value is reported and returns nothing: it never turns into a default.
 #pragma once
 
 #include <optional>

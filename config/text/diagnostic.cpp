@@ -1,6 +1,5 @@
-// Renders diagnostics in the form of compilers, which editors know how to jump to; see diagnostic.hpp.
-// Called once, when a configuration was loaded; one thread. The text of a file is untrusted: it is never
-// printed raw.
+// Renders diagnostics in the form of compilers, which editors can jump to; see diagnostic.hpp. Called once,
+// when a configuration was loaded; one thread. The text of a file is untrusted and never printed raw.
 #include "config/text/diagnostic.hpp"
 
 #include <algorithm>

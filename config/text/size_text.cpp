@@ -1,5 +1,5 @@
-// Sizes of the configuration; see size_text.hpp. Every way of getting one wrong gets its own remedy.
-// Pure, one thread, no locale: a decimal point is a point everywhere.
+// Sizes of the configuration; see size_text.hpp. Each way to get one wrong has its own remedy. Pure, one
+// thread, no locale: a decimal point is a point everywhere.
 #include "config/text/size_text.hpp"
 
 #include "config/text/diagnostic.hpp"

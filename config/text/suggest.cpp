@@ -1,5 +1,5 @@
-// Edit distance with transpositions, case ignored, and the start of a longer name; see suggest.hpp.
-// Called only when there is an error to explain; words are short, and longer ones get no guess.
+// See suggest.hpp. Edit distance with transpositions, case ignored, and the start of a longer name. Called
+// only when there is an error to explain; words are short, and long ones get no guess.
 #include "config/text/suggest.hpp"
 
 #include <algorithm>

@@ -1,5 +1,6 @@
-// Rewrites the parser's messages; see syntax_text.hpp. The line itself tells more than the message: "expected
-// digit, saw 'G'" is about a size without quotes. An unknown message is handed on, so nothing is lost.
+// Rewrites the parser's messages; see syntax_text.hpp. Looks at the line, which tells more than the
+// message: "expected digit, saw 'G'" is about a size without quotes. An unknown message is passed on
+// unchanged.
 #include "config/text/syntax_text.hpp"
 
 #include "config/text/diagnostic.hpp"

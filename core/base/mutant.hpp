@@ -1,6 +1,6 @@
-// Seeded bugs: GPUMEM_MUTANT(name) stands at the place of each, and is false but in libgpumem_mutant.so, a
-// library for tests that makes the one mistake that TEST_MUTANT names. tests/integration/random/mutants.py
-// proves that each is caught. Costs nothing in the real library.
+// Seeded bugs. GPUMEM_MUTANT(name) stands where a bug would be, and is always false in the real library, at
+// no cost. In libgpumem_mutant.so, for tests only, the one that TEST_MUTANT names is true.
+// tests/integration/random/mutants.py proves that each is caught.
 #pragma once
 
 #ifdef GPUMEM_TEST_MUTANT

@@ -1,6 +1,6 @@
-// Which context a handle names. The driver gives the handle of a context that has ended to the next one (of a
-// primary context always), so that a handle alone does not tell them apart; its number, from driver 12.0 on,
-// does. Any thread; one driver call, which takes no context.
+// Tells two contexts with the same handle apart. The driver gives the handle of an ended context to the
+// next one (of a primary context always); the context's number, from driver 12.0 on, differs. Any thread;
+// one driver call, which needs no context.
 #pragma once
 
 #include <cstdint>

@@ -1,6 +1,6 @@
-// The one exception type inside a chain: thrown by sources and resources, caught by the ladder of a
-// suballocator and, last, by the router. Carries the driver's own code unchanged and a reason for the report.
-// No heap of our own.
+// The one exception type inside a chain: thrown by sources and resources, caught on the slow path of a
+// suballocator and, last, by the router. Carries the driver's own code unchanged, and who refused and why,
+// for the report. No heap of our own.
 #pragma once
 
 #include <cuda.h>

@@ -1,7 +1,7 @@
-// Where managed memory lies: cuMemAdvise and cuMemPrefetchAsync in the form that the driver has. CUDA 12.2
-// changed both from a device to a location; drivers export both forms, older ones only the former. Called by
-// upstream/managed and resource/prefetch on slow paths, with the context current and in relaxed capture mode.
-// And the step in which managed memory is dealt out.
+// cuMemAdvise and cuMemPrefetchAsync in the form that the driver has. CUDA 12.2 changed both from a device
+// to a location; older drivers export only the old form. Also the page size of managed memory. Called by
+// upstream/managed and adaptors/prefetch on slow paths, with the context current and in relaxed capture
+// mode.
 #pragma once
 
 #include <cstdint>

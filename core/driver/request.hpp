@@ -1,5 +1,5 @@
-// What the program asked, as one plain value handed down the chain. Made by the shim on the caller's stack;
-// lives as long as the call. No ownership, no heap.
+// What the program asked (request) and what it gives back (release), as plain values handed down the chain.
+// Made by the shim on the caller's stack; lives as long as the call. No ownership, no heap.
 #pragma once
 
 #include <cuda.h>

@@ -1,5 +1,5 @@
-// The runtime call by which people know a function of the driver. Constant data; read by rules, which may
-// name either, and by the report.
+// Driver function -> the runtime call by which people know it: cuMemAlloc_v2 -> cudaMalloc. Constant data;
+// used by rules, which may name either, and by the report.
 #pragma once
 
 #include <string_view>

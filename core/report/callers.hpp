@@ -1,5 +1,5 @@
-// Call sites and misuses of a snapshot as parts of the document. The names of functions are read from the
-// files of the libraries; nothing is run for it. Called by make_document.
+// Call sites and misuses of a snapshot as parts of the document. Function names are read from the
+// libraries' files; no program is run for it. Called by make_document.
 #pragma once
 
 #include "core/report/document.hpp"

@@ -1,7 +1,6 @@
-// What the unseen bytes of a device may be. The driver tells only how much is in use by anyone, so a part has
-// a name by when it came: before this process took anything through a hook it is the context, or other
-// processes; what came later is memory that a library took past the hooks, another process's, or the driver's
-// own. Pure.
+// What the unseen bytes of a device may be, told by when they came, as the driver says only how much is in
+// use by anyone. Before this process took anything through a hook: the context, or other processes. Later:
+// a library that bypasses the hooks, another process, or the driver itself. Pure.
 #pragma once
 
 #include <algorithm>

@@ -1,7 +1,7 @@
 // What code lies at an offset of an ELF file: its address as debuggers count it, and the function's name,
-// from the symbol table, or the dynamic one where that is stripped. For reports, in the process itself too:
-// the file is read piece by piece, never mapped (it may shrink), nothing of the loader is asked. What cannot
-// be read is left unnamed.
+// from the symbol table, or from the dynamic one if the file is stripped. For reports, also inside the
+// program's process: reads the file piece by piece, never maps it (it may shrink), and asks nothing of the
+// loader. What cannot be read stays unnamed.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
-// What to try against an allocation that failed: one sentence, from who refused it, what was cached then, and
-// what the chain is that it was asked of. Used while a document is made, once a failure; pure.
+// What to try against a failed allocation, in one sentence: from who refused it, what was cached then, and
+// its chain. Called while a document is made, once a failure; pure.
 #pragma once
 
 #include <string>

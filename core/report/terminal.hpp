@@ -1,6 +1,5 @@
-// What a text report is to look like on the terminal behind a descriptor: colours or none, and how wide.
-// Called by who writes one, in the program's process too; asks the kernel and the environment once, uses no
-// heap.
+// How a text report should look on the terminal behind a descriptor: colours or none, and how wide. Called
+// by whoever writes one, also in the program's process; asks the kernel and the environment once, no heap.
 #pragma once
 
 #include "core/report/text.hpp"

@@ -1,5 +1,5 @@
-// A request as the chain sees it: the stream reduced to its slot. Made by the router, lives as long as the
-// call.
+// A request and a free as the chain sees them: the stream reduced to its slot. Made by the router; live as
+// long as the call.
 #pragma once
 
 #include <cuda.h>

@@ -1,5 +1,5 @@
-// One route for one context: its resources in order, top first, and the sources they stand on. Built by
-// config/builder/builder, asked by the router. It owns everything in it; it lives until the process ends,
+// One chain for one context: its resources in order, top first, and the sources below them. Built by
+// config/builder/builder, used by the router. Owns everything in it; lives until the process ends, and is
 // emptied when its context goes.
 #pragma once
 

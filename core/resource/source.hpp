@@ -1,6 +1,6 @@
-// Where a resource gets its segments: an upstream (one driver call pair) or another resource below it in the
-// chain. Called on slow paths, never under a lock that a hit needs, from any thread. A capture may be
-// running: upstreams make their calls in relaxed mode.
+// Where a resource gets its segments: an upstream (one pair of driver calls) or another resource below it
+// in the chain. Called on slow paths, from any thread, never under a lock that a hit needs. A capture may
+// be running: upstreams make their calls in relaxed mode.
 #pragma once
 
 #include <cstdint>

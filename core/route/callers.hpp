@@ -1,7 +1,7 @@
-// Which rules a piece of code falls under, by the file of the library it lies in. Asked with a return address
-// by the router, on any thread, with no lock held; a known caller costs a look into the thread's own memo, a
-// known library a look into a table without a lock. Only the first call from a library walks the loader's
-// list, under the loader's lock (recursive in glibc, and not held while constructors run), with none of ours.
+// Which rules apply to a piece of code, by the file of the library it lies in. Asked by the router with a
+// return address, any thread, no lock held. A known caller is found in the thread's own memo, a known
+// library in a table without a lock. The first call from a library walks the loader's list under the
+// loader's lock (recursive in glibc, and not held while constructors run), with none of ours held.
 #pragma once
 
 #include <array>

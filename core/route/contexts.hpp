@@ -1,6 +1,6 @@
-// The contexts of this process as core knows them: epochs, stream identities and the chains of each, made at
-// the first request for one. Found by handle without a lock; an entry is never destroyed, only marked
-// gone, because a handle may be used again by the driver for another context.
+// The contexts of this process as core knows them, each with its epochs, stream identities and chains, made
+// at its first request. Found by handle without a lock. An entry is never destroyed, only marked gone,
+// because the driver may use a handle again for another context.
 #pragma once
 
 #include <array>

@@ -1,6 +1,6 @@
-// The default memory pool of each device as the program asks about it. Chains serve what the program takes
-// from there by cuMemAllocAsync, so its answers are the driver's for what the driver serves, and pool_figures
-// for the rest. Called by the hooks of cuMemPool functions, after the driver succeeded; any thread.
+// What the program asks about a device's default memory pool. Chains serve what it takes from there by
+// cuMemAllocAsync, so an answer is the driver's for what the driver serves, plus pool_figures for the rest.
+// Called by the hooks of cuMemPool functions, after the driver succeeded; any thread.
 #pragma once
 
 #include <cuda.h>

@@ -1,6 +1,7 @@
-// Requests and frees: the way of every routed call, inline in the hooks, which alone include this; frames
-// and arguments of two more functions were a good part of a pair. Any thread; nothing here throws, locks, or
-// makes a driver call of its own on a hit.
+// Fast paths of requests and frees, inlined into the hooks, which alone include this: two extra calls were
+// a good part of a pair. allocate() and release() serve the usual case; whatever is rare starts again in
+// allocate_carefully() or release_carefully(). Any thread; nothing here throws, locks, or makes a driver
+// call on a hit.
 #pragma once
 
 #include "core/base/threads/uncancelled.hpp"

@@ -1,8 +1,7 @@
-// The number by which CU_POINTER_ATTRIBUTE_BUFFER_ID tells an allocation from a later one at the same
-// address: transports (UCX, Open MPI) keep registrations and mappings as long as it is the same. Natively
-// every allocation has its own; blocks of a segment would share the segment's for all of their lives. A block
-// gets one when it is asked for it, and is marked; the free that ends its life takes the mark off. Any
-// thread.
+// The numbers that CU_POINTER_ATTRIBUTE_BUFFER_ID returns for blocks. Transports (UCX, Open MPI) keep
+// registrations and mappings as long as the number of an address stays the same. Natively each allocation
+// has its own; blocks would all have their segment's. A block gets a number when it is asked for, and a
+// mark; its free takes the mark off. Any thread.
 #pragma once
 
 #include <cstdint>

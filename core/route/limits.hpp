@@ -1,6 +1,6 @@
 // What limits (resources `limiting`) mean outside their chains: calls that no chain serves ask them first,
-// and the program may be told their size as the device's. Called from hooks on any thread, around driver
-// calls of their own; never on the path of a routed block. Nothing here throws.
+// and the program may be told a limit as the device's size. Called from hooks on any thread, around driver
+// calls; never for a block that a chain serves. Nothing here throws.
 #pragma once
 
 #include <cuda.h>

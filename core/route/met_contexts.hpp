@@ -1,6 +1,5 @@
-// The contexts that the program has got from the driver, also those that nothing was ever allocated in
-// through a hook: their work may use memory of the host that another one gives back. Kept from before the
-// start on; any thread.
+// All contexts that the program got from the driver, also those in which no hook ever saw an allocation:
+// their work may use pinned memory that another context frees. Kept from before the start on; any thread.
 #pragma once
 
 #include <cuda.h>

@@ -1,7 +1,7 @@
-// Which devices were given access to the memory of which, as the program enabled it between its contexts.
-// Driver pools need to be told (cuMemPoolSetAccess): cuCtxEnablePeerAccess covers cuMemAlloc's memory only.
-// Written when the program enables or disables access and when a context goes, under a lock of its own; the
-// masks are read by upstreams without it. Makes no driver call.
+// Which devices may access the memory of which, as the program enabled it between its contexts. Driver
+// pools must be told (cuMemPoolSetAccess): cuCtxEnablePeerAccess covers only cuMemAlloc's memory. Written
+// under its own lock when the program changes access or a context goes; upstreams read the masks without
+// it. Makes no driver call.
 #pragma once
 
 #include <cuda.h>

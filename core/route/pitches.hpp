@@ -1,6 +1,6 @@
-// The rows of pitched memory. How far apart they lie is the driver's to say: the first request of a shape
-// goes to it, and what it answered holds for all others of that shape, which chains may then serve. Any
-// thread, no lock: a shape is written once. One that finds no place in the table stays the driver's.
+// Row pitch of cuMemAllocPitch. The driver decides it: the first request of a shape goes there, and its
+// answer holds for all others of that shape, which chains may then serve. Any thread, no lock: a shape is
+// written once. A shape that finds no place in the table stays the driver's.
 #pragma once
 
 #include <array>

@@ -1,8 +1,7 @@
-// What the default memory pool of a device tells of itself, for blocks that chains serve in its place: the
-// driver counts none of them. From the first question on every such block is counted as the driver counts
-// (measured, driver 580): used are the bytes asked for, and a block that was freed without a stream stays
-// used; reserved grows by whole steps. Before, nothing is counted: what is live then is taken over, and the
-// highest of both begins there. Any thread; one for each device.
+// What a device's default memory pool says of itself, for the blocks that chains serve in its place.
+// Counted as the driver counts (measured, driver 580): used is the bytes asked for, and a block that was
+// freed without a stream stays used; reserved grows in whole steps. Counting starts at the program's first
+// question, with what is live then; the peaks start there as well. Any thread; one object for each device.
 #pragma once
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// See router.hpp and hot_path.hpp. Here: what few requests and frees come to. What the shim observes is in
+// See router.hpp and hot_path.hpp. Here: the rare paths of requests and frees. What the shim observes is in
 // observe.cpp, questions about memory in queries.cpp.
 #include <sched.h>
 

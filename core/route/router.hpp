@@ -1,6 +1,6 @@
-// request -> chain, pointer -> owner: everything the shim asks of core. One router a process, never
-// destroyed. Called from every hook on every thread. `pass` means: not ours, call the real function and hand
-// its answer on. Nothing here throws; a driver error keeps its code.
+// All that the shim asks of core: request -> chain, pointer -> owner, and what it observes. One router a
+// process, never destroyed. Called from every hook on every thread. `pass` means: not ours, call the real
+// function and return its answer. Nothing here throws; a driver error keeps its code.
 #pragma once
 
 #include <cuda.h>

@@ -1,6 +1,6 @@
-// [[rule]]s as plain values: which chain serves a request, by the library that made the call, the function it
-// called, size, device and kind of memory; the first match wins. Made once from the configuration, asked by
-// the router before the routes, on every thread. A match takes no lock and no heap.
+// [[rule]]s as plain values: which chain serves a request, by calling library, function, size, device and
+// kind of memory; the first match wins. Made once from the configuration, asked by the router before the
+// routes, on every thread. A match takes no lock and no heap.
 #pragma once
 
 #include <array>

@@ -1,7 +1,8 @@
-// What the program has set on blocks: SYNC_MEMOPS, advice, prefetches. Natively it goes with the allocation;
-// here the memory serves others afterwards, so it is undone when the block is freed, and each block answers
-// for itself meanwhile. A block of which this holds is marked `altered`; nothing else comes here. Any thread,
-// under a lock of its own; driver calls are made under it, so that what one block sets no other takes away.
+// What the program has set on blocks: SYNC_MEMOPS, advice, prefetches. Natively that ends with the
+// allocation; here the memory serves others afterwards, so it is undone when the block is freed, and each
+// block answers for itself meanwhile. Such a block is marked `altered`; no other block comes here. Any
+// thread, under a lock of its own, also around its driver calls, so that one block cannot undo what another
+// one just set.
 #pragma once
 
 #include <cuda.h>

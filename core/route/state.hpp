@@ -1,4 +1,4 @@
-// What the files of core/route share: the one state of this process's router, and the small steps of its hot
+// The one state of this process's router, shared by the files of core/route, and the small steps of its hot
 // path. Made by start(), never destroyed; a forked child leaves it behind.
 #pragma once
 

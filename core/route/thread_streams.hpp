@@ -1,7 +1,7 @@
-// The per-thread default streams of each thread: their slots go back when the thread ends, as nobody can name
-// such a stream any more. What was freed on one then waits for its epoch, as with a stream that is destroyed.
-// Called by the router, when it asks the driver for a stream; no lock, no driver call. Where memory is short
-// a slot is not given back.
+// The per-thread default streams of each thread. Their slots go back when the thread ends, as nobody can
+// name such a stream any more; what was freed on one then waits for its epoch, as with a destroyed stream.
+// Called by the router when it asks the driver for a stream; no lock, no driver call. If memory is short a
+// slot is not given back.
 #pragma once
 
 #include <cstdint>

@@ -1,10 +1,9 @@
-// address -> block, for every block that was ever handed to the program and still has its place. Look-ups
-// take no lock and are the first thing every free does; inserts and erases happen only when blocks are split
-// or merged. A look-up of a block that the caller rightfully holds always succeeds; of anything else it may
-// miss, never crash. Open addressing over 32-bit handles, in shards. Tables are never given back to the heap
-// but may be reused by a later rebuild, so a reader compares the shard's count of rebuilds before and after,
-// and repeats when it was overtaken. Six bits of an entry are a tag of the address: blocks that only share
-// the way are passed without a look.
+// address -> block, for every block that was handed to the program and still has its place. A look-up takes
+// no lock and is the first step of a free; inserts and erases happen only when blocks are split or merged.
+// A block that the caller rightfully holds is always found; of others a look-up may miss, never crash. Open
+// addressing over 32-bit handles, in shards; six bits of an entry are a tag of the address, so that most
+// other blocks are passed without a look. A table is never freed but may be reused by a rebuild: a reader
+// compares the shard's count of rebuilds before and after, and repeats.
 #pragma once
 
 #include <array>

@@ -1,4 +1,4 @@
-// The three tables of one process that tell where blocks are: blocks by handle, blocks by address, segments.
+// The three tables of a process that say where blocks are: blocks by handle, blocks by address, segments.
 // One instance, made at the first CUDA call and never destroyed; a forked child makes its own.
 #pragma once
 

@@ -1,7 +1,7 @@
-// All blocks of the process by handle, in one reserved range of addresses whose pages appear when first used.
-// acquire and release are called under any resource's lock, from any thread, and meet other threads' calls
-// only by chance: released blocks wait in several lists, a thread begins at its own. operator[] takes no
-// lock. Never destroyed; a forked child leaves it behind and begins a new one.
+// All blocks of the process by handle, in one reserved range of addresses whose pages appear when first
+// used. acquire and release are called under any resource's lock, from any thread; released blocks wait in
+// several lists and a thread begins at its own, so that threads seldom meet. operator[] takes no lock.
+// Never destroyed; a forked child begins a new one.
 #pragma once
 
 #include <array>

@@ -1,7 +1,7 @@
-// Idle blocks by size: two-level segregated fit (Masmano et al., ECRTS 2004), 16 classes a doubling, with a
-// short look at several candidates so that the choice is near best fit. Insert, erase and find cost the same
-// for ten blocks or a million. Blocks are linked through next/previous. Only its region calls it, under the
-// owner's lock. Host-only.
+// The idle blocks of one free list by size: two-level segregated fit (Masmano et al., ECRTS 2004), 16
+// classes a doubling, with a short look at several candidates so that the choice is near best fit. Insert,
+// erase and find cost the same for ten blocks or a million. Blocks are linked through next/previous. Only
+// its region calls it, under the owner's lock. No CUDA call.
 #pragma once
 
 #include <array>

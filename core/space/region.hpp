@@ -1,9 +1,8 @@
-// The space of one suballocator: its segments, the blocks they are cut into, an index of idle blocks for each
-// free list (done, pending, one for each stream slot), and the queue of idle blocks whose work is not done,
-// oldest first. Neighbours of one free list are merged at once. Over a source of pages a segment is a range
-// of addresses with holes, which are filled and punched in pieces of whole pages. Host-only; every call under
-// the owner's lock; fuzzable alone. It decides where, never when: whether an epoch is done is asked of the
-// caller.
+// The space of one suballocator: its segments, the blocks they are cut into, a free index for each free
+// list (done, pending, one for each stream slot), and a queue of idle blocks whose work is not done, oldest
+// first. Neighbours of one free list are merged at once. Over a source of pages a segment is a range of
+// addresses with holes, filled and punched in pieces of whole pages. Decides where, never when: the caller
+// says whether an epoch is done. Every call under the owner's lock; no CUDA call.
 #pragma once
 
 #include <cstdint>

@@ -1,6 +1,6 @@
-// A region over a source of pages: holes in its segments are filled and punched, in pieces of whole pages.
-// See region.hpp. Slow paths only, each beside a driver call of 50 us or more, so holes are a plain list.
-// Pieces of one page need no note: whatever is mapped and in no larger piece is such a page.
+// A region over a source of pages: fills and punches holes of its segments in pieces of whole pages. See
+// region.hpp. Slow paths only, each beside a driver call of 50 us or more, so a plain list of holes is fast
+// enough. Pieces of one page are not listed: whatever is mapped and in no larger piece is such a page.
 #include <algorithm>
 #include <iterator>
 #include <limits>

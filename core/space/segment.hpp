@@ -1,5 +1,5 @@
-// A segment: one allocation from upstream that holds blocks. The table names all segments of the process by
-// index and finds the one that contains an address, for the rare questions about interior or unknown
+// A segment: one allocation from a source, which holds blocks. The table names all segments of the process
+// by index and finds the one that contains an address, for the rare questions about interior or unknown
 // pointers. A segment's blocks belong to its owner and are touched under the owner's lock only.
 #pragma once
 

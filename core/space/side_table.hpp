@@ -1,6 +1,6 @@
-// A value of a resource's own for each block, by handle: what an adaptor wants to remember of a block that
-// belongs to another resource. One reserved range of addresses whose pages appear when first used, zero at
-// first. Access takes no lock: the value of a live block belongs to whoever has the block.
+// What a resource remembers of each block, by handle: for adaptors, whose blocks belong to another
+// resource. One reserved range of addresses, zero at first, whose pages appear when first used. Access
+// takes no lock: the entry of a live block belongs to whoever has the block.
 #pragma once
 
 #include <sys/mman.h>

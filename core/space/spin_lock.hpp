@@ -1,6 +1,6 @@
-// A lock for a few dozen instructions, held by one thread nearly always: one exchange to take, one store to
-// give back. Waiters yield after a short spin, so that a descheduled holder does not burn a core. Never hold
-// it across a call that can block, and never across a driver call.
+// A lock for a few dozen instructions, nearly always of one thread: one exchange to take, one store to give
+// back. Waiters yield after a short spin, so that a descheduled holder does not burn a core. Never held
+// across a call that can block, nor across a driver call.
 #pragma once
 
 #include <sched.h>

@@ -1,8 +1,7 @@
 // Where the blocks of one segment begin: a bit for each unit, and above it levels of bits that say which
-// words below are not zero. The block that holds an address is found in a few steps, however many there are.
-// Made by region when somebody first asks about an interior pointer of the segment, and kept from then on
-// whenever a block is cut or merged; always under the owner's lock. Its memory, 1/4096 of the segment at
-// most, is zero pages until bits are set in them.
+// words below are not zero. Finds the block that holds an address in a few steps, however many there are.
+// Made by region at the first question about an interior pointer of the segment, then kept up to date;
+// always under the owner's lock. At most 1/4096 of the segment, in pages that appear when bits are set.
 #pragma once
 
 #include <array>

@@ -1,7 +1,7 @@
-// A copy of a state page with the shards added up: what report and live view are made from. Taken from this
-// process's own page, or from the file of a live or dead process. Slow path; may use the heap; no CUDA call.
-// A file is not trusted: a wrong magic, version or size, or a truncated or damaged one, gives an error and no
-// snapshot.
+// A copy of a state page with the shards added up, from which report and live view are made. Taken from
+// this process's own page, or from the file of a live or dead process. Slow path; uses the heap; no CUDA
+// call. A file is not trusted: a wrong magic, version or size, or a truncated or damaged file, gives an
+// error and no snapshot.
 #pragma once
 
 #include <array>

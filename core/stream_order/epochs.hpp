@@ -1,11 +1,11 @@
-// When the memory of one context may serve again. A free carries the number of the open epoch; closing an
-// epoch records one context event (cuCtxRecordEvent) that covers everything submitted before, on all streams,
-// so one event settles the frees of all threads since the last one. A free is done once an event of its epoch
-// or a later one is done, or once the program itself has synchronised the context after it. open() and
-// is_done() are wait-free, for hot paths; the rest takes this object's mutex, never held across a call that
-// blocks: a capture that begins waits for it. While any stream of the context captures, one that began a
-// capture here or joined one of another context, no event is recorded (it would invalidate the capture): the
-// mutex makes "no capture" and "record" one step against capture_begins.
+// When the memory of one context may serve again. A free carries the number of the open epoch. Closing an
+// epoch records one context event (cuCtxRecordEvent) that covers all earlier work on all streams, so one
+// event settles the frees of all threads since the last one. A free is done once the event of its epoch or
+// a later one is done, or once the program has synchronised the context after it. open() and is_done() are
+// wait-free, for hot paths; the rest takes a mutex, never held across a call that blocks, as a capture that
+// begins waits for it. While a stream of the context captures (it began a capture, or joined one of another
+// context) no event is recorded: it would invalidate the capture. The mutex makes "no capture" and "record"
+// one step against capture_begins.
 #pragma once
 
 #include <array>

@@ -1,8 +1,7 @@
-// Whether all work of this process is known to run in one order: the configuration promises that the program
-// uses nothing but the default stream, and it has not created a stream or used a second context since. Memory
-// freed by cudaFree may then serve the next cudaMalloc while the work before the free still runs, as that
-// stream runs them one after the other. Set by route, read by resources on any thread; once false it stays
-// so. Never true for memory that the host touches.
+// Whether all work of this process runs in one order: the configuration promises that the program uses only
+// the default stream, and no stream or second context was made since. Memory freed by cudaFree may then
+// serve the next cudaMalloc at once, as the stream runs the work before and after one by one. Set by route,
+// read by resources on any thread; once false it stays false. Never true for memory that the host touches.
 #pragma once
 
 #include <atomic>

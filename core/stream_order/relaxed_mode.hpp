@@ -1,8 +1,7 @@
-// Lets this thread make a driver call while a stream capture runs anywhere in the process: exchanges the
-// thread's capture mode to RELAXED and back. Without it cuMemAlloc, cuMemFree or cuEventQuery in a
-// global-mode capture fail with 900 and invalidate the capture (measured; so do PyTorch and Paddle). A
-// request beside a capture that forbids it was refused before (watched_calls.hpp): this shields the capture
-// that begins while a request is served, so no seeded bug can show it. Free of cost while nothing captures.
+// A guard around driver calls: sets this thread's capture mode to RELAXED and back. Without it cuMemAlloc,
+// cuMemFree or cuEventQuery beside a global-mode capture fail with 900 and invalidate the capture
+// (measured). A request that a capture forbids was refused before (watched_calls.hpp): this is for a
+// capture that begins while a request is served. Costs nothing while nothing captures.
 #pragma once
 
 #include <atomic>

@@ -1,8 +1,8 @@
-// The streams of one context by identity: the driver's stream id, which is never used twice, not the handle,
-// which is. Gives each stream that orders memory a small slot number; slot 0 means "no stream": such memory
-// waits for its epoch. slot_of and forget take a lock; callers remember the slot (route/stream_memo) as long
-// as no stream comes or goes. A stream that goes is named by its handle: it may capture, and asking a
-// capturing stream for its id would invalidate the capture.
+// The streams of one context by identity: the driver's stream id, which is never used twice, unlike the
+// handle. Gives each stream that orders memory a small slot number; slot 0 means "no stream": such memory
+// waits for its epoch. slot_of and forget take a lock; callers remember the slot (route_memo) as long as no
+// stream comes or goes. A stream that goes is named by its handle: it may capture, and asking a capturing
+// stream for its id would invalidate the capture.
 #pragma once
 
 #include <cuda.h>

@@ -1,9 +1,8 @@
-// What captures forbid to threads (measured). A capture in global mode forbids allocations and frees to every
-// thread, stream-ordered ones too where the stream does not capture, and on whatever device; one in
-// thread-local mode forbids them to the thread that began it. A thread that exchanged its own mode is free of
-// the one or of both. The driver refuses such a call with 900, whatever the pointer, and the capture is
-// lost: so must a call that never reaches it. Asked on the slow path alone, while such a capture runs
-// (epochs::watch).
+// What captures forbid to threads (measured). A capture in global mode forbids allocations and frees to
+// every thread, on any device, also stream-ordered ones on streams that do not capture; one in thread-local
+// mode, to the thread that began it. A thread that exchanged its own mode is exempt from one or both. The
+// driver refuses such a call with 900, whatever the pointer, and the capture is lost; a call that never
+// reaches the driver must do the same. Slow path only, while such a capture runs (epochs::watch).
 #pragma once
 
 #include <atomic>

@@ -1,5 +1,5 @@
-// How every upstream calls the driver: relaxed capture mode, the chain's context current, counted, a failure
-// thrown with the driver's own code.
+// How every upstream calls the driver: in relaxed capture mode, with the chain's context current, counted;
+// a failure is thrown with the driver's own code.
 #pragma once
 
 #include "core/base/text/bytes.hpp"

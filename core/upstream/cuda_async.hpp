@@ -1,7 +1,7 @@
-// The upstream `cuda_async`: the driver's stream-ordered pool. Directly under the program it passes the
-// program's own stream on; below a pool, memory is made and given back on a stream of its own, whose work is
-// nothing else, so that waiting for it costs little. Called on slow paths from any thread. Not capable of
-// legacy IPC: `gpumem check` says so. Its pool is open to the devices that the program gave peer access.
+// The upstream `cuda_async`: the driver's stream-ordered pool. Directly below the program it uses the
+// program's own stream. Below a pool it uses a stream that carries nothing else, so that waiting for it
+// costs little. Called on slow paths from any thread. Cannot be exported by legacy IPC: `gpumem check` says
+// so. Its pool is open to the devices that the program gave peer access.
 #pragma once
 
 #include <mutex>

@@ -1,9 +1,8 @@
-// What upstreams share whose memory must not go while work uses it. Memory that was freed without a stream
-// goes at once: the driver waits for its work (cuMemFree), or this does (pages, system memory); while a
-// stream captures that cannot be had. What was freed in stream order waits for nobody, as natively: it is
-// kept until its work is known to be done, and goes with a later call, at the latest when the program
-// synchronises. Meanwhile it is pending in the ledger, and a segment of `leaving`, so that a second free of
-// its address is refused. Called on slow paths, from any thread.
+// Base of upstreams whose memory must not go back while work uses it. Memory freed without a stream goes
+// back at once: the driver waits for its work (cuMemFree), or this does (pages, system memory), except
+// while a stream captures. Memory freed in stream order waits for nobody: it is kept until its work is
+// done, and goes with a later call, at the latest when the program synchronises. Meanwhile it is pending in
+// the ledger, and a segment of `leaving`, so that a second free is refused. Slow paths, any thread.
 #pragma once
 
 #include <atomic>

@@ -1,5 +1,5 @@
-// What the upstream `system` asks of the operating system: pages, and how much there is. A seam: tests put a
-// host of a size of their own in its place. Called on slow paths, from any thread. No heap.
+// What the upstream `system` asks of the operating system: pages, and how much there is. An interface, so
+// that tests can put a host of another size in its place. Called on slow paths, from any thread. No heap.
 #pragma once
 
 #include <cstdint>

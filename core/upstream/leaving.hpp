@@ -1,6 +1,6 @@
-// The owner of memory that the program has freed and the driver does not have back yet: its addresses are
-// segments of nobody's blocks, so that a second free of one is refused as natively, as long as its context is
-// there. Made and asked by the upstreams that keep such memory; hands nothing out.
+// Owner of memory that the program has freed and the driver does not have back yet. It hands nothing out:
+// its segments only make a second free of such an address be refused, as natively, as long as its context
+// is there. Used by the upstreams that keep such memory.
 #pragma once
 
 #include "core/resource/resource.hpp"

@@ -1,6 +1,6 @@
-// The upstream `managed`: cuMemAllocManaged, memory that host and devices share, with the advice for all of
-// it that the configuration asks for. Called by the resource above it, on slow paths, from any thread. Advice
-// that the driver refuses is said once, and the memory is served without it.
+// The upstream `managed`: cuMemAllocManaged, memory that host and devices share, with the advice that the
+// configuration asks for. Called by the resource above it, on slow paths, from any thread. If the driver
+// refuses the advice, that is said once and the memory is served without it.
 #pragma once
 
 #include <atomic>

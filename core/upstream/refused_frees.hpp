@@ -1,6 +1,5 @@
-// Memory that the driver did not take back when it was told to: in a host function of a stream it lets nobody
-// free. It stays reserved until a later call of the upstream gives it back. Called on slow paths, from any
-// thread.
+// Memory that the driver refused to take back: in a host function of a stream nobody may free. It stays
+// reserved until a later call of the upstream gives it back. Called on slow paths, from any thread.
 #pragma once
 
 #include <atomic>

@@ -1,7 +1,7 @@
-// The upstream `system`: memory of the host, which a device with HMM or ATS reaches as it reaches managed
-// memory (RMM's system_memory_resource and sam_headroom_memory_resource). With `headroom`, pages that would
-// leave less than that free on the device are told to stay on the host. The driver knows nothing of these
-// addresses: to it they are any host memory. Called on slow paths, from any thread.
+// The upstream `system`: memory of the host, which a device with HMM or ATS can use like managed memory
+// (RMM's system_memory_resource and sam_headroom_memory_resource). With `headroom`, pages that would leave
+// less than that free on the device are told to stay on the host. To the driver these addresses are plain
+// host memory. Called on slow paths, from any thread.
 #pragma once
 
 #include <atomic>

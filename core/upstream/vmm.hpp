@@ -1,8 +1,8 @@
 // The upstream `vmm`: ranges of addresses into which pieces of whole 2 MiB pages are mapped where the
-// resource above wants them, so that a pool over it grows and shrinks in place. The resource decides how
-// large a piece is and where it goes; here are the driver calls and what is mapped. Called on slow paths from
-// any thread. Memory of it belongs to no context and cannot be shared by legacy IPC: the driver refuses the
-// export. Pages are unmapped only when no work uses them: the driver does not wait.
+// resource above wants them, so that a pool over it grows and shrinks in place. The resource chooses size
+// and place; here are the driver calls and the list of what is mapped. Called on slow paths from any
+// thread. Its memory belongs to no context, and the driver refuses to export it by legacy IPC. Unmap only
+// what no work uses: the driver does not wait.
 #pragma once
 
 #include <cstdlib>

@@ -1,5 +1,5 @@
-// A plan as a tree of text: which resources serve which rule and route on a device, with their options; a
-// share of the device is shown in bytes where its size is known. For `gpumem check`; pure.
+// A plan as a tree of text: which resources serve which rule and route on a device, with their options. A
+// share of the device is shown in bytes if its size is known. For `gpumem check`; pure.
 #pragma once
 
 #include <string>

@@ -1,5 +1,5 @@
-// The chains of a plan one by one, and the resources of each, through bins and fallbacks: what the tree, the
-// memory taken at start and the traps of `gpumem check` have in common. Pure.
+// Visits the chains of a plan one by one, and the resources of each, through bins and fallbacks: shared by
+// the tree, the memory taken at start and the traps of `gpumem check`. Pure.
 #pragma once
 
 #include <functional>

@@ -1,6 +1,6 @@
-// The command line of `gpumem` as data: the verbs, their flags, what they say of themselves, and where their
-// values go. Made by main, which parses with it; whoever writes man pages or completions walks the same
-// `app`, so that nothing is said twice. One thread. Nothing is done here but parsing.
+// The command line of `gpumem` as data: verbs, flags, their texts, and where their values go. Made by main,
+// which parses with it; man pages and completions are made from the same `app`, so that nothing is said
+// twice. One thread. Only parses.
 #pragma once
 
 #include <CLI/CLI.hpp>

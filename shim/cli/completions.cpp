@@ -1,5 +1,5 @@
-// Completions for bash, zsh and fish; see documents.hpp. After the options of `run`, and after -- of `check`,
-// a program and its own arguments stand, which its own completion knows.
+// Completions for bash, zsh and fish; see documents.hpp. After the options of `run`, and after -- of
+// `check`, a program and its own arguments follow, which that program's completion knows.
 #include "shim/cli/documents.hpp"
 
 namespace gpumem::cli {

@@ -1,6 +1,6 @@
-// An ELF file as far as the loader's view of it goes: class, machine, interpreter, needed libraries, run
-// paths, flags. For `gpumem check`. Nothing in the file is trusted: every offset is held against its size,
-// and a damaged file is one that says little. One thread.
+// An ELF file as the loader sees it: class, machine, interpreter, needed libraries, run paths, flags. For
+// `gpumem check`. Nothing in the file is trusted: every offset is checked against its size, and what is
+// damaged is left out. One thread.
 #pragma once
 
 #include <cstddef>

@@ -1,5 +1,5 @@
-// A file from elsewhere, as a text: regular, and no longer than what its writer would ever write. Used by the
-// verbs for what they read whole.
+// Reads a whole file that others wrote: it must be regular, and no longer than its writer would ever make
+// it. Used by the verbs.
 #pragma once
 
 #include <cstddef>

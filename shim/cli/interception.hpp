@@ -1,5 +1,5 @@
-// Whether gpumem can be loaded into a program, and how its CUDA calls would be met: for `gpumem check --
-// PROGRAM`. The program is looked at, never run. One thread.
+// Whether gpumem can be loaded into a program, and how its CUDA calls would be intercepted: for `gpumem
+// check -- PROGRAM`. The program is looked at, never run. One thread.
 #pragma once
 
 #include <string>

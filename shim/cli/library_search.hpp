@@ -1,4 +1,4 @@
-// Which files a program's needed libraries are, looked for as the loader would: run paths, LD_LIBRARY_PATH,
+// Which files a program's needed libraries are, searched as the loader does: run paths, LD_LIBRARY_PATH,
 // the folders of ld.so.conf, the default ones. For `gpumem check`. What the program opens later (dlopen) is
 // not known. One thread.
 #pragma once

@@ -1,5 +1,5 @@
-// What a verb was asked for goes to standard output, and whether it got there decides the exit code: a report
-// that filled the disk is none. One thread.
+// Writes what a verb was asked for to standard output. Whether it got there decides the exit code: a report
+// that did not fit on the disk is a failure. One thread.
 #pragma once
 
 #include <poll.h>

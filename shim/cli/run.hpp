@@ -1,5 +1,5 @@
-// `gpumem run`: starts a program under the library, and is the reporter of last resort for it and its
-// descendants.
+// `gpumem run`: starts a program under the library, and writes the reports of processes below it that could
+// not.
 #pragma once
 
 #include <string>

@@ -1,4 +1,4 @@
-// What a configuration may do that its author did not mean: allowed, so no error, but worth a line. For
+// What a configuration may do that its author did not mean: allowed, so not an error, but worth a line. For
 // `gpumem check`; pure.
 #pragma once
 

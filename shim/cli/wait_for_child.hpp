@@ -1,5 +1,5 @@
-// Starts a program and waits for its end, handing on the signals that this process gets, so that whoever
-// signals `gpumem run` reaches the program. One thread; call once in a process.
+// Starts a program and waits for its end. Signals that this process gets are passed on, so that who signals
+// `gpumem run` reaches the program. One thread; once a process.
 #pragma once
 
 #include <string>

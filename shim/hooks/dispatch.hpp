@@ -1,7 +1,6 @@
-// The common way of every driver hook: re-entry guard, first-use start, context of the call, router,
-// counters. Called on every thread; the path of a routed call takes no lock here and makes one driver call,
-// for the context. Never throws, and never answers by itself: what is not served by a chain goes to the real
-// function, unchanged.
+// What every driver hook does: re-entry guard, start at first use, context of the call, router, counters.
+// Any thread; a routed call takes no lock here and makes one driver call, for the context. Never throws,
+// and never makes up an answer: what no chain serves goes to the real function unchanged.
 #pragma once
 
 #include <cstdint>

@@ -1,7 +1,7 @@
-// The hooks of what ends a context, and with it all its memory, of what takes it from a thread, of memory
-// pools chosen by the program, and of access between devices. Called by the program on any thread. A
-// context's blocks are forgotten after the driver has ended it, never before: until then another thread may
-// still be served, and it would be served from memory that is about to die. Nothing is freed here.
+// Hooks of what ends a context and with it all its memory, of what takes it from a thread, of memory pools
+// that the program chooses, and of access between devices. Called by the program on any thread. A context's
+// blocks are forgotten after the driver has ended it, never before: else another thread could still be
+// served memory that is about to die. Nothing is freed here.
 #include <array>
 #include <atomic>
 

@@ -1,7 +1,7 @@
-// cuGetProcAddress in its two forms. Called by the CUDA runtime some 440 times at its start, and by programs.
-// The driver answers first, with the same arguments; only the address of a function that a hook forwards to
-// is exchanged. An absent function stays absent and the status is never touched, so unknown names and future
-// drivers behave as without us.
+// cuGetProcAddress in its two forms. Called by the CUDA runtime some 440 times at its start, and by
+// programs. The driver answers first, with the same arguments; only the address of a hooked function is
+// exchanged for the hook's. An absent function stays absent and the status is never changed, so unknown
+// names and future drivers behave as without us.
 #include "shim/symbols/lookup.hpp"
 #include "shim/symbols/real_symbols.hpp"
 

@@ -1,6 +1,6 @@
-// The hooks of memory that chains may serve: device, managed and pinned host memory, stream-ordered, pitched
-// or not. Called by the program on any thread. No policy here: each names its request and hands it to
-// dispatch; null pointers, size 0 and calls without a context get the driver's own answer there.
+// Hooks of memory that chains may serve: device, managed and pinned host memory, stream-ordered, pitched or
+// not. Called by the program on any thread. No policy here: each makes its request and hands it to
+// dispatch, where null pointers, size 0 and calls without a context get the driver's own answer.
 #include "shim/hooks/dispatch.hpp"
 
 using namespace gpumem;

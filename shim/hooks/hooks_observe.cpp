@@ -1,7 +1,6 @@
-// The hooks of memory that is counted but never served by a chain: arrays, pools, virtual memory, registered
-// host memory, IPC imports. Called by the program on any thread. The driver does the work; here
-// only its result is noted, and an allocation that ran out of memory is tried once more after cached memory
-// went back.
+// Hooks of memory that is counted but never served by a chain: arrays, pools, virtual memory, registered
+// host memory, IPC imports. Called by the program on any thread. The driver does the work; here its result
+// is noted. An allocation that ran out of memory is tried once more after cached memory went back.
 #include <algorithm>
 
 #include "shim/hooks/dispatch.hpp"

@@ -1,6 +1,7 @@
-// The hooks of what a memory pool says of itself, and of its trim. Called by the program on any thread. The
-// driver answers first; of a device's default pool, in whose place chains serve, their blocks are added, and
-// a trim gives back what they hold for nobody. Pools that the program made are the driver's alone.
+// Hooks of what a memory pool says of itself, and of its trim. Called by the program on any thread. The
+// driver answers first. For a device's default pool, in whose place chains serve, their blocks are added,
+// and a trim also gives back what chains hold for nobody. Pools that the program made are the driver's
+// alone.
 #include "core/route/default_pools.hpp"
 #include "shim/hooks/dispatch.hpp"
 

@@ -1,7 +1,7 @@
-// The ways a process ends that run no exit handlers, or that replace it: _exit, _Exit, quick_exit and exec.
+// Ways for a process to end without exit handlers, or to be replaced: _exit, _Exit, quick_exit and exec.
 // Called by the program on any thread, also in the child of a vfork, which shares this memory: process.cpp
-// tells it apart by its pid and nothing is touched then. Outside of CUDA programs each is the real function
-// and nothing else.
+// recognises it by its pid and touches nothing. In programs without CUDA each is the real function and
+// nothing else.
 #include <alloca.h>
 #include <limits.h>
 #include <stdio.h>

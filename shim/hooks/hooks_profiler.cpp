@@ -1,7 +1,7 @@
 // The functions of libcupti by which a profiler asks to see the calls of the CUDA runtime: from the first
-// such request on, all of them go through the runtime. PyTorch always loads libcupti, and asks when it
-// profiles. Called by whoever uses libcupti, on any thread; each hands the request on to the libcupti of its
-// caller. Arguments and codes are those of CUPTI, whose headers are not needed.
+// such request on, all runtime calls go through the runtime. PyTorch always loads libcupti, and asks when
+// it profiles. Any thread; each call is passed on to the libcupti of its caller. Arguments and codes are
+// CUPTI's, whose headers are not needed.
 #include <cstdint>
 
 #include "shim/symbols/runtime_calls.hpp"

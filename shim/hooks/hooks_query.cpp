@@ -1,6 +1,6 @@
-// The hooks whose answer must fit: to the program every block is an allocation of its own, and cached memory
-// is free. Called by the program on any thread. The driver answers first; an error of its own is never
-// covered up, but that it does not know an address, and what is not a block of ours is never altered.
+// Hooks of questions about memory: to the program every block is an allocation of its own, and cached
+// memory is free. Called by the program on any thread. The driver answers first. Its errors are kept,
+// except that it does not know an address of ours; answers about anything but our blocks are never altered.
 #include <algorithm>
 #include <cstdio>
 

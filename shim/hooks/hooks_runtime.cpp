@@ -1,8 +1,8 @@
-// The hooks of the CUDA runtime, met only by callers of a shared libcudart. They note who called, so that the
-// driver call below is attributed to the program and not to libcudart, and call the real function. A request
-// that a chain can serve at once is served here instead, where the runtime would add nothing: it has set
-// itself up on this thread with this context before, and a success changes no state of its own. Arguments and
-// codes are those of the runtime, whose header is not needed. Any thread; nothing allocated.
+// Hooks of the CUDA runtime, for callers of a shared libcudart. They note who called, so that the driver
+// call below is attributed to the program and not to libcudart, and call the real function. A request that
+// a chain can serve at once is served here: the runtime would add nothing, as it is set up on this thread
+// with this context, and a success changes no state of its own. Arguments and codes are the runtime's,
+// whose header is not needed. Any thread; nothing is allocated.
 #include <atomic>
 #include <cstddef>
 #include <cstdlib>

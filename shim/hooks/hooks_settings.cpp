@@ -1,5 +1,5 @@
-// The hooks of what a program sets on memory: attributes of pointers, advice, prefetches, attachment, and of
-// the question what holds of a range. Called by the program on any thread. The driver answers; what it took
+// Hooks of what a program sets on memory (pointer attributes, advice, prefetches, attachment), and of the
+// question what holds of a range. Called by the program on any thread. The driver answers; what it accepted
 // for memory of a block is remembered, so that it ends with the block.
 #include <algorithm>
 

@@ -1,6 +1,6 @@
-// The hooks of what decides when memory may serve again: captures, streams, and synchronisations by the
-// program. Called by the program on any thread. Nothing is altered; core is told before a capture begins and
-// after it ended, before a stream goes and after one came.
+// Hooks of what decides when memory may serve again: captures, streams, and synchronisations by the
+// program. Called by the program on any thread. Nothing is altered; core is told before a capture begins
+// and after it ended, before a stream goes and after one came.
 #include <pthread.h>
 
 #include "shim/hooks/dispatch.hpp"

@@ -1,6 +1,6 @@
-// dlclose: after it, other code may lie where the unloaded library lay, and what rules remember of its
-// addresses must be asked again. Called by the program on any thread. Nothing is taken from the call:
-// dlclose, other than dlopen, does not look at its caller.
+// dlclose: afterwards other code may lie where the unloaded library lay, so what rules remember of its
+// addresses must be asked again. Called by the program on any thread. dlclose, unlike dlopen, does not look
+// at its caller, so a hook changes nothing for it.
 #include <atomic>
 
 #include "core/route/callers.hpp"

@@ -1,7 +1,7 @@
-// Layout of CUipcMemHandle as measured (driver 580): bytes 16-23 the size, bytes 28-31 the offset in the
-// driver block. The check makes small native blocks, which share a driver block: their handles must differ in
-// exactly these fields, by exactly their sizes and distance. See ipc_handle.hpp; may run while a capture is
-// open, hence the relaxed mode.
+// See ipc_handle.hpp. The layout of CUipcMemHandle as measured (driver 580): bytes 16-23 are the size,
+// bytes 28-31 the offset in the driver block. The check makes small native blocks, which share a driver
+// block: their handles must differ in exactly these fields, by exactly their sizes and distance. May run
+// while a capture is open, hence the relaxed mode.
 #include "shim/observed/ipc_handle.hpp"
 
 #include <array>

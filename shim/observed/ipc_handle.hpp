@@ -1,7 +1,7 @@
-// Makes a legacy IPC handle name one block instead of the driver block it lies in, so that an importer
+// Makes a legacy IPC handle name one block instead of the driver block around it, so that an importer
 // without this library maps exactly that block. Called by the hook of cuIpcGetMemHandle on any thread. The
-// layout of the handle is known from measurement only; it is checked once in each process, and where it is
-// another one nothing is written.
+// handle's layout is known from measurement only: it is checked once in each process, and if it differs
+// nothing is written.
 #pragma once
 
 #include <cuda.h>

@@ -1,4 +1,5 @@
-// See memory_pools.hpp. When the heap fails a pool is asked about anew, or its device is not known.
+// See memory_pools.hpp. Without heap memory nothing is remembered: a pool is asked about again, or its
+// device is unknown.
 #include "shim/observed/memory_pools.hpp"
 
 #include <new>

@@ -1,5 +1,5 @@
-// Which device a memory pool takes its memory of: known from where the program made it, or, of the pools that
-// every device has, asked of the driver. Called by hooks on any thread; one lock, as these calls are rare.
+// Which device a memory pool takes its memory from: noted when the program makes the pool; for a device's
+// own pools asked of the driver. Called by hooks on any thread; one lock, as these calls are rare.
 #pragma once
 
 #include <cuda.h>

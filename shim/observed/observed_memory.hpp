@@ -1,7 +1,7 @@
-// Bytes held by calls that are seen but not routed (arrays, pitched and pool memory, what a chain passed on):
-// kept by address or handle, so that the call that gives them back subtracts what was added. Called by hooks
-// on any thread, never on the path of a routed block; sharded, one short lock each. What is about to be given
-// back is taken out before the real call: after it the same key may be another thread's.
+// Bytes held by calls that are seen but not routed (arrays, pitched and pool memory, what a chain passed
+// on). Kept by address or handle, so that the call that gives them back subtracts what was added. Called by
+// hooks on any thread, never for a block of a chain; sharded, one short lock each. An entry is taken out
+// before the real free: after it another thread may have the same key.
 #pragma once
 
 #include <cuda.h>

@@ -1,6 +1,5 @@
-// A reservation against the limits, made before a call that no chain serves reaches the driver; commit()
-// notes what it took. Lives on the stack of a hook, on any thread; the destructor returns what was not
-// committed.
+// Reserves against the limits, before a call that no chain serves reaches the driver; commit() notes what
+// it took, the destructor returns the rest. Lives on the stack of a hook, on any thread.
 #pragma once
 
 #include "core/driver/request.hpp"

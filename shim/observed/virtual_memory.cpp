@@ -1,5 +1,5 @@
-// Reference counts of cuMemCreate memory; see virtual_memory.hpp. When the heap fails the memory goes
-// uncounted; nothing is ever subtracted that was not added.
+// See virtual_memory.hpp. Without heap memory an allocation goes uncounted; nothing is ever subtracted that
+// was not added.
 #include "shim/observed/virtual_memory.hpp"
 
 #include <new>

@@ -1,7 +1,7 @@
-// Physical memory of cuMemCreate: how many bytes it holds and until when. The driver keeps it while a handle
-// or a mapping refers to it, so both are followed. Called by the VMM hooks, after a real call that takes and
-// before one that gives back, on any thread; one lock, as these calls take tens of microseconds in the
-// driver. Memory imported from elsewhere is not ours and is not counted.
+// Physical memory of cuMemCreate: how many bytes it holds and until when. The driver keeps it while a
+// handle or a mapping refers to it, so both are counted. Called by the hooks of virtual memory, after a
+// real call that takes and before one that gives back, on any thread; one lock, as these calls take tens of
+// microseconds in the driver. Memory imported from elsewhere is not counted.
 #pragma once
 
 #include <cuda.h>

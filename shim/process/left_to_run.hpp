@@ -1,5 +1,5 @@
-// Whether `gpumem run`, below which this process stands, writes its report: with call sites it tells more, as
-// it may start a symbolizer, which this process must not. Asked once, at the end, maybe in a signal handler;
+// Whether the `gpumem run` above this process writes its report: with call sites it can tell more, as it
+// may start a symbolizer, which this process must not. Asked once, at the end, maybe in a signal handler;
 // no heap, no CUDA call.
 #pragma once
 

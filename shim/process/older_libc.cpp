@@ -1,9 +1,9 @@
-// Lets library and program load where glibc is 2.28 or later, whatever glibc they were built on: what a later
-// glibc renamed, moved out of libpthread and libdl, or added, is defined here, hidden, so that the link (also
-// of the static C++ library) takes it from here and not from libc. What cannot be done here goes to the
-// loaded libc, found by its name in the program's load order, where a sanitizer's or a tool's function comes
-// first as it would natively. Called on any thread, also under the loader's lock: takes no lock, no heap.
-// tests/integration/packages holds the floor.
+// Lets library and program load on glibc 2.28 and later, whatever glibc they were built on. What a later
+// glibc renamed, moved out of libpthread and libdl, or added, is defined here, hidden, so that the link
+// (also of the static C++ library) takes it from here. What cannot be done here goes to the loaded libc,
+// found by name in load order, where a sanitizer's or a tool's function comes first as it would natively.
+// Any thread, also under the loader's lock: no lock, no heap. tests/integration/packages checks the oldest
+// version asked for.
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <link.h>

@@ -1,6 +1,6 @@
 // The start of the program `gpumem` on glibc 2.28 to 2.33, whatever glibc it was built on; see
-// older_libc.cpp. The C runtime's start file asks for glibc 2.34's __libc_start_main, which runs the
-// constructors itself; the older one, which every glibc still has, runs those that it is given. Runs once,
+// older_libc.cpp. The C runtime's start file calls glibc 2.34's __libc_start_main, which runs the
+// constructors itself; the older one, which every glibc still has, runs those it is given. Runs once,
 // before main, on the only thread.
 #include <dlfcn.h>
 

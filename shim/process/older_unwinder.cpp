@@ -1,8 +1,7 @@
-// Finds an address's unwind tables for exceptions and stack walks of the static libgcc, which would ask
-// glibc 2.35 by name and not load before it; see older_libc.cpp. Where the loaded glibc has the function it
-// is used: it takes no lock, which walk_stack.hpp counts on. Before that the loaded objects are walked, as
-// libgcc itself did then, under the loader's lock, which a thread may take again. Called on any thread; takes
-// nothing from the heap.
+// Finds the unwind tables of an address, for exceptions and stack walks of the static libgcc, which would
+// otherwise need glibc 2.35 by name; see older_libc.cpp. Uses the loaded glibc's own function if it has
+// one: that takes no lock, which walk_stack.hpp relies on. Else walks the loaded objects under the loader's
+// lock, which a thread may take again, as libgcc itself did then. Any thread; no heap.
 #include <dlfcn.h>
 #include <link.h>
 

@@ -1,7 +1,8 @@
-// One call at a time that retains, releases or resets the primary context of a device, where the driver
-// cannot say which context a handle names (before 12.0): between the end of one and the note of it another
-// thread could retain the next, and be served from memory that is gone. Newer drivers tell them apart by
-// number, and nobody waits here. Taken by the hooks of these calls, on any thread, with nothing else held.
+// One call at a time that retains, releases or resets a device's primary context, where the driver cannot
+// say which context a handle names (before 12.0). Without this, another thread could retain the next
+// context between the end of one and our note of it, and be served memory that is gone. Newer drivers give
+// contexts numbers: nobody waits here. Taken by the hooks of these calls, on any thread, with nothing else
+// held.
 #pragma once
 
 #include <array>

@@ -1,7 +1,7 @@
-// Start, fork and end of the process; see process.hpp. All wiring of config, route, stats and report is here.
-// The start runs once, on the thread that makes the first CUDA call, possibly inside a constructor under the
-// loader's lock: other threads wait for a bounded time, then their calls simply go to the driver. Nothing
-// here runs in a process without CUDA.
+// Start, fork and end of the process; see process.hpp. Joins config, route, stats and report. The start
+// runs once, on the thread of the first CUDA call, maybe inside a constructor under the loader's lock:
+// other threads wait for a bounded time, then their calls go to the driver. Nothing here runs in a process
+// without CUDA.
 #include "shim/process/process.hpp"
 
 #include <pthread.h>

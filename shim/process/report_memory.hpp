@@ -1,7 +1,7 @@
-// Heap for the writing of a report. A program may call _exit from a signal handler that interrupted malloc:
-// its report must not wait for malloc's lock. While a `report_memory` lives, what this thread takes by `new`
-// inside this library comes from fresh pages of our own that are never given back; the program's operators
-// are untouched.
+// Heap for the writing of a report. A program may call _exit from a signal handler that interrupted malloc,
+// and the report must not wait for malloc's lock. While a `report_memory` lives, what this thread takes by
+// `new` inside this library comes from fresh pages that are never given back; the program's own operators
+// are not touched.
 #pragma once
 
 namespace gpumem::shim {

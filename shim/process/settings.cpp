@@ -1,5 +1,5 @@
-// The user's settings, read once at the start; see settings.hpp. Everything kept here is leaked on purpose:
-// hooks and the report may need it while static objects of the program are already being destroyed. Never
+// Reads the user's settings once, at the start; see settings.hpp. Everything kept here is leaked on
+// purpose: hooks and the report may need it while the program's static objects are being destroyed. Never
 // called from a hook's path.
 #include "shim/process/settings.hpp"
 

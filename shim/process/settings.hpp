@@ -1,5 +1,5 @@
-// What the user set, as the rest of shim needs it: the plan of config/ turned into the few values that start,
-// route and report take. Loaded once by the start, on one thread; read at the end. Nothing is read before the
+// What the user set, as the rest of shim needs it: the plan of config/ as the few values that start, route
+// and report take. Loaded once by the start, on one thread; read at the end. Nothing is read before the
 // first CUDA call.
 #pragma once
 

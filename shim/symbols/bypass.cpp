@@ -1,6 +1,6 @@
-// Looks at what each object's imports were bound to; see bypass.hpp. That an object's dlsym is libc's own
-// means little by itself: it counts only where the object holds the name that every CUDA runtime asks for.
-// Walks under the loader's iteration lock: no heap, no dl* call.
+// See bypass.hpp. Looks at what each object's imports were bound to. That an object's dlsym is libc's own
+// means little: it counts only if the object holds the name that every CUDA runtime asks for. Walks under
+// the loader's iteration lock: no heap, no dl* call.
 #include "shim/symbols/bypass.hpp"
 
 #include <link.h>

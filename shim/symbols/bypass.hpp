@@ -1,7 +1,7 @@
-// Names the loaded objects whose CUDA calls pass this library by: opened with RTLD_DEEPBIND, so that their
-// look-ups are bound to libc or libcuda, or with dlmopen, in a namespace where no preload library is. Called
-// once, at the end of the process, on any thread; reads what the loader has bound, and makes no look-up and
-// no CUDA call.
+// Names the loaded objects whose CUDA calls bypass this library: opened with RTLD_DEEPBIND, so that their
+// look-ups are bound to libc or libcuda, or with dlmopen, in a namespace without preload libraries. Called
+// once, at the end of the process, on any thread; reads what the loader has bound; no look-up, no CUDA
+// call.
 #pragma once
 
 #include <cstddef>

@@ -1,7 +1,7 @@
-// Walks the loaded objects and their GNU or SysV hash tables; see elf_object.hpp. Used before anything of
-// this library is set up and under the loader's lock, so: no heap, no lock of ours, no dl* call. Nor any
-// function that others interpose (strcmp, memcmp, dl_iterate_phdr, ...): a sanitizer looks for the real ones
-// through our dlsym, and its own crash until it has them. Hence the loops here; compiled without built-ins.
+// Walks the loaded objects and their GNU or SysV hash tables; see elf_object.hpp. Runs before anything of
+// this library is set up and under the loader's lock: no heap, no lock of ours, no dl* call. Nor any
+// function that others interpose (strcmp, memcmp, dl_iterate_phdr, ...): a sanitizer finds the real ones
+// through our dlsym, and its own crash until it has them. Hence the loops; compiled without built-ins.
 #include "shim/symbols/elf_object.hpp"
 
 #include <algorithm>

@@ -1,8 +1,8 @@
-// One loaded object (library or program), read from its own ELF tables: finds a symbol without dlsym, so
-// without its error state, its caller rules and its hooks. Called by the dlsym bootstrap and by real_symbols,
-// from any thread, also in constructors of half-loaded libraries and before a sanitizer is ready; takes the
-// loader's own iteration lock only. Never calls dl* inside a walk. Cold: that is where the linker puts what
-// runs at the start of every process, so that it shares pages.
+// One loaded object (library or program), read from its own ELF tables: finds a symbol without dlsym, its
+// error state, its caller rules and its hooks. Called by the dlsym bootstrap and by real_symbols, any
+// thread, also in constructors of half-loaded libraries and before a sanitizer is ready; takes the loader's
+// own iteration lock only. Never calls dl* inside a walk. Marked cold so that the linker puts it on one
+// page with the rest that runs at the start of every process.
 #pragma once
 
 #include <link.h>

@@ -1,5 +1,5 @@
-// The hooked symbols as numbers and as declared functions, both from symbols.def. The number of a hook is its
-// index in the counters and in requests. Included by everything in shim; holds constants only.
+// The hooked symbols as numbers and as declared functions, both from symbols.def. The number of a hook is
+// its index in the counters and in requests. Included by everything in shim; constants only.
 #pragma once
 
 // Set for the whole of shim: makes cuda.h declare every form of a function under its exported name.

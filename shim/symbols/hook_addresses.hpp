@@ -1,5 +1,5 @@
-// The address that a hook has for programs. One table, so that the exported name, dlsym and cuGetProcAddress
-// can never hand out different addresses. Constant; read from any thread.
+// The address that programs get for a hook. One table, so that the exported name, dlsym and
+// cuGetProcAddress never hand out different addresses. Constant; any thread.
 #pragma once
 
 #include "shim/symbols/hook.hpp"

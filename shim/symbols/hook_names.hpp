@@ -1,5 +1,5 @@
-// The names of symbols.def in the order of the hooks: of the symbols, of the families that cuGetProcAddress
-// knows them by, of the routes. Constants; any thread.
+// The names of symbols.def in the order of the hooks: symbols, the families by which cuGetProcAddress knows
+// them, routes. Constants; any thread.
 #pragma once
 
 #include "core/base/text/packed_names.hpp"

@@ -1,4 +1,5 @@
-// Whether calls of the CUDA runtime may be answered above it. Asked at each of them, on any thread.
+// Whether calls of the CUDA runtime may be answered in our hooks of it, without calling it. Asked at each
+// of them, on any thread.
 #pragma once
 
 #include <atomic>

@@ -1,5 +1,5 @@
-// For the few variables that are touched at the start or the end of every process, with CUDA or without: in
-// the page that the loader has written already, instead of two pages of zeros that would be made for them.
+// A section for the few variables that are touched at the start or end of every process, with CUDA or
+// without: they lie in a page that the loader has written already, instead of in two more pages of zeros.
 #pragma once
 
 #define GPUMEM_AT_START [[gnu::section(".data")]]

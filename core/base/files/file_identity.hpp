@@ -1,6 +1,6 @@
-// Which file a descriptor names: a program that closes what it did not open, and opens files of its own, may
-// have one of them under a number that we know. Any thread, at the start of every process too: by the plain
-// system call, which nobody interposes. errno stays as it was.
+// Which file a descriptor names. A program may close a descriptor that we opened, and open a file of its
+// own under the same number: compare before use. Any thread, at the start of every process too. Uses the
+// plain system call, which nobody interposes; errno stays as it was.
 #pragma once
 
 #include <sys/stat.h>

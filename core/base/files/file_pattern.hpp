@@ -1,6 +1,6 @@
-// File names with %e program, %p pid, %h host, %r rank, %x exec/fork number, %q{VAR} and %%, and files that
-// are never overwritten: a taken name gets .1, .2, ... Called at exit by the report and by `gpumem`;
-// single-threaded use. Makes no folders: a report that lands in a folder born of a typing error is lost.
+// File names with %e program, %p pid, %h host, %r rank, %x exec/fork number, %q{VAR} and %%. No file is
+// overwritten: a taken name gets .1, .2, ... Called at exit by the report and by `gpumem`; one thread.
+// Makes no folders: a report in a folder that a typing error made would be lost.
 #pragma once
 
 #include <string>

@@ -1,6 +1,6 @@
-// A copy of a descriptor under a high number, so that the program's own descriptors get the numbers that they
-// would get without us. Called by the shim when CUDA starts, on any thread. Must not make the kernel enlarge
-// the table of descriptors: with several threads that waits for all processors (synchronize_rcu, 8 ms
+// Copies a descriptor to a high number, so that the program's own descriptors keep the numbers they would
+// have without us. Called by the shim when CUDA starts, on any thread. Must not make the kernel enlarge the
+// table of descriptors: with several threads that waits for all processors (synchronize_rcu, 8 ms
 // measured).
 #pragma once
 

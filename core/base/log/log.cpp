@@ -1,8 +1,8 @@
-// See log.hpp. spdlog has the levels, the logger and what fills a pattern in; ours are the sink, since
-// programs close, replace and fork what it writes to, and the formatter: spdlog's own has a class for each
-// flag and way of padding, whose tables would be relocated in each process that is preloaded, with CUDA or
-// without. The only file that includes spdlog. A logger is never changed or destroyed, only followed by
-// another: any thread may be in one.
+// See log.hpp. From spdlog come the levels, the logger and the filling in of a pattern. Ours are the sink,
+// because programs close, replace and fork what it writes to, and the formatter: spdlog's has a class for
+// each flag and way of padding, whose tables the loader would relocate in every preloaded process. The only
+// file that includes spdlog. A logger is never changed or destroyed, only replaced by another: a thread may
+// be inside one.
 #include "core/base/log/log.hpp"
 
 #define SPDLOG_NO_TLS  // a thread's number kept there would be the parent's in a forked child

@@ -1,8 +1,7 @@
-// Messages of gpumem to the person who runs the program, library or `gpumem`: one line each, "gpumem:
-// warning: what, limit, remedy". Called from slow paths on any thread. Never from a hot path, from dlsym, or
-// while a lock of core is held: it formats and writes. Goes to a duplicate of stderr that the shim took at
-// the first CUDA call, as programs close stderr early, or into a file. Takes no lock, which a fork might
-// leave behind.
+// Messages of gpumem, library or program, to the person who runs it: one line each, "gpumem: warning: what,
+// limit, remedy". Any thread, on slow paths. Never from a hot path, from dlsym, or with a lock of core
+// held: it formats and writes. Writes to a file, or to a copy of stderr taken at the first CUDA call, as
+// programs close stderr early. Takes no lock, which a fork might leave locked.
 #pragma once
 
 #include <string_view>

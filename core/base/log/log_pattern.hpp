@@ -1,6 +1,6 @@
-// How a line of the log looks, in spdlog's pattern language: "[%Y-%m-%d %H:%M:%S.%e] [%l] %v". Taken apart
-// here, for the configuration, which names what is wrong with it (spdlog itself prints an unknown flag as it
-// stands), and for the log, which fills it in. Pure; any thread.
+// How a line of the log looks, in spdlog's pattern language: "[%Y-%m-%d %H:%M:%S.%e] [%l] %v". Parsed for
+// the configuration, which names what is wrong in a pattern (spdlog prints an unknown flag as it stands),
+// and for the log, which fills it in. Pure; any thread.
 #pragma once
 
 #include <string>

@@ -1,6 +1,6 @@
-// Whether descriptor 2, or 1, is a place for messages. Where it was closed when the process started, the next
-// file that the program opens gets the number, and our report would become a part of its data. Asked once,
-// when CUDA starts, and for standard output when a report goes there; on any thread.
+// Whether descriptor 2, or 1, is a place for messages. If it was closed when the process started, the next
+// file that the program opens gets the number, and our report would end up in its data. Asked once when
+// CUDA starts, and for standard output when a report goes there; any thread.
 #pragma once
 
 #include "core/base/files/file_identity.hpp"

@@ -1,7 +1,6 @@
-// Byte counts as text, read and written one way everywhere: config, messages, reports.
-// Called from the config reader and from every report writer, on any thread; pure functions.
-// Must never use the heap, floating point or the locale: a report is written at exit, and a
-// size that was read as "70 GiB" has to be exactly 70 * 2^30.
+// Byte counts to and from text, the same way in configuration, messages and reports. Any thread; pure
+// functions. No heap, floating point or locale: a report is written at exit, and a size that was read as
+// "70 GiB" has to be exactly 70 * 2^30.
 #pragma once
 
 #include <array>

@@ -1,7 +1,7 @@
-// Text from a format string in fmt's language, checked when it is compiled. The only user of fmt beside
-// spdlog in log.cpp: callers see fmt's declarations, and the formatter itself, which takes seconds to
-// compile, is in format.cpp alone. Called by the report and the program gpumem, on any thread; uses the heap,
-// never on a hot path.
+// Text from a format string in fmt's language, checked at compile time. The only user of fmt beside spdlog
+// in log.cpp: callers see fmt's declarations, and the formatter, which takes seconds to compile, is in
+// format.cpp alone. Called by the report and the program gpumem, on any thread. Uses the heap; never on a
+// hot path.
 #pragma once
 
 #include <fmt/core.h>

@@ -1,6 +1,6 @@
-// Names as one constant without addresses: a table of pointers would be relocated, and its pages copied, by
-// the loader in every process that is preloaded, with CUDA or without. Made by the compiler from string
-// literals that each end with an explicit "\0". Any thread.
+// A list of names as one constant without addresses. A table of pointers would be relocated by the loader,
+// and its pages copied, in every preloaded process. Made by the compiler from string literals that each end
+// with an explicit "\0". Any thread.
 #pragma once
 
 #include <array>

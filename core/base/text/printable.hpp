@@ -1,7 +1,7 @@
-// The one way of foreign text to a terminal: names, arguments, keys and figures that a program, a file or a
-// page of another version holds. Terminals obey control characters, those above 0x7F too (U+009B begins a
-// colour or a cursor's way), and characters that turn the direction of writing make one text look like
-// another. All of them, and bytes that are no UTF-8, become '?'. Pure; any thread.
+// Makes foreign text safe for a terminal: names, arguments, keys and figures from a program, a file or a
+// page of another version. Control characters (those above 0x7F too: U+009B begins a colour or a cursor
+// movement), characters that turn the direction of writing, and bytes that are no UTF-8 become '?'. Pure;
+// any thread.
 #pragma once
 
 #include <string>

@@ -1,5 +1,5 @@
-// UTF-8 by hand: the checks of a file and the columns of messages must agree on what one character is.
-// Called by the text check and the printer of foreign text; pure, no locale.
+// UTF-8 by hand: the checks of a file and the columns of messages must agree on what one character is. Used
+// by the check of a file's text and by printable.hpp; pure, no locale.
 #pragma once
 
 #include <cstddef>

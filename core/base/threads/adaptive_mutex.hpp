@@ -1,7 +1,7 @@
-// A mutex for work of some hundred nanoseconds that many threads do all the time: whoever finds it held looks
-// again for some microseconds at most before going to sleep, because a thread that sleeps has to be woken
-// (16 threads of mixed sizes on an NVIDIA H200: 0.5 million pairs a second with std::mutex alone).
-// Used like std::mutex, by any thread; never held across a call that blocks.
+// A mutex for work of some hundred nanoseconds that many threads do all the time. A thread that finds it
+// held tries again for some microseconds before it sleeps, because a sleeping thread has to be woken (16
+// threads of mixed sizes on an NVIDIA H200: 0.5 million pairs a second with std::mutex alone). Used like
+// std::mutex, by any thread; never held across a call that blocks.
 #pragma once
 
 #include <atomic>

@@ -1,6 +1,6 @@
-// How many addresses a table may reserve, of which only few pages will ever be touched. Under `ulimit -v`
-// they are taken from the program: its own malloc must not fail where it would not without us. Slow paths,
-// any thread.
+// How many addresses a table may reserve. Only few of its pages will ever be touched, but under `ulimit -v`
+// addresses are taken from the program: its own malloc must not fail where it would not without us. Slow
+// paths, any thread.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
-// A stack with room for a few values and no heap: for what must be put away in places that cannot fail. A
-// value that finds no room is dropped. Not thread-safe.
+// A stack of a few values without heap, for places that cannot fail. A value that finds no room is dropped.
+// Not thread-safe.
 #pragma once
 
 #include <array>

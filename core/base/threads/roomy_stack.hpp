@@ -1,7 +1,7 @@
-// Runs work that needs more stack than the program may have given this thread: 16 KiB is allowed, and reading
-// a configuration or printing a report takes more. On a stack of its own where this is not the main thread,
-// or a signal handler's; where no memory is left for it, where we are. Once at the start, once at the end; no
-// heap.
+// Runs work that needs more stack than the program may have given this thread: 16 KiB is allowed, and
+// reading a configuration or printing a report takes more. Switches to a stack of its own, except on the
+// main thread or a signal handler's stack, or where no memory is left for one. Used once at the start and
+// once at the end; no heap.
 #pragma once
 
 #include <ucontext.h>

@@ -1,5 +1,6 @@
-// For small containers in places that cannot fail: the heap, and where that has nothing more, a few pages
-// that are kept for it and never given back. Only when these are used up is it out of memory. Any thread.
+// An allocator for small containers in places that cannot fail. Takes from the heap; when that has nothing
+// more, from a few pages kept for it and never given back. Out of memory only when these are used up. Any
+// thread.
 #pragma once
 
 #include <atomic>

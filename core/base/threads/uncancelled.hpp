@@ -1,8 +1,7 @@
-// A thread that somebody cancelled goes on until it comes to a cancellation point: open, read, write,
-// nanosleep. What this library and the driver below it call is none of the program's points, and the
-// unwinding could not pass our functions anyway. While one of these lives nothing cancels; what was asked for
-// meanwhile acts at the program's own next point. On slow paths of any thread, around whatever may sleep,
-// open or write.
+// A guard: no pthread_cancel acts while it lives. open, read, write and nanosleep are cancellation points,
+// and those of this library and of the driver below it are not the program's: unwinding could not pass our
+// functions. A cancellation that was asked for meanwhile acts at the program's own next point. Any thread,
+// slow paths, around whatever may sleep, open or write.
 #pragma once
 
 #include <pthread.h>

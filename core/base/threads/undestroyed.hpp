@@ -1,6 +1,6 @@
 // One object of a type for the whole process, never destroyed: calls arrive until the last of the program's
-// own destructors has run. Held in place, so a child of fork() can begin with a fresh one although the
-// parent's lock may have been held by a thread that the child does not have.
+// own destructors has run. Held in place, so that a forked child can start with a fresh one: a lock in the
+// parent's may have been held by a thread that the child does not have.
 #pragma once
 
 #include <new>

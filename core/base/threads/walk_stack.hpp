@@ -1,8 +1,7 @@
-// The call stack of this thread as return addresses, by the tables that exceptions use. For debugging
-// resources, on any thread, inside the program's calls: takes nothing from the heap. The unwinder finds
-// tables by _dl_find_object, which takes no lock (glibc 2.35 and later); with an older glibc at build time it
-// takes the loader's, which a thread that runs under dlopen already holds and may take again. Where code has
-// no tables (some generated code) the walk ends.
+// The call stack of this thread as return addresses, found by the tables that exceptions use; it ends where
+// code has no tables (some generated code). For debugging resources, any thread, inside the program's
+// calls; no heap. The unwinder uses _dl_find_object, which takes no lock (glibc 2.35 and later). Built with
+// an older glibc it takes the loader's lock, which a thread under dlopen already holds and may take again.
 #pragma once
 
 #include <cstddef>

@@ -1,8 +1,7 @@
-// A resource that adds one behaviour to the one below it and holds no segments: what RMM calls a resource
-// adaptor. A derived class overrides allocate and freed, and asks below_ for the block. Called from any
-// thread. The blocks that pass are the owner's: an adaptor may read them, and gives back by give_back_block
-// what it got and cannot hand on. It must cost a few instructions on a hit: no lock, no heap, no driver call,
-// unless its purpose is debugging.
+// Base of resources that add one behaviour to the one below and hold no segments (RMM's resource adaptor).
+// A derived class overrides allocate and freed, and asks below_ for the block. Any thread. The blocks
+// belong to the resource below: an adaptor may read them, and returns by give_back_block one that it cannot
+// hand on. A few instructions on a hit, no lock, heap or driver call, unless its purpose is debugging.
 #pragma once
 
 #include "core/driver/error.hpp"

@@ -1,5 +1,5 @@
 // `aligned`: blocks of at least `threshold` bytes get addresses that are multiples of `alignment` (RMM's
-// aligned_resource_adaptor). Whatever carves blocks below it does the aligning: it only says what is wanted.
+// aligned_resource_adaptor). It only passes the wish down; the resource below that carves blocks does it.
 #pragma once
 
 #include <algorithm>

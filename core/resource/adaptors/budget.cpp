@@ -1,5 +1,5 @@
-// See budget.hpp. The lock orders a new budget, which starts with what is observed at that moment, and all
-// that changes it.
+// See budget.hpp. The lock keeps apart the making of a budget, which starts with what is observed at that
+// moment, and all that changes what is observed.
 #include "core/resource/adaptors/budget.hpp"
 
 #include <array>

@@ -1,7 +1,7 @@
-// What the resources `limiting` of one name may hold together on one device, over all chains and contexts.
-// Device budgets also count what was observed there, so that no call takes more than is left. take and give
-// run on the hit path, from any thread: a few relaxed atomic instructions, no lock. A budget is found or made
-// by the builder, and never destroyed; a forked child forgets all.
+// What all resources `limiting` of one name may hold together on one device, over all chains and contexts.
+// A budget of a device also counts observed memory, so that no call takes more than is left. take and give
+// run on the hit path, any thread: a few relaxed atomic instructions, no lock. Found or made by the
+// builder, never destroyed; a forked child starts without any.
 #pragma once
 
 #include <atomic>

@@ -1,7 +1,7 @@
-// `crossing`: one resource on which several stand: the rest of a binning, and the adaptors among its bins. A
-// free must be heard by those alone through whom its block went, so each of them asks at a door of its own,
-// which leaves its number with the block. Made by the builder where a bin needs it. No lock; a request and a
-// free cost one look at a table.
+// `crossing`: one resource below several others (the rest of a binning, and the adaptors among its bins).
+// Each of them asks through a door of its own, which leaves its number with the block: a free is then told
+// only to those whom the block came through. Made by the builder where a bin needs it. No lock; a request
+// and a free cost one look-up in a table.
 #pragma once
 
 #include <vector>

@@ -1,11 +1,9 @@
-// `guard`: for debugging. Fills new blocks and freed ones with patterns, and keeps a red zone behind each
-// block whose pattern is checked when the block is freed and whenever the program has waited for the whole
-// context. A damaged zone is reported, the program goes on. Blocks lie side by side, so a write in front of a
-// block usually hits the zone of the one before it. It must stand above the resource that makes blocks. Right
-// before fast: a fill of memory that no stream orders is waited for; a free waits for the work that may still
-// use the block, as cudaFree natively does (and cudaFreeAsync natively does not), looks at the zone, and only
-// then fills. Nothing of it is done while a stream of the context captures: those blocks go unchecked. Any
-// thread; takes a lock and the heap.
+// `guard`, for debugging: fills new and freed blocks with patterns, and checks a red zone behind each block
+// when it is freed and when the program has waited for the whole context. Damage is reported; the program
+// goes on. A write in front of a block usually hits the zone of the block before it. Must stand above the
+// resource that makes blocks. Slow: a fill of memory without a stream is waited for; a free waits for the
+// work that may use the block (native cudaFree does, cudaFreeAsync does not). Does nothing while a stream
+// of the context captures. Any thread; takes a lock and the heap.
 #pragma once
 
 #include <mutex>

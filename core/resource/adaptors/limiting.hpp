@@ -1,7 +1,6 @@
-// `limiting`: refuses what would exceed a budget (RMM's limiting_resource_adaptor, whose budget also counts
-// what the program takes on the device without a chain). Above a pool it counts blocks, below one segments;
-// resources of one name share one budget. A request costs two atomic instructions, and so does
-// a free; no lock.
+// `limiting`: refuses what would exceed a budget (RMM's limiting_resource_adaptor; here the budget also
+// counts what the program takes without a chain). Above a pool it counts blocks, below one segments;
+// resources of one name share one budget. A request and a free cost two atomic instructions each; no lock.
 #pragma once
 
 #include <array>

@@ -1,5 +1,5 @@
-// See logging.hpp. The order of the lines is that of the numbers the events take: an allocation takes its
-// number once it has the block and before the program does, a free before the block's owner has it back.
+// See logging.hpp. Lines are ordered by the events' numbers. An allocation takes its number when it has the
+// block and the program does not yet; a free, before the block's owner has it back.
 #include "core/resource/adaptors/logging.hpp"
 
 namespace gpumem::resource {

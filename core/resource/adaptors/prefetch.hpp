@@ -1,8 +1,8 @@
-// `prefetch`: managed memory goes to a device when it is allocated, ahead of its use (RMM's
-// prefetch_resource_adaptor). Above a pool it moves each block, on the stream of the request; below one each
-// segment. A request without a stream, and a segment, use a stream that carries nothing else. While the
-// context captures nothing is moved: the memory comes when it is touched, as without this. It makes a driver
-// call for each allocation; that is what it is for.
+// `prefetch`: moves managed memory to a device when it is allocated, ahead of its use (RMM's
+// prefetch_resource_adaptor). Above a pool it moves each block, on the request's stream; below one each
+// segment. Segments, and requests without a stream, use a stream that carries nothing else. While the
+// context captures nothing is moved: memory then comes when it is touched. Costs a driver call for each
+// allocation.
 #pragma once
 
 #include <mutex>

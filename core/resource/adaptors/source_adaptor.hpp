@@ -1,5 +1,5 @@
-// The form of an adaptor below a pool: it adds one behaviour to the segments that pass, not to blocks. A
-// derived class overrides what it changes. Called on slow paths, from any thread, as any source.
+// Base of adaptors below a pool: they add one behaviour to the segments that pass, not to blocks. A derived
+// class overrides what it changes. Called on slow paths, from any thread, as any source.
 #pragma once
 
 #include "core/resource/source.hpp"

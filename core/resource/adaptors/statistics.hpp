@@ -1,8 +1,8 @@
-// `statistics`: exact figures of what passes at its place in the chain: bytes and blocks now, at most and in
-// all (RMM's statistics_resource_adaptor), sizes as asked, and by whom. Above a pool of the program's blocks,
-// below one, in the form of a source, of the pool's segments. All figures live in the state page. Any thread;
-// unlike the counters that every resource has, a peak is one figure for all threads, so each call adds to a
-// shared cache line. Bytes are those handed out, rounding included, as in the counters of its neighbours.
+// `statistics`: exact figures of what passes at its place in the chain: bytes and blocks now, at most and
+// in all, sizes as asked, and by whom (RMM's statistics_resource_adaptor). Above a pool of the program's
+// blocks, below one of the pool's segments. All figures live in the state page. Any thread; a peak is one
+// figure for all threads, so each call adds to a shared cache line. Bytes include rounding, as in the
+// counters of its neighbours.
 #pragma once
 
 #include "core/resource/adaptors/adaptor.hpp"

@@ -1,8 +1,8 @@
-// `tracking`: which of the program's blocks are not given back, and who asked for them (RMM's
-// tracking_resource_adaptor); frees of what is no block, or no longer, and where. It must stand above the
-// resource that makes blocks. Counts by call site are in the state page, so that leaks are known after a kill
-// too. Any thread; a call costs a look-up of its site and two atomic additions, with capture_stacks a walk of
-// the stack as well (a few microseconds).
+// `tracking`: which of the program's blocks were not given back, and who asked for them (RMM's
+// tracking_resource_adaptor); also frees of what is no block, or no longer one. Must stand above the
+// resource that makes blocks. Counts by call site are in the state page, so that leaks are known after a
+// kill too. Any thread; a call costs a look-up of its site and two atomic additions, with capture_stacks
+// also a stack walk (a few microseconds).
 #pragma once
 
 #include <array>

@@ -1,7 +1,7 @@
-// `arena`: a part of its own for each stream (or each thread), so that no two of them meet at a lock; each
-// part is a suballocator whose superblocks come from one pool below, which `arena_size` bounds (RMM's
-// arena_memory_resource). A block goes back to the part it came from, in stream order, whoever frees it.
-// Parts are never destroyed: what a thread or stream leaves behind serves the next one. Called as any
+// `arena`: a part for each stream (or thread), so that no two of them meet at a lock (RMM's
+// arena_memory_resource). Each part is a suballocator; its segments, called superblocks, come from one pool
+// below, which `arena_size` bounds. A block goes back to the part it came from, in stream order, whoever
+// frees it. Parts are never destroyed: the next stream or thread gets what one leaves behind. Called as any
 // resource.
 #pragma once
 

@@ -1,7 +1,7 @@
-// Tells when events come so fast that they are a good part of what the program does: a loop of cudaMalloc and
-// cudaFree of one size. A program that launches a kernel between (2 us at least) gains nothing that it would
-// notice from more blocks of that size, and would hold their memory for good. Part of a magazine; any thread
-// that uses that, relaxed: a lost count costs nothing.
+// Detects a loop of cudaMalloc and cudaFree of one size: events come so fast that they are a good part of
+// the work. Only then is it worth having more blocks of that size. A program that launches a kernel between
+// (2 us at least) would not notice the gain, and would hold the memory for good. Part of a magazine; any
+// thread that uses it; relaxed, as a lost count costs nothing.
 #pragma once
 
 #include <atomic>

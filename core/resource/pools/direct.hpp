@@ -1,7 +1,6 @@
-// `direct`: no sub-allocation; every request is one allocation of the source. It stands at the end of a chain
-// that has no pool, such as device = ["cuda"], and gives these blocks the same identity and the same
-// accounting as all others. Memory freed while work may use it goes back by the source's own way (cuMemFree
-// waits), or in stream order.
+// `direct`: no sub-allocation; each request is one allocation of the source. The end of a chain that has no
+// pool, such as device = ["cuda"]: gives these blocks the same identity and accounting as all others.
+// Memory freed while work may use it goes back as the source does it (cuMemFree waits), or in stream order.
 #pragma once
 
 #include <map>

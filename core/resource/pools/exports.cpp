@@ -1,8 +1,8 @@
-// A suballocator's memory that other processes may have open (cuIpcGetMemHandle). To an importer memory that
-// is freed natively lives on until it is closed there (measured, driver 580), so a block that was exported
-// serves nobody else: its segment goes back to the driver, whose rules then hold. Programs that export
-// temporaries do it again and again, of the same sizes: from the second time on each has a segment of its
-// own, which goes back when it is freed, at the price of cuMemAlloc and cuMemFree, as natively.
+// Blocks of a suballocator that other processes may have open (cuIpcGetMemHandle). Natively freed memory
+// lives on for an importer until it is closed there (measured, driver 580), so an exported block serves
+// nobody else: its segment goes back to the driver, whose rules then hold. Programs export temporaries of
+// the same sizes again and again: from a size's second export on each block has a segment of its own, which
+// goes back when it is freed, at the price of cuMemAlloc and cuMemFree, as natively.
 #include "core/resource/pools/suballocator.hpp"
 
 namespace gpumem::resource {

@@ -1,5 +1,5 @@
-// `fixed_size`: blocks of one size, cut from slabs (RMM's fixed_size_memory_resource, without its 128 blocks
-// up front, and giving empty slabs back). All sizes being equal, the engine's best fit is exact and never
+// `fixed_size`: blocks of one size, cut from slabs (RMM's fixed_size_memory_resource, without its 128
+// blocks up front; empty slabs go back). A suballocator of one size: best fit is then exact, and nothing
 // fragments.
 #pragma once
 

@@ -1,7 +1,6 @@
-// A suballocator's segments: taken from upstream when it grows, given back when they are empty; and the
-// suballocator as upstream of another resource. Under the mutex, which is given up around calls of the
-// driver: other threads' requests go on meanwhile. How much is growth_policy's to say; over a source of pages
-// see paged_growth.cpp.
+// How a suballocator takes segments from its source and gives empty ones back; and how it serves as the
+// source of another resource. Under the mutex, which is released around driver calls: other threads'
+// requests go on meanwhile. growth_policy says how much; paged_growth.cpp is for sources of pages.
 #include <algorithm>
 #include <array>
 #include <cstdio>

@@ -1,6 +1,6 @@
-// How much a suballocator takes when it grows, how long a request waits for freed memory first, and how many
-// blocks of a size take turns: arithmetic over its options and what the caller says is there. Asked by
-// suballocator under its mutex; holds nothing, calls nothing, so that a test can ask it anything.
+// Arithmetic over a suballocator's options: how much to take when it grows, how long a request waits for
+// freed memory first, how many blocks of a size take turns. Called by suballocator under its mutex; holds
+// no state and makes no call.
 #pragma once
 
 #include <algorithm>

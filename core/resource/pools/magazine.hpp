@@ -1,8 +1,9 @@
-// Freed blocks kept whole, by exact size, for one thread (or one stream) of one suballocator: the hit path.
-// Blocks of one size wait in a queue: a thread's oldest first, so that the head tells whether any is done; a
-// stream's newest first, as all may serve and the newest is in the processor's cache. Finding, adding and
-// taking cost a few dozen instructions under a lock biased to the thread; a flush by another thread pays for
-// that. No driver call, no heap, no look at other blocks.
+// A thread cache: freed blocks kept whole, by exact size, for one thread (or one stream) of one
+// suballocator. This is the hit path. (Not Bonwick's magazine of fixed size.) Blocks of one size wait in a
+// queue: a thread's oldest first, so that the first tells whether any is done; a stream's newest first, as
+// all may serve and the newest is in the processor's cache. The lock is biased to the thread, so that
+// adding and taking cost a few dozen instructions; a flush by another thread pays for that. No driver call,
+// no heap.
 #pragma once
 
 #include <array>

@@ -1,10 +1,9 @@
-// How a suballocator grows and shrinks over a source of pages. A request that found no room gets new memory
-// right where it closes a gap: in the hole that fits it best together with its idle neighbours, else behind
-// the last page. It comes in few pieces, each of as many pages as possible, since the driver takes as long
-// for 2 MiB as for 256 MiB; all of them lie in that one block, so that its free makes them idle whole. At the
-// maximum, when memory is short, or when the driver has no more, idle pieces from anywhere are given back for
-// new ones where they are needed, so that fragments never make memory unusable above the size of a page. The
-// mutex is given up for driver calls; what they work on is live and hidden meanwhile.
+// How a suballocator grows and shrinks over a source of pages. New memory goes where it closes a gap: into
+// the hole that fits best together with its idle neighbours, else behind the last page. It comes in few
+// pieces of many pages (the driver takes as long for 2 MiB as for 256 MiB), all inside that one block, so
+// that its free makes them idle whole. At the maximum, when memory is short, or when the driver has no
+// more, idle pieces from anywhere go back for new ones here. The mutex is released for driver calls; what
+// they work on is live and hidden.
 #include <algorithm>
 #include <cstdio>
 #include <new>

@@ -1,5 +1,5 @@
-// `pool`: coalescing best fit over segments that grow with need and are given back when empty (RMM's
-// pool_memory_resource, without its fixed maximum in one piece and without its linear search).
+// `pool`: best fit with merging, over segments that are added with need and given back when empty (RMM's
+// pool_memory_resource, without its one fixed piece and its linear search).
 #pragma once
 
 #include "core/resource/pools/suballocator.hpp"

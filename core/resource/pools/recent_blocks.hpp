@@ -1,8 +1,7 @@
-// The blocks that a thread was handed last, by address, with their owners and its magazines there: most
-// blocks are freed soon, by the thread that asked for them, and need not be looked up among all, in six steps
-// that wait for each other. A guess, told by the block itself: what is live, begins there and is known to the
-// map is the block that the map would find; and its owner is that of the address, as long as no segment was
-// removed. Part of thread_slots, kept and asked by the router; one thread.
+// The blocks this thread was handed last, by address, with their owners and magazines. Most blocks are
+// freed soon, by the thread that asked: they need not be looked up in the map, in six dependent loads. Only
+// a hint: an entry is valid while its block is live, mapped and starts at the address; its owner, while no
+// segment was removed since. Part of thread_slots, used by the router; one thread.
 #pragma once
 
 #include <array>

@@ -1,6 +1,6 @@
-// The sizes that small blocks are cut to: each doubling up to 1 MiB has sixteen, so that a block that one
-// request gave back serves the next one of nearly its size, at a cost of at most 1/16. Up to 8 KiB, and above
-// 1 MiB, sizes are exact. Pure arithmetic; called for every request.
+// The sizes that small blocks are cut to: sixteen in each doubling up to 1 MiB, so that a block serves
+// later requests of nearly its size, at a cost of at most 1/16. Up to 8 KiB, and above 1 MiB, sizes are
+// exact. Pure arithmetic; called for every request.
 #pragma once
 
 #include <bit>

@@ -1,4 +1,4 @@
-// See suballocator.hpp. Here: the hit path, magazines, and what the chain asks; the ladder is in
+// See suballocator.hpp. Here: the hit path, magazines, and what the chain asks; the slow path is in
 // allocate_slow.cpp.
 #include "core/resource/pools/suballocator.hpp"
 

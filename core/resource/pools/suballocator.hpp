@@ -1,8 +1,8 @@
 // The engine of pool, fixed_size and arena: cuts segments of a source into blocks. A hit takes a block from
-// this thread's (or this stream's) magazine; everything else is a ladder under one mutex, each rung counted,
-// the search repeated after each. `region` decides where, `epochs` decides when. allocate and deallocate from
-// any thread; the mutex is never held across a call that can block. A suballocator can be the source of
-// another one (fixed_size blocks cut from a pool).
+// this thread's (or this stream's) magazine. Everything else takes the slow path under one mutex: rungs,
+// cheapest first, each counted, the search repeated after each. `region` decides where, `epochs` decides
+// when. Any thread; the mutex is never held across a call that can block. Can itself be the source of
+// another suballocator (fixed_size blocks cut from a pool).
 #pragma once
 
 #include <array>

@@ -1,6 +1,6 @@
-// This thread's magazines, by suballocator, and the blocks that it was handed last: found through one
-// thread-local pointer, as static TLS is scarce. A magazine belongs to its suballocator; when the thread ends
-// it is only marked free, for the next thread.
+// This thread's magazines, by suballocator, and the blocks it was handed last. Found through one
+// thread-local pointer, as static TLS is scarce. A magazine belongs to its suballocator; when the thread
+// ends it is marked free for the next thread.
 #pragma once
 
 #include <array>

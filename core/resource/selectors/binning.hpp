@@ -1,6 +1,6 @@
-// `binning`: sends a request to the resource of the first bin it fits in, larger ones to the rest of the
-// chain (RMM's binning_memory_resource; its bins preallocate nothing here). Immutable after construction, so
-// it needs no lock.
+// `binning`: sends a request to the first bin it fits in, larger ones to the rest of the chain (RMM's
+// binning_memory_resource; these bins preallocate nothing). Immutable after construction, so it needs no
+// lock.
 #pragma once
 
 #include <algorithm>

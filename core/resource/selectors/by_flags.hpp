@@ -1,8 +1,7 @@
-// Keeps memory apart that was asked for with flags (cuMemHostAlloc: portable, mapped, write-combined;
-// cuMemAllocManaged: attach): a pool's segments are of one kind, and the driver answers for a block what it
-// would answer for its segment. Requests whose flags every segment has anyway go to the pool, others to the
-// driver, one by one. Managed memory goes by whole pages. Made by the builder above each pool of a route
-// whose requests have flags. Immutable.
+// Sends requests with special flags to the driver, one by one, and all others to the pool (cuMemHostAlloc:
+// portable, mapped, write-combined; cuMemAllocManaged: attach). A pool's segments are of one kind, and the
+// driver answers for a block what it would answer for its segment. Rounds managed memory up to whole pages.
+// Made by the builder above each pool of a route whose requests have flags. Immutable.
 #pragma once
 
 #include "core/driver/managed_memory.hpp"

@@ -1,7 +1,7 @@
 // `fallback`: chains tried in order, the next one only when all before it are out of memory (RMM's failure
-// callback, made useful). Each chain climbs its whole ladder first. Stands at the end of a chain; above it
-// blocks or, below a pool, segments. Frees find their owner by themselves. Called from any thread; no lock on
-// a request that the first chain serves.
+// callback, made useful). Each chain tries all of its rungs first. Stands at the end of a chain; passes
+// blocks or, below a pool, segments. Frees find the owner of their block directly. Any thread; no lock on a
+// request that the first chain serves.
 #pragma once
 
 #include <map>

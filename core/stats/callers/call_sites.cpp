@@ -1,5 +1,5 @@
-// See call_sites.hpp. Open addressing by a 64-bit key of node and frames; the key is written last, and two
-// sites of one key are taken for one: with 2048 sites that happens once in 10^13 programs.
+// See call_sites.hpp. An open-addressing table; the key is a 64-bit hash of node and frames, and is written
+// last. Two sites with the same hash count as one: with 2048 sites that happens once in 10^13 programs.
 #include "core/stats/callers/call_sites.hpp"
 
 #include <algorithm>

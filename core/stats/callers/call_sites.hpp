@@ -1,7 +1,7 @@
-// Who asked, and how much: counts by calling code, in the state page, so that they outlive a killed process.
-// A call site is the return address into the program, or a call stack. Used by the resources `statistics` and
-// `tracking`, on any thread, in the program's calls: the first call of a site takes a lock and reads
-// /proc/self/maps, later ones look it up and add to it atomically. No heap.
+// Counts by calling code: who asked, and how much. In the state page, so that they outlive a killed
+// process. A call site is the return address into the program, or a call stack. Used by the resources
+// `statistics` and `tracking`, any thread, inside the program's calls. The first call of a site takes a
+// lock and reads /proc/self/maps; later ones look it up and add atomically. No heap.
 #pragma once
 
 #include <cstdint>

@@ -1,6 +1,7 @@
 // Faults of the program that a debugging resource saw: a block freed twice, an address that is no block, a
-// red zone that was written to. Kept in the state page, the first ones with all that is known, all counted,
-// and said at once in gpumem's own messages. Any thread, no lock of core held: it formats and writes.
+// red zone that was written to. All are counted in the state page, the first ones kept with all that is
+// known, and each is said at once in a message. Any thread, with no lock of core held: it formats and
+// writes.
 #pragma once
 
 #include "core/stats/callers/call_sites.hpp"

@@ -1,8 +1,8 @@
-// Which file an address of code belongs to, noted in the state page the first time an address of the file is
-// seen, so that a report written later, or by another process, can name it. From /proc/self/maps, not from
-// the loader, whose lock another thread may hold while it waits for this one. Any thread; no heap; a look-up
-// of a known file takes no lock. A library that is unloaded and another one at its place are told apart only
-// by their extents.
+// Which file a code address belongs to, noted in the state page when an address of the file is first seen,
+// so that a later report, or another process, can name it. Reads /proc/self/maps, not the loader's list:
+// its lock may be held by a thread that waits for this one. Any thread; no heap; a known file is found
+// without a lock. If a library is unloaded and another takes its place, only a different extent tells them
+// apart.
 #pragma once
 
 #include <cstdint>

@@ -1,9 +1,8 @@
 // A file with one line for each allocation and free, in an order that can be replayed: a free stands behind
-// its allocation, and before the next allocation of its address. Filled by the resource `logging` on any
-// thread, in the program's calls. An event takes a number by one atomic addition and is copied into a ring;
-// no text is made then. Whoever finds a quarter of the ring full writes what is there, one thread at a time,
-// while the others go on; only a full ring makes them wait. The first six columns are those of RMM's logging
-// adaptor. Never destroyed; a forked child opens files of its own.
+// its allocation, and before the next allocation of its address. Filled by the resource `logging`, any
+// thread, inside the program's calls: an event takes a number by one atomic addition and is copied into a
+// ring. Whoever finds a quarter of the ring full writes the lines, one thread at a time; others wait only
+// when the ring is full. Never destroyed; a forked child opens files of its own.
 #pragma once
 
 #include <atomic>

@@ -1,6 +1,6 @@
-// Events as lines of a file. Used by event_log only, by one thread at a time; no heap, no locale. The file is
-// looked at before each write: programs close descriptors that they do not know, and open others in their
-// place.
+// Writes events as lines of a file. Used by event_log only, by one thread at a time; no heap, no locale.
+// Checks the file before each write: programs close descriptors that they do not know, and open others in
+// their place.
 #pragma once
 
 #include <sys/types.h>

@@ -1,9 +1,9 @@
-// sample_device: the ledger of one device now, its peak, and the timeline that halves its resolution when it
-// is full. A peak is one measured moment, never a sum of peaks of parts, and none is missed: each thread has
-// leave to request so much more without a look at the others (settles_at), all together no more than the
-// highest figure so far and a tolerance. What a thread frees it may request again; who has used up its leave
-// adds up the shards here, and what is left is dealt out anew. So a hit compares two words of its own and
-// touches no line of another thread.
+// sample_device: notes the ledger of one device now, its peak, and the timeline, which halves its
+// resolution when it is full. A peak is one measured moment, never a sum of peaks of parts, and none is
+// missed: each thread may request a share (settles_at) without a look at the others, all shares together at
+// most the highest figure so far plus a tolerance. Freed bytes return to the thread's share. A thread whose
+// share is used up adds up the shards here, and the shares are dealt out anew. A hit therefore compares two
+// words of its own thread.
 #include <algorithm>
 
 #include "core/stats/page/ledger.hpp"

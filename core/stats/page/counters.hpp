@@ -1,7 +1,7 @@
-// The counters of one thread, as they lie in the state page, and the way to add to them on a hot path.
-// A thread writes only its own shard, by a relaxed load and store: no read-modify-write, no shared cache
-// line. Readers (report, live view, recovery of a killed process) add the shards up. Counters never go down.
-// Called from every hook on every thread; must never allocate, lock or make a driver call.
+// The counters of one thread, as they lie in the state page, and how to add to them on a hot path. A thread
+// writes only its own shard, by a relaxed load and store: no read-modify-write, no shared cache line.
+// Readers (report, live view, recovery of a killed process) add the shards up. Counters never go down.
+// Called from every hook on every thread; never allocates, locks or makes a driver call.
 #pragma once
 
 #include <atomic>

@@ -1,6 +1,6 @@
-// Fills a page header with what a report says about this process: who, where, started how. Called once, when
-// the page is opened, before any reader sees it. Reads /proc only; no heap, no network, never fails (unknown
-// stays empty).
+// Fills a page header with what a report says about this process: who, where, how started. Called once,
+// when the page is opened, before any reader sees it. Reads /proc only; no heap, no network. Cannot fail:
+// what is unknown stays empty.
 #pragma once
 
 #include "core/base/files/file_pattern.hpp"

@@ -1,7 +1,7 @@
-// How much of a device the driver says is in use, noted with what the ledger held at that very moment: of two
-// moments the difference would say nothing. Whoever moves memory between the driver and the ledger lives in a
-// memory_move meanwhile; an answer that came beside one is not noted. Any thread, on slow paths. The parts of
-// an answer are read together: by this process under the lock of the page, by others as gauge_change says.
+// How much of a device the driver says is in use, noted together with what the ledger held at that moment:
+// figures of two moments must not be subtracted. A thread that moves memory between driver and ledger holds
+// a memory_move meanwhile; an answer that came during one is not noted. Any thread, slow paths. The parts
+// of an answer are read together: in this process under the page's lock, in others as gauge_change says.
 #pragma once
 
 #include <atomic>

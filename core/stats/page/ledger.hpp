@@ -1,8 +1,7 @@
-// Where the bytes of one device are, as rows that always add up:
-// requested + rounding + pending + cached = reserved; reserved + observed - elsewhere + unseen = in use.
-// What is unseen is the difference to what the driver said once, with the counters of that moment: never of
-// figures of two moments. Derived from counters that other threads may be changing: every difference is
-// clamped, never negative. Pure; used by the report, the live view and their tests.
+// Where the bytes of one device are, as rows that always add up: requested + rounding + pending + cached =
+// reserved; reserved + observed - elsewhere + unseen = in use. Unseen is the difference to one answer of
+// the driver, with the counters of that same moment. Other threads may be changing the counters: every
+// difference is clamped at 0. Pure; used by the report, the live view and their tests.
 #pragma once
 
 #include <cstdint>

@@ -1,7 +1,7 @@
-// The file below a state page: its private folder, its creation, disk space for its parts, and the signs by
-// which a process is told from another one with the same pid. Used by state_page and, to find pages, by
-// `gpumem`. Any thread. Descriptors are never kept open: programs close or reuse numbers that they do not
-// know. No heap here: the folder is chosen while the program's first CUDA call waits.
+// The file of a state page: its private folder, its creation, disk space for its parts, and the marks that
+// tell its process from another one with the same pid. Used by state_page and, to find pages, by `gpumem`.
+// Any thread. Keeps no descriptor open: programs close or reuse numbers that they do not know. No heap: the
+// program's first CUDA call is waiting.
 #pragma once
 
 #include <sys/types.h>

@@ -1,6 +1,6 @@
-// Where the bytes of a page come from: this process's own mapping, or a file. Read piece by piece, as most of
-// a page is never touched. A file is read, not mapped: one that shrinks meanwhile must give an error, not
-// SIGBUS.
+// Where the bytes of a page come from: this process's own mapping, or a file. Read piece by piece, as most
+// of a page is never touched. A file is read, not mapped: if it shrinks meanwhile there must be an error,
+// not SIGBUS.
 #pragma once
 
 #include <cstddef>

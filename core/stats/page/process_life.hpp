@@ -1,5 +1,5 @@
-// Whether the process of a state page lives. A number names a process within its PID namespace only: seen
-// from outside, a program in a container has another number. Used by `gpumem`; reads /proc, no heap.
+// Whether the process of a state page is alive. A pid is valid in its PID namespace only: seen from
+// outside, a program in a container has another number. Used by `gpumem`; reads /proc, no heap.
 #pragma once
 
 #include <sys/types.h>

@@ -1,6 +1,7 @@
-// The run of `gpumem run` that a process stands under, by its GPUMEM_RUN_ID, "PID-NUMBER"; and its mark, a
-// file in the state folder that the run makes before it starts its program, and that the first CUDA call
-// below it removes: what is left of it says that there was none. Any thread; no heap; errno stays as it was.
+// Which `gpumem run` this process was started by, from GPUMEM_RUN_ID ("PID-NUMBER"), and that run's mark: a
+// file in the state folder. The run makes it before it starts its program, the first CUDA call below
+// removes it; a mark that is left says that no CUDA call was seen. Any thread; no heap; errno stays as it
+// was.
 #pragma once
 
 #include <sys/types.h>

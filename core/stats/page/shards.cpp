@@ -1,7 +1,7 @@
-// Gives each thread a shard of the state page, and a finished thread's shard, counts kept, to the next
-// thread. Called once a thread, from whatever hook counts first, and by the C library when a thread ends.
-// Must not allocate: it runs inside the program's calls. When more than max_shards threads live at once the
-// last shard is shared by the rest, and additions to it may be lost; the report says so.
+// Gives each thread a shard of the state page, and passes an ended thread's shard, counts kept, on to the
+// next one. Called once a thread, by whichever hook counts first, and by the C library when a thread ends.
+// Never allocates: it runs inside the program's calls. When more than max_shards threads live at once, the
+// rest share the last shard, and additions to it may be lost; the report says so.
 #include <pthread.h>
 #include <sys/syscall.h>
 #include <unistd.h>

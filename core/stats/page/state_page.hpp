@@ -1,9 +1,8 @@
 // The state page of this process: where all counters live, so that a kill -9 loses none. Opened by the shim
-// at the first CUDA call, dropped in a forked child, closed at exit; resources and router register and count
-// through it. Every function may be called from any thread and before any page exists (counts then go to a
-// static shard and are taken over at open). Never on a hot path, except local() and add() of counters.hpp. No
-// CUDA call here, no signals. Where no file can be had (read-only, full disk, quota, limits) plain memory
-// takes its place, with one warning.
+// at the first CUDA call, dropped in a forked child, closed at exit; resources and router register and
+// count through it. Any thread, also before a page exists (a static shard counts until then). Never on a
+// hot path, except local() and add() of counters.hpp. No CUDA call, no signals. Where no file can be had
+// (read-only, full disk, quota, limits) plain memory takes its place, with one warning.
 #pragma once
 
 #include <cstdint>
