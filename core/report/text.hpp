@@ -13,8 +13,8 @@ struct text_options {
   bool utf8 = false;  // else ASCII only
   bool colour = false;
   std::string json_path;  // of the JSON written beside it, empty: none
-  std::size_t width =
-      page_width;  // of the page: tables give up columns below page_width, and have no more above it
+  // of the page: tables give up columns below page_width, and have no more above it
+  std::size_t width = page_width;
 };
 
 // What LC_ALL, LC_CTYPE and LANG say, without touching the program's locale.

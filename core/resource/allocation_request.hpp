@@ -13,8 +13,8 @@ namespace gpumem::resource {
 
 struct allocation_request {
   std::uint64_t bytes = 0;
-  stream_order::slot slot =
-      stream_order::no_slot;            // no_slot: any stream or the host may touch the memory at once
+  // no_slot: any stream or the host may touch the memory at once
+  stream_order::slot slot = stream_order::no_slot;
   CUstream stream = nullptr;            // of that slot
   unsigned flags = 0;                   // of cuMemAllocManaged, cuMemHostAlloc
   std::uint32_t alignment = 0;          // bytes, a power of two; 0: any block is aligned enough

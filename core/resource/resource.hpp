@@ -47,8 +47,8 @@ struct refused_free {
 // Bytes a resource holds that the program does not.
 struct idle_usage {
   std::uint64_t idle = 0;  // could serve a request: done or not
-  std::uint64_t pending =
-      0;  // freed while work that may use them was not known to be done: of these, or of a source
+  // freed while work that may use them was not known to be done: of these, or of a source
+  std::uint64_t pending = 0;
   std::uint64_t largest = 0;  // the largest run of it
 };
 

@@ -42,8 +42,8 @@ void start(chain_factory factory, free_mode free, rule_set* rules) noexcept {
   auto* made = new (std::nothrow) state;
   if (made == nullptr) return;
   made->factory = factory;
-  static std::uint64_t starts =
-      0;  // what a thread remembers of streams must not outlive the router it was of
+  // what a thread remembers of streams must not outlive the router it was of
+  static std::uint64_t starts = 0;
   made->streams_changed.store(++starts << 40, std::memory_order_relaxed);
   made->synchronize_on_free = free == free_mode::synchronize;
   stream_order::one_stream.store(free == free_mode::one_stream, std::memory_order_release);

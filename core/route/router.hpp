@@ -111,8 +111,8 @@ void green_context_made(CUcontext context, CUcontext primary) noexcept;
 CUcontext home_of(CUcontext context) noexcept;
 void context_gone(CUcontext context) noexcept;  // it has ended: its blocks are dead
 void exported(CUdeviceptr address) noexcept;  // an IPC handle names this block: its memory serves nobody else
-void pool_chosen(
-    int device) noexcept;  // the program set a memory pool of its own: async calls go to the driver
+// the program set a memory pool of its own: async calls go to the driver
+void pool_chosen(int device) noexcept;
 
 // After success: `user` may touch the memory of `owner`, or may no longer.
 void peer_access_enabled(CUcontext user, CUcontext owner) noexcept;

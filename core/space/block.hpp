@@ -35,8 +35,8 @@ using epoch_id = std::uint32_t;
 using free_list_id = std::uint16_t;
 inline constexpr free_list_id done = 0;     // all work is known to be done: anyone
 inline constexpr free_list_id pending = 1;  // freed without a stream: nobody yet
-inline constexpr free_list_id first_stream =
-    2;  // freed on stream slot k: free list first_stream + k, later work of that stream
+// freed on stream slot k: free list first_stream + k, later work of that stream
+inline constexpr free_list_id first_stream = 2;
 // Another process may have it open: nobody, until its segment goes back. No stream has slot 0.
 inline constexpr free_list_id withheld = first_stream;
 

@@ -12,8 +12,8 @@ namespace gpumem::shim {
 
 namespace {
 
-constexpr std::size_t reserve = std::size_t{64}
-                                << 20;  // addresses; a report needs far less, pages come when touched
+// Addresses: a report needs far less memory, and pages come when they are touched.
+constexpr std::size_t reserve = std::size_t{64} << 20;
 
 struct arena {
   char* begin = nullptr;

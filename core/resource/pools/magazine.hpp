@@ -142,8 +142,8 @@ class alignas(64) magazine {
   static constexpr std::uint32_t most_of_a_size = 512;
   static constexpr std::uint64_t most_bytes = 4ull << 30;
   static constexpr std::uint32_t frees_an_event = 128;
-  static constexpr std::uint64_t bytes_an_event = 112ull
-                                                  << 20;  // with one such batch under way: below 256 MiB
+  // With one such batch under way: below 256 MiB.
+  static constexpr std::uint64_t bytes_an_event = 112ull << 20;
   static constexpr std::size_t row_count = size_classes::count + 64;
 
   // Small sizes have a row to each class, large ones share the others.
@@ -219,8 +219,8 @@ class alignas(64) magazine {
   }
 
   base::biased_lock lock_;
-  std::atomic<std::uint32_t> newest_{
-      0};  // a thread's: epoch of the newest block, and how much of it lies here
+  // a thread's: epoch of the newest block, and how much of it lies here
+  std::atomic<std::uint32_t> newest_{0};
   std::atomic<std::uint32_t> fresh_{0};
   std::atomic<std::uint64_t> fresh_bytes_{0};
   std::atomic<std::uint32_t> turn_units_{0};  // the size whose blocks take turns, and how many

@@ -112,8 +112,8 @@ class suballocator : public resource, public source {
     bool grew = false;               // upstream was asked
     bool would_split_piece = false;  // the last search found room that only part of a piece would give
     bool apart = false;              // its block is to have a segment of its own
-    std::optional<driver::allocation_failed>* refused =
-        nullptr;                   // takes what the last growth was refused with
+    // takes what the last growth was refused with
+    std::optional<driver::allocation_failed>* refused = nullptr;
     bool grown_for_turns = false;  // new memory serves it, so that more blocks of its size take turns
   };
   space::handle from_magazine(slow_request& c) noexcept;

@@ -62,8 +62,8 @@ class fallback_source final : public source {
   std::uint64_t trim() noexcept override;
 
  private:
-  std::size_t take_note(
-      extent const& memory) noexcept;  // of the branch it came from, which is then forgotten
+  // of the branch it came from, which is then forgotten
+  std::size_t take_note(extent const& memory) noexcept;
 
   chain_context const& home_;
   std::size_t const node_;

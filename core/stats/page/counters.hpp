@@ -12,10 +12,10 @@ namespace gpumem::stats {
 
 inline constexpr std::size_t max_hooks = 160;   // at least the number of lines of shim/symbols/symbols.def
 inline constexpr std::size_t max_devices = 16;  // further devices share the last slot
-inline constexpr std::size_t max_nodes =
-    96;  // nodes of all chain instances; further ones share the last slot
-inline constexpr std::size_t size_buckets =
-    64;  // bucket of n bytes = bit width of n - 1, so <= 2^k falls in k
+// nodes of all chain instances; further ones share the last slot
+inline constexpr std::size_t max_nodes = 96;
+// bucket of n bytes = bit width of n - 1, so <= 2^k falls in k
+inline constexpr std::size_t size_buckets = 64;
 
 struct hook_counters {
 #define GPUMEM_HOOK_FIELD(name, unit, meaning) std::uint64_t name;

@@ -16,8 +16,8 @@
 namespace gpumem::stats {
 namespace {
 
-constexpr std::uint64_t first_namespace =
-    0xeffffffc;  // the kernel's own number for it: all processes are in it
+// the kernel's own number for it: all processes are in it
+constexpr std::uint64_t first_namespace = 0xeffffffc;
 
 // The innermost of a process's numbers: the last of the line NSpid.
 long innermost_number(char const* process) noexcept {
