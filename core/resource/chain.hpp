@@ -26,6 +26,7 @@ class chain {
 
   resource& top() noexcept { return *top_; }
 
+  // The sums over all parts, and the largest run of any.
   idle_usage measure() noexcept {
     idle_usage sum;
     for (auto const& part : resources_) {
@@ -57,9 +58,11 @@ class chain {
   void peers_changed() noexcept {
     for (auto const& part : sources_) part->peers_changed();
   }
+  // The sources' own advice holds again for this memory (see source.hpp).
   void renew(std::uint64_t address, std::uint64_t bytes) noexcept {
     for (auto const& part : sources_) part->renew(address, bytes);
   }
+  // Tells all of a refused free; true: one of them reported it.
   bool refused(refused_free const& what) noexcept {
     return std::any_of(resources_.begin(), resources_.end(),
                        [&](auto const& part) { return part->refused(what); });
@@ -68,6 +71,7 @@ class chain {
     for (auto const& part : resources_) part->synchronized();
     for (auto const& part : sources_) part->synchronized();
   }
+  // The context is gone: every part forgets its memory, top first.
   void forget() noexcept {
     for (auto part = resources_.rbegin(); part != resources_.rend(); ++part) (*part)->forget();
     for (auto const& part : sources_) part->forget();

@@ -47,24 +47,25 @@ struct refused_free {
 // Bytes a resource holds that the program does not.
 struct idle_usage {
   std::uint64_t idle = 0;  // could serve a request: done or not
-  // freed while work that may use them was not known to be done: of these, or of a source
+  // Freed, and not known to be done: a part of `idle`, or held by a source.
   std::uint64_t pending = 0;
   std::uint64_t largest = 0;  // the largest run of it
 };
 
+// See above; the functions that do nothing here are for those that need them.
 class resource : public space::segment_owner {
  public:
   resource(chain_context const& home, std::size_t node) noexcept : home_(home), node_(node) {}
   virtual ~resource() = default;
   resource(resource const&) = delete;
 
-  // A live block of at least `wish.bytes`, known to the block map; never `none`.
+  // A live block of at least `request.bytes`, known to the block map; never `none`.
   virtual space::handle allocate(allocation_request const& request) = 0;
   // `h`, a block of this resource's own segments, is cached (taken from the program); `order`: see
   // allocation_request.hpp. What owns no segments is never asked.
   virtual void deallocate(space::handle h, free_order const& order) noexcept;
   // A block that this resource, or one below it, handed out was freed by the program; called before its owner
-  // gets it back, from the owner upwards. The block still has its size, slack and stream.
+  // gets it back, from the owner upwards. The block still has its size, rounding and stream.
   virtual void freed(space::handle h, free_order const& order) noexcept;
 
   // The same of a block that another process may have open: it serves nobody until its segment goes back to
@@ -73,7 +74,7 @@ class resource : public space::segment_owner {
   // An address of one of its own segments is in memory that another process may open.
   virtual void exported(std::uint64_t) noexcept {}
 
-  // What is freed may serve again, and does not go back to the source at once, which would wait for all work.
+  // True if freed blocks are cached; false if they go back to the source at once, which waits for all work.
   virtual bool keeps_freed() const noexcept { return true; }
   // For those that report faults of the program; true: reported. Any chain may be asked about any address.
   virtual bool refused(refused_free const&) noexcept { return false; }
@@ -84,11 +85,13 @@ class resource : public space::segment_owner {
   // none of this resource's by now.
   virtual space::handle block_at(space::segment const&, std::uint64_t) noexcept { return space::none; }
 
+  // What it holds and the program does not.
   virtual idle_usage measure() noexcept { return {}; }
   // What it holds is counted by this budget, idle or not.
   virtual bool counts_in(budget const&) const noexcept { return false; }
   // Gives every empty segment to its source; bytes given back.
   virtual std::uint64_t give_back() noexcept { return 0; }
+  // The stream of this slot was destroyed: what was freed on it waits for its epoch.
   virtual void stream_gone(stream_order::slot) noexcept {}
   // The context of a block that this resource, or one below it, handed out took it along: it counts as given
   // back. Told by the owner, from forget().
@@ -108,10 +111,13 @@ class resource : public space::segment_owner {
 
  protected:
   space::block_table& blocks() noexcept { return home_.where.blocks; }
+  // The block of the segment that holds the address, found block by block.
   space::handle walk_to(space::segment const& in, std::uint64_t address) noexcept;
+  // This thread's counters of this node, and of its device.
   stats::node_counters& count() noexcept { return stats::local().nodes[node_]; }
   stats::device_counters& count_device() noexcept { return stats::local().devices[home_.device_slot]; }
 
+  // The parent of one block, for those that have several.
   virtual resource* way_up(space::handle) const noexcept { return parent_; }
 
   chain_context const home_;  // a copy: one step less on the way to everything
@@ -148,6 +154,7 @@ inline void tell_parents(resource const& owner, space::handle h, free_order cons
 // Set when this thread changed what is reserved from the driver, so that the router takes the ledger down
 // after counting its next request.
 inline thread_local bool reserved_changed = false;
+// Notes the device's ledger after reserved memory changed.
 void note_change(int device) noexcept;
 
 // New memory where a segment of another context lies: the driver has ended that context and is about to say

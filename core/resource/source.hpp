@@ -42,6 +42,7 @@ class page_source {
   ~page_source() = default;
 };
 
+// The interface of everything that gives segments.
 class source {
  public:
   virtual ~source() = default;
@@ -49,7 +50,7 @@ class source {
   // Null: an extent goes back as it came.
   virtual page_source* pages() noexcept { return nullptr; }
 
-  // `wish.bytes` rounded up to 512 B at least. With a slot, the memory may be used by later work of that
+  // `request.bytes` rounded up to 512 B at least. With a slot, the memory may be used by later work of that
   // stream only. Throws driver::allocation_failed with the driver's code.
   virtual extent reserve(allocation_request const& request) = 0;
   // Nothing may use the memory any more, unless `order` names the stream after whose work it is free.

@@ -23,6 +23,7 @@ class callers {
   // One pattern a rule; empty: any library. Those without a slash look at the file name only.
   explicit callers(std::vector<std::string> patterns);
 
+  // The rules that the code at this return address falls under.
   rule_mask rules_of(void const* code) noexcept {
     auto const address = reinterpret_cast<std::uintptr_t>(code);
     std::uint64_t const now = libraries_changed.load(std::memory_order_acquire) + first_;
@@ -31,6 +32,7 @@ class callers {
     return line.rules;
   }
 
+  // The rules that a library of this path falls under.
   rule_mask rules_of_path(std::string_view path) const noexcept;
 
  private:
@@ -47,6 +49,7 @@ class callers {
   };
   struct found_object;
 
+  // As rules_of, where this thread's memo does not know the code.
   rule_mask look_up(std::uintptr_t address, std::uint64_t now) noexcept;
   void remember(found_object const& object, std::uint64_t now) noexcept;
 

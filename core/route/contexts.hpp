@@ -24,6 +24,7 @@ void register_device(int device) noexcept;
 // Asks the driver how much of the device is in use, and notes it for the ledger. Not while a stream captures.
 bool look_at_use(CUcontext context, int device) noexcept;
 
+// One CUDA context: its epochs, streams and chains.
 struct context_entry {
   context_entry(space::block_registry& where, peers const& access, CUcontext context, int device_number,
                 rule_set const* rules, std::uint64_t order_of_making);
@@ -106,6 +107,7 @@ class contexts {
 
   void use(rule_set const* rules) noexcept { rules_ = rules; }
 
+  // The entry of this handle, or of the primary context of a green one; null: none yet. No lock.
   context_entry* find(CUcontext context) const noexcept {
     for (auto* e = first_.load(std::memory_order_acquire); e != nullptr; e = e->next) {
       if (e->handle == context && !e->gone.load(std::memory_order_acquire)) return e;
@@ -141,6 +143,7 @@ class contexts {
   void end_begins(context_ending& call) noexcept;
   // `ended`: those that were there when it began have; of others the driver is asked.
   void settle(context_ending const& call, bool ended) noexcept;
+  // The call is over, whatever came of it.
   void end_over(context_ending const& call) noexcept;
   // It has ended.
   void end(context_entry& gone) noexcept;

@@ -48,6 +48,7 @@ void stays(observed_bytes const& held) noexcept;
 
 // What cuDeviceTotalMem and cuMemGetInfo shall say where the driver says this.
 std::uint64_t total_memory(int device, std::uint64_t total) noexcept;
+// Bytes, as cuMemGetInfo has them.
 struct memory_info {
   std::uint64_t free = 0;
   std::uint64_t total = 0;

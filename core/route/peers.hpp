@@ -38,6 +38,7 @@ class peers {
   static bool known(int device) noexcept {
     return device >= 0 && static_cast<std::size_t>(device) < max_devices;
   }
+  // Derives the masks of all devices from what is enabled; true: one of them changed.
   bool update() noexcept;
 
   std::mutex mutex_;

@@ -12,6 +12,7 @@ namespace gpumem::route {
 
 class pool_figures {
  public:
+  // A block of these bytes was handed out; gave(): it was freed.
   void took(std::uint64_t bytes) noexcept {
     raise(used_high_, used_.fetch_add(bytes, std::memory_order_relaxed) + bytes);
     std::uint64_t const held = held_.fetch_add(bytes, std::memory_order_relaxed) + bytes;
@@ -26,6 +27,7 @@ class pool_figures {
   // The driver gives back what is idle by whole steps: at a trim it keeps at least so much, at a
   // synchronisation at most the threshold.
   void trimmed(std::uint64_t keep) noexcept { lower(rounded(keep)); }
+  // The program has waited: reserved goes down to the threshold, in bytes, as the driver's does.
   void synchronized(std::uint64_t threshold) noexcept { lower(threshold / step * step); }
 
   std::uint64_t used() const noexcept { return used_.load(std::memory_order_relaxed); }

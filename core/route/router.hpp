@@ -66,9 +66,9 @@ std::uint64_t idle_bytes(CUcontext context) noexcept;
 // repeat it. Returns the bytes given back.
 std::uint64_t give_back(CUcontext context) noexcept;
 
-// --- what the shim observes
-// ----------------------------------------------------------------------------------------- Before the real
-// begin-capture call, and after the call that ended the capture (or the failed begin).
+// --- what the shim observes ---
+
+// Before the real begin-capture call, and after the call that ended the capture (or the failed begin).
 void capture_begins(CUcontext context, CUstream stream, CUstreamCaptureMode mode) noexcept;
 void capture_ended(CUcontext context, CUstream stream) noexcept;
 // The thread whose default stream goes by this name has ended: the capture of such a stream goes with it.
@@ -111,7 +111,7 @@ void green_context_made(CUcontext context, CUcontext primary) noexcept;
 CUcontext home_of(CUcontext context) noexcept;
 void context_gone(CUcontext context) noexcept;  // it has ended: its blocks are dead
 void exported(CUdeviceptr address) noexcept;  // an IPC handle names this block: its memory serves nobody else
-// the program set a memory pool of its own: async calls go to the driver
+// The program set a memory pool of its own: stream-ordered calls on the device go to the driver.
 void pool_chosen(int device) noexcept;
 
 // After success: `user` may touch the memory of `owner`, or may no longer.
@@ -134,8 +134,7 @@ void pitch_learnt(CUcontext context, rows const& wanted, std::uint64_t pitch) no
 // Writes the pending bytes of every device to the gauges: before a report. No driver call.
 void measure() noexcept;
 
-// --- process life
-// ---------------------------------------------------------------------------------------------------
+// --- process life ---
 void forked_child() noexcept;  // forget everything; CUDA is dead here until the child starts its own
 
 }  // namespace gpumem::route

@@ -54,8 +54,11 @@ class settings {
 
   // Null: no host memory.
   setting* of(state& s, space::handle h) noexcept;
+  // A block that shares bytes with these addresses wants SYNC_MEMOPS on.
   bool wanted_within(std::uint64_t begin, std::uint64_t end) const noexcept;
+  // Sets SYNC_MEMOPS of each driver allocation that holds a part of the block, with regard to other blocks.
   CUresult tell_driver(state& s, space::handle h, bool on) noexcept;
+  // Takes the program's advice off the block's memory; false: the driver refused.
   static bool take_back_advice(resource::chain_context const& home, setting const& was) noexcept;
 
   std::mutex mutex_;
@@ -67,6 +70,7 @@ outcome set_sync_memops(CUdeviceptr address, bool on) noexcept;
 std::optional<bool> sync_memops_of(CUdeviceptr address) noexcept;
 // The range begins in a block and ends beyond its last page: natively no range of one allocation.
 bool leaves_block(CUdeviceptr address, std::uint64_t bytes) noexcept;
+// After the driver took the advice or the prefetch for memory of a block.
 void block_advised(CUdeviceptr address, CUmem_advise what, CUdevice device) noexcept;
 void block_prefetched(CUdeviceptr address) noexcept;
 bool never_prefetched(CUdeviceptr address) noexcept;

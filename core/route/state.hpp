@@ -22,6 +22,7 @@ enum class pool_use : std::uint8_t {
   drivers,  // the program set a memory pool of its own
 };
 
+// The router's state: where blocks are, the contexts, and what the configuration chose.
 struct state {
   space::block_registry where;
   peers access;
@@ -98,6 +99,7 @@ class route_memo {
   static std::size_t index_of(CUstream stream) noexcept {
     return (reinterpret_cast<std::uint64_t>(stream) >> 4) * 0x9e3779b97f4a7c15ull >> 62;
   }
+  // Forgets all when a stream or a context came or went since.
   void renew(std::uint64_t now) noexcept {
     if (since_ == now) return;
     *this = {};

@@ -20,9 +20,11 @@ class block_map {
  public:
   explicit block_map(block_table& blocks) noexcept : blocks_(blocks) {}
 
+  // The block that begins at the address, or none. No lock.
   handle find(std::uint64_t address) const noexcept;
   // False when no memory was left for the table; the block is then not findable and must not be handed out.
   bool insert(handle h) noexcept;
+  // The block has lost its place: it was merged, or its segment removed.
   void erase(handle h) noexcept;
 
  private:
@@ -78,6 +80,8 @@ class block_map {
   static std::uint64_t first(std::uint64_t address, std::uint64_t mixed) noexcept {
     return (mixed >> 20 & ~in_line) | ((address >> 9 ^ mixed >> 48) & in_line);
   }
+  // A table without the entries of erased blocks, twice as large where it is half full of live ones; false:
+  // no host memory.
   bool rebuild(shard& s) noexcept;
 
   block_table& blocks_;

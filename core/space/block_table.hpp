@@ -21,6 +21,7 @@ class block_table {
 
   // A fresh block with every field zero, or `none` when the table is full.
   handle acquire() noexcept;
+  // The handle may name another block from now on.
   void release(handle h) noexcept;
   block& operator[](handle h) noexcept { return blocks_[h]; }
   // Calls `visit` with each handle that was ever acquired; blocks come and go meanwhile.

@@ -13,6 +13,7 @@ namespace gpumem::space {
 
 class free_index {
  public:
+  // Adds or removes one idle block; its neighbours are not looked at.
   void insert(block_table& blocks, handle h) noexcept;
   void erase(block_table& blocks, handle h) noexcept;
   // A block of at least `units`, or none. It stays in the index. Unless `thorough`, it may overlook a block
@@ -22,6 +23,7 @@ class free_index {
   // Units of the largest block, 0 when empty.
   std::uint32_t largest(block_table& blocks) const noexcept;
   bool empty() const noexcept { return rows_ == 0; }
+  // Any block, or none.
   handle any() const noexcept;
   // The first block that `wanted` among those of at least `units`, bigger classes first; linear.
   template <typename Predicate>

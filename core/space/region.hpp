@@ -120,21 +120,25 @@ class region {
 
  private:
   block_table& blocks() noexcept { return atlas_.blocks; }
+  // The index of this free list; null: there is none, or no host memory to make it.
   free_index* index(free_list_id d, bool make) noexcept;
   void attach(handle h, free_list_id to) noexcept;    // into index and queue
   void detach(handle h) noexcept;                     // out of both
   handle absorb(handle left, handle right) noexcept;  // merges `right` into `left`, both detached
   handle split(handle h,
                std::uint32_t units) noexcept;  // a new block behind the first `units`; none: no room
+  // Notes in the segment's start map that a block begins here, or no longer does.
   void mark_start(block const& b, bool is_one) noexcept;
   // Cuts `units` out of an idle block, `front` units into it; they are detached, the rest stays idle.
   handle carve(handle h, std::uint32_t front, std::uint32_t units) noexcept;
   bool show(handle h, bool hidden) noexcept;  // in the map, or out of it; then live
   handle find_aligned(free_index const& idle, std::uint32_t units, bool thorough,
                       std::uint64_t alignment) noexcept;
+  // A segment with one block over all of it; none: the tables are full.
   handle make_segment(std::uint64_t base, std::uint64_t bytes, std::uint64_t token) noexcept;
   void add_hole(handle h) noexcept;  // into the list; merges with holes beside it
   void drop_hole(handle h) noexcept;
+  // Taking `units` there would leave idle a part of a piece that is idle now.
   bool would_split(handle h, std::uint32_t front, std::uint32_t units) const noexcept;
   struct span_of_pieces {
     std::uint64_t begin = 0, end = 0;  // addresses

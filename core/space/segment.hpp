@@ -41,6 +41,7 @@ class segment_table {
  public:
   // Null when the table is full or no memory is left.
   segment* add(std::uint64_t base, std::uint64_t bytes, segment_owner* owner) noexcept;
+  // Its index may be another segment's; blocks are the owner's to release before.
   void remove(segment* s) noexcept;
   // Moves on with each remove: until then a live block at an address keeps its owner.
   std::uint32_t removals() const noexcept { return removals_.load(std::memory_order_acquire); }

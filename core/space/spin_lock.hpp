@@ -11,6 +11,7 @@ namespace gpumem::space {
 
 class spin_lock {
  public:
+  // As of std::mutex.
   void lock() noexcept {
     while (held_.exchange(true, std::memory_order_acquire)) wait();
   }

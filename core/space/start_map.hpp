@@ -17,6 +17,7 @@ class start_map {
   bool reset(std::uint64_t units) noexcept;
   bool empty() const noexcept { return depth_ == 0; }
 
+  // A block begins at this unit of the segment; clear(): no longer.
   void set(std::uint64_t at) noexcept {
     for (std::size_t level = 0; level < depth_; ++level, at >>= 6) {
       std::uint64_t& word = levels_[level][at >> 6];

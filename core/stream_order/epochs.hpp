@@ -81,6 +81,7 @@ class epochs {
   // A capture began in another context: driver calls made here in the belief that nothing captures are over
   // when this returns.
   void capture_began_elsewhere() noexcept { std::lock_guard lock(mutex_); }
+  // A stream of this context captures.
   bool capturing() const noexcept { return captures_.load(std::memory_order_acquire) > 0; }
 
   // A sticky error was seen: the context is lost, every call must go to the driver, which tells the program.
@@ -90,6 +91,7 @@ class epochs {
   // The driver may be ending the context right now, and hand its addresses out for others' memory before it
   // says so.
   bool ending() const noexcept { return (trouble_.load(std::memory_order_acquire) & ~(lost | watched)) != 0; }
+  // A call that may end the context begins; end_failed(): it did not end it.
   void end_begins() noexcept { trouble_.fetch_add(1, std::memory_order_acq_rel); }
   void end_failed() noexcept { trouble_.fetch_sub(1, std::memory_order_acq_rel); }
   // Neither: what nearly every call asks.
@@ -105,6 +107,7 @@ class epochs {
   int device() const noexcept { return device_; }
 
  private:
+  // An epoch with the event that settles it.
   struct closed_epoch {
     epoch_id last;  // covers every free with this epoch or an earlier one
     CUevent event;
@@ -144,7 +147,9 @@ class epochs {
   void count_captures(int more) noexcept;  // under mutex_
   template <typename Gone>
   bool remove_origins(Gone gone, std::size_t most) noexcept;  // true: one of them watched
+  // Epochs up to `s` are done.
   void complete(epoch_id s) noexcept;
+  // The oldest closed epoch is done; its event is spare.
   void retire_oldest() noexcept;
 
   static constexpr epoch_id window = 1u << 16;

@@ -26,6 +26,7 @@ class streams {
   slot forget(std::uint64_t id) noexcept;
   // The same for the stream that was last seen with this handle: whatever had it is gone.
   slot forget(CUstream handle) noexcept;
+  // The slot may be another stream's.
   void recycle(slot s) noexcept;
 
  private:

@@ -20,6 +20,7 @@ class cuda final : public deferred_release_source {
  private:
   void give_away(resource::extent const& memory) noexcept override;
   bool free(resource::extent const& memory) noexcept;  // false: the driver refuses now
+  // Frees again what the driver refused to take back.
   void retry() noexcept;
 
   std::size_t const node_;

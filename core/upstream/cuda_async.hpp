@@ -32,15 +32,19 @@ class cuda_async final : public resource::source {
   static std::uint64_t in_default_pool(int device) noexcept;
 
  private:
+  // Counts bytes taken from, or given back to, the device's default pool; none of a pool of its own.
   void count(std::uint64_t bytes, bool taken) const noexcept;
   void grant_access() noexcept;  // under the lock, with a pool
   void leave_behind(resource::extent const& memory) noexcept;
   void free_left_behind() noexcept;
   void open();                      // pool and stream, at first use
   bool order_after_all() noexcept;  // what comes next on stream_ runs after all work of the context
+  // Gives memory back in the order of this stream; what the driver refuses is kept by free_later().
   void free(resource::extent const& memory, CUstream order) noexcept;
+  // Keeps memory that cannot be freed now; free_what_waits() frees it when nothing captures.
   void free_later(resource::extent const& memory) noexcept;
   void free_what_waits() noexcept;
+  // cuMemAllocFromPoolAsync on this stream. Throws driver::allocation_failed.
   void allocate(CUdeviceptr* address, std::uint64_t bytes, CUstream stream);
 
   resource::chain_context const& home_;

@@ -40,6 +40,7 @@ class deferred_release_source : public resource::source {
     stream_order::epoch_id freed;
     space::segment* segment;  // null: there was no room for it
   };
+  // Keeps memory until the work before this call is done.
   void defer(resource::extent const& memory) noexcept;
   // `asks`: the driver is asked what is done by now, else that counts which is known.
   std::uint64_t release_done(bool asks) noexcept;

@@ -12,6 +12,7 @@ class host_memory {
     std::uint64_t available;  // without swapping, by the kernel's own estimate
     std::uint64_t total;
   };
+  // How much memory the host has, in bytes.
   virtual amount measure() noexcept = 0;
   // Zeroed pages at a multiple of `alignment`, both multiples of page(); 0: refused.
   virtual std::uint64_t map(std::uint64_t bytes, std::uint64_t alignment) noexcept = 0;

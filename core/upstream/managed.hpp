@@ -29,7 +29,9 @@ class managed final : public deferred_release_source {
  private:
   void give_away(resource::extent const& memory) noexcept override;
   bool free(resource::extent const& memory) noexcept;  // false: the driver refuses now
+  // Frees again what the driver refused to take back.
   void retry() noexcept;
+  // Gives the configured advice for this memory.
   void advise(CUdeviceptr address, std::uint64_t bytes) noexcept;
 
   std::size_t const node_;

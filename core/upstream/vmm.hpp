@@ -47,14 +47,21 @@ class vmm final : public deferred_release_source, public resource::page_source {
     std::unique_ptr<physical[], free_entries> pages;
   };
 
+  // Reserves addresses. Throws driver::allocation_failed.
   resource::extent open_range(std::uint64_t bytes);
+  // The table entry of the page at this address.
   physical* entry(std::uint64_t address) noexcept;
+  // Gives the addresses of a range back to the driver. Nothing may be mapped in them.
   void drop_range(std::uint64_t base) noexcept;
+  // Makes and maps pieces one behind the other, as many as the driver has; `mapped`: their bytes.
   CUresult add_pieces(std::uint64_t address, std::span<std::uint64_t const> pieces,
                       std::uint64_t& mapped) noexcept;
+  // Bytes of the piece that begins at this entry.
   std::uint64_t piece_at(physical const* first, std::uint64_t most) const noexcept;
+  // Unmaps all of these pieces, or none (false: the driver refuses now); take_down() also frees their memory.
   bool unmap_pieces(std::uint64_t address, std::uint64_t bytes) noexcept;
   bool take_down(std::uint64_t address, std::uint64_t bytes) noexcept;
+  // Gives the chain's device, and its peers, access to what was just mapped.
   CUresult allow(std::uint64_t address, std::uint64_t bytes) noexcept;
   CUmemAccessDesc for_device(int device, bool may) const noexcept;
 

@@ -226,8 +226,8 @@ CUresult observe(hook which, std::uint64_t bytes, Real&& real, After&& after) no
   return counted(which, bytes, code);
 }
 
-// A call that takes memory of the current device, and needs leave for `most` bytes. `keep` tells the
-// admission what it took. A refusal leaves the output alone.
+// A call that takes memory of the current device, and reserves `most` bytes of the limits first. `keep` tells
+// the reservation what it took. A refusal leaves the output alone.
 template <typename Real, typename Keep>
 CUresult taking(hook which, std::uint64_t most, Real&& real, Keep&& keep) noexcept {
   base::uncancelled const held;

@@ -15,6 +15,7 @@ namespace gpumem::resource {
 
 class budget {
  public:
+  // What makes a budget: its name in the configuration, and its limit in bytes.
   struct terms {
     std::string_view name;
     int device = 0;
@@ -25,6 +26,7 @@ class budget {
 
   // The one of this name, device and kind of memory; the first call sets its limit. Null: no host memory.
   static budget* find_or_make(terms const& wanted) noexcept;
+  // Calls `visit` with every budget of the device's own memory.
   template <typename Visit>
   static void each(int device, Visit visit) noexcept {
     for (budget* b = first_.load(std::memory_order_acquire); b != nullptr; b = b->next_) {
@@ -41,6 +43,7 @@ class budget {
     } while (!used_.compare_exchange_weak(used, used + bytes, std::memory_order_relaxed));
     return true;
   }
+  // Bytes of take() or note() are free again.
   void give(std::uint64_t bytes) noexcept { used_.fetch_sub(bytes, std::memory_order_relaxed); }
   // What has happened and cannot be refused any more.
   void note(std::uint64_t bytes) noexcept { used_.fetch_add(bytes, std::memory_order_relaxed); }
@@ -48,10 +51,12 @@ class budget {
   void note_observed(std::uint64_t bytes) noexcept { observed_.fetch_add(bytes, std::memory_order_relaxed); }
 
   std::uint64_t limit() const noexcept { return limit_; }
+  // Bytes until the limit.
   std::uint64_t left() const noexcept {
     std::uint64_t const used = used_.load(std::memory_order_relaxed);
     return used < limit_ ? limit_ - used : 0;
   }
+  // The program is told the limit as the device's size.
   bool report_as_total() const noexcept { return report_as_total_; }
 
   // Segments are counted, of which some may be idle: giving those back makes room.

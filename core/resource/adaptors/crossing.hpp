@@ -47,6 +47,7 @@ class crossing final : public resource {
     return doors_[number != nullptr ? *number : 0]->parent();
   }
 
+  // A block from below, marked with the number of the door that asked.
   space::handle pass(allocation_request const& request, std::uint32_t number) {
     space::handle const h = below_.allocate(request);
     if (std::uint32_t* const mark = came_by_.make(h); mark != nullptr) {

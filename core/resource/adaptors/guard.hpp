@@ -37,21 +37,28 @@ class guard final : public adaptor {
   void forget() noexcept override;
 
  private:
+  // What is known of a live block.
   struct guarded {
     std::uint64_t bytes = 0;  // as asked
     std::uint64_t zone = 0;   // bytes behind it that hold the pattern
     stats::call_site from = stats::no_site;
     bool reported = false;
   };
+  // What of a zone no longer holds the pattern.
   struct damage {
     std::uint64_t bytes = 0;
     std::uint64_t first = 0;  // offset in the zone
   };
 
+  // Fills a new block and its zone; false: that cannot be now.
   bool prepare(space::handle h, allocation_request const& request, guarded& block) noexcept;
+  // Sets the bytes in the order of this stream; false: the driver refused. Waits for nothing.
   bool fill(CUstream on, std::uint64_t address, std::uint64_t bytes, unsigned char pattern) noexcept;
+  // Waits for the work that may use the freed block; false: that cannot be now.
   bool settle(free_order const& order) noexcept;
+  // Copies the zone to the host and compares it.
   damage look_at_zone(std::uint64_t address, std::uint64_t bytes) noexcept;
+  // Reports the block once if its zone is damaged.
   void check(space::handle h, guarded& block, void const* caller) noexcept;
   CUstream own_stream() noexcept;
 

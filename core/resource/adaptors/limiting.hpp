@@ -25,7 +25,9 @@ class limiting final : public adaptor {
   struct alignas(64) part {
     std::atomic<std::uint64_t> bytes{0};
   };
+  // The part of this thread.
   part& own_part() noexcept;
+  // Takes the bytes from the budget; throws where they exceed it.
   void take(std::uint64_t bytes);
   space::handle pass_on(allocation_request const& request, std::uint64_t bytes);
 

@@ -59,9 +59,8 @@ std::uint64_t suballocator::patience_ns(slow_request const& c) const noexcept {
                               region_.reserved_bytes() - region_.idle_bytes(), region_.pending_bytes());
 }
 
-// Looks for a while whether freed memory becomes done, before memory is taken that is kept for good. A stream
-// that gets another's block runs after it: where streams take each other's blocks in turn, what they waited
-// comes to the price of a growth soon, and each gets its own.
+// Looks for a while whether freed memory becomes done, before the pool grows for good. If streams keep
+// swapping blocks, their waits soon cost one growth; then each gets its own.
 space::handle suballocator::watch(lock& held, slow_request& c) {
   std::uint64_t const begin = base::now_ns(), until = begin + patience_ns(c);
   space::handle h = space::none;

@@ -39,8 +39,11 @@ class arena final : public resource {
  private:
   using part = std::atomic<suballocator*>;
 
+  // The part of the request's stream, or of this thread.
   part& part_of(allocation_request const& request) noexcept;
+  // Makes the part at its first request. Throws driver::allocation_failed.
   suballocator& make(part& place);
+  // One message with what each part has, for dump_log_on_failure.
   void log_state(char const* reason) noexcept;
   template <typename Visit>
   void each(Visit visit) noexcept {

@@ -27,7 +27,9 @@ class direct final : public resource {
   void forget() noexcept override;
 
  private:
+  // Makes the allocation a segment of one aligned block; its units, or 0 where the tables are full.
   std::uint32_t add(extent const& memory, std::uint64_t alignment) noexcept;
+  // Forgets the segment; what the source gets back.
   extent remove(space::segment* s) noexcept;
 
   source& upstream_;

@@ -105,8 +105,8 @@ class alignas(64) magazine {
   // The thread that uses it from now on, the last one having ended.
   void belongs_to_this_thread() noexcept { lock_.bias_to_this_thread(); }
 
-  // Enough frees of the epoch `open` lie here that an event for them is worth its price (0.3 us). Blocks of
-  // `units` that can be no batch, as two of them would be too much memory, have one each.
+  // Enough frees of the epoch `open` lie here that an event for them is worth its price (0.3 us). Blocks too
+  // large to batch get one event each.
   bool worth_an_event(std::uint32_t open, std::uint32_t units) const noexcept {
     if (get(newest_) != open) return false;
     if (std::uint32_t const all = rotation_size(units); all != 0) return get(fresh_) >= all;
@@ -114,7 +114,7 @@ class alignas(64) magazine {
            2 * space::unit * units > bytes_an_event;
   }
 
-  // Of this size so many blocks take turns from now on: there is memory for them, and an event waits for all.
+  // From now on `count` blocks of this size take turns: an event comes only when all of them wait.
   void take_turns(std::uint32_t units, std::uint32_t count) noexcept {
     turn_units_.store(units, std::memory_order_relaxed);
     turn_count_.store(count, std::memory_order_relaxed);
@@ -133,6 +133,7 @@ class alignas(64) magazine {
   stream_order::slot stream = stream_order::no_slot;  // whose frees these are; no_slot: a thread's
 
  private:
+  // Blocks of one size, linked through `next`.
   struct row {
     std::uint32_t units = 0;
     std::uint32_t count = 0;
@@ -142,7 +143,7 @@ class alignas(64) magazine {
   static constexpr std::uint32_t most_of_a_size = 512;
   static constexpr std::uint64_t most_bytes = 4ull << 30;
   static constexpr std::uint32_t frees_an_event = 128;
-  // With one such batch under way: below 256 MiB.
+  // Two such batches, one of them under way, stay below 256 MiB.
   static constexpr std::uint64_t bytes_an_event = 112ull << 20;
   static constexpr std::size_t row_count = size_classes::count + 64;
 
@@ -201,6 +202,7 @@ class alignas(64) magazine {
     return true;
   }
 
+  // Counts a block that was freed in the newest epoch.
   [[gnu::always_inline]] void note_fresh(space::epoch_id freed, std::uint64_t bytes) noexcept {
     if (freed == get(newest_)) [[likely]] {
       fresh_.store(get(fresh_) + 1, std::memory_order_relaxed);
@@ -219,7 +221,7 @@ class alignas(64) magazine {
   }
 
   base::biased_lock lock_;
-  // a thread's: epoch of the newest block, and how much of it lies here
+  // Of a thread's magazine: the epoch of the newest block; blocks and bytes of that epoch that lie here.
   std::atomic<std::uint32_t> newest_{0};
   std::atomic<std::uint32_t> fresh_{0};
   std::atomic<std::uint64_t> fresh_bytes_{0};

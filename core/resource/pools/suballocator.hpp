@@ -67,7 +67,9 @@ class suballocator : public resource, public source {
   void lost(extent const& memory) noexcept override { stats::add(count().bytes_out, memory.bytes); }
   std::uint64_t trim() noexcept override { return give_back(); }
 
+  // The thread of this magazine has ended: the next new thread may have it.
   void return_magazine(magazine* m) const noexcept;
+  // Bytes reserved now; 0 where the mutex is held, as by a thread that an exit stopped.
   std::uint64_t reserved() const noexcept;
 
  private:
@@ -77,8 +79,11 @@ class suballocator : public resource, public source {
     return s == stream_order::no_slot ? space::pending
                                       : static_cast<space::free_list_id>(space::first_stream + s);
   }
+  // Its index in thread_slots may be another suballocator's.
   void give_index_back() noexcept;
+  // As deallocate, where no magazine takes the block without a call.
   void deallocate_slow(space::handle h, free_order const& order) noexcept;
+  // Counts a request that was served, in this node's counters.
   stats::node_counters& count_served(stats::shard& shard, std::uint32_t units) const noexcept {
     stats::node_counters& counters = shard.nodes[node_];
     stats::add(counters.requests, 1);
@@ -94,6 +99,7 @@ class suballocator : public resource, public source {
   static stream_order::slot slot_of_magazine(stream_order::slot s) noexcept {
     return GPUMEM_MUTANT(shared_magazine) ? static_cast<stream_order::slot>(1 + s % 2) : s;
   }
+  // As known_magazine_of, made where there is none; null: no memory, or no place for one.
   magazine* magazine_of(stream_order::slot s) noexcept;
   magazine* new_thread_magazine() noexcept;
   magazine* new_stream_magazine(stream_order::slot s) noexcept;
@@ -116,6 +122,7 @@ class suballocator : public resource, public source {
     std::optional<driver::allocation_failed>* refused = nullptr;
     bool grown_for_turns = false;  // new memory serves it, so that more blocks of its size take turns
   };
+  // A block of the request's own magazine, if one may serve it.
   space::handle from_magazine(slow_request& c) noexcept;
   // Which freed block may serve it: by the epoch of its free.
   auto serves(stream_order::slot slot) const noexcept {
@@ -123,13 +130,18 @@ class suballocator : public resource, public source {
       return slot != stream_order::no_slot || home_.epochs.is_done(s) || runs_in_one_order(slot);
     };
   }
+  // Closes the epoch that blocks of this size wait for, then looks in the magazine again.
   space::handle settled_by_an_event(slow_request& c) noexcept;
   // What was freed without a stream may serve it although the work before the free still runs.
   bool runs_in_one_order(stream_order::slot slot) const noexcept;
 
+  // The rungs, with the counters of this node. Throws driver::allocation_failed.
   space::handle allocate_counted(slow_request& c);
+  // The first rung, and the way to the others. Throws driver::allocation_failed.
   space::handle try_rungs(slow_request& c);
+  // All rungs after the first.
   space::handle try_higher_rungs(lock& held, slow_request& c);
+  // How long to watch for freed memory before growing, in nanoseconds.
   std::uint64_t patience_ns(slow_request const& c) const noexcept;
 #define GPUMEM_RUNG(step, counter) space::handle step(lock& held, slow_request& c);
 #define GPUMEM_FIRST_RUNG GPUMEM_RUNG
@@ -138,10 +150,15 @@ class suballocator : public resource, public source {
 #undef GPUMEM_FIRST_RUNG
 #undef GPUMEM_LAST_RUNG
 #undef GPUMEM_RUNG
+  // Counts one more event for blocks of this size; true: the loop churns (churn_detector).
   bool count_churn(slow_request& c) const noexcept;
+  // More blocks of this size take turns from now on; one of them, or none.
   space::handle take_more_in_rotation(lock& held, slow_request& c) noexcept;
+  // Brings all that was freed to where it can merge, and asks the driver what is done.
   void settle(lock& held) noexcept;
+  // A free block from the region. `thorough`: overlooks nothing, and costs more.
   space::handle search(slow_request& c, bool thorough) noexcept;
+  // Moves what is known to be done to the free list `done`; asks no driver.
   void reap() noexcept;
   // Calls `visit` with each magazine (or with `only`), which nobody else uses meanwhile; under mutex_.
   template <typename Visit>
@@ -158,7 +175,9 @@ class suballocator : public resource, public source {
       m->leave();
     }
   }
+  // Puts the blocks of one magazine, or of all (null), back into the region.
   void flush(magazine* only) noexcept;
+  // New memory, and the request's block in it. Throws what the source throws.
   space::handle grow(lock& held, slow_request& c, std::uint64_t at_least = 0, bool padded = false);
   // Over a source of pages (paged_growth.cpp).
   void prepare_pages();
@@ -168,10 +187,15 @@ class suballocator : public resource, public source {
                   space::region::opening& place);
   std::uint64_t fill_place(lock& held, space::region::opening const& place, std::uint64_t largest_piece,
                            CUresult& code) noexcept;
+  // Bytes that may still be reserved below the maximum, in whole pages.
   std::uint64_t budget() const noexcept;
+  // Gives idle pieces back until `bytes` fit below the maximum; false: they do not.
   bool make_room(lock& held, std::uint64_t bytes) noexcept;
+  // Gives back idle pieces of `wanted` bytes or a little more; bytes given back.
   std::uint64_t release_whole(lock& held, std::uint64_t wanted) noexcept;
+  // release_empty() over a source of pages.
   std::uint64_t release_pages(lock& held, std::uint64_t keep_idle) noexcept;
+  // True from half of the maximum on: no idle piece may be cut then.
   bool keeps_pieces_whole(std::uint64_t bytes) const noexcept;
   growth_policy policy() const noexcept {
     return growth_policy(options_);
@@ -179,17 +203,25 @@ class suballocator : public resource, public source {
   bool would_exceed(std::uint64_t bytes) const noexcept {
     return policy().would_exceed(region_.reserved_bytes(), bytes);
   }
+  // Gives empty segments back while more than `keep_idle` bytes are idle; bytes given back.
   std::uint64_t release_empty(lock& held, std::uint64_t keep_idle) noexcept;
   // Memory that other processes may have open (exports.cpp).
   bool is_to_be_exported(slow_request const& c) const noexcept;
+  // A segment for this one block, which is likely to be exported.
   space::handle take_apart(lock& held, slow_request& c);
+  // Gives back segments with withheld memory of which nothing is in use; bytes given back.
   std::uint64_t release_left(lock& held) noexcept;
+  // Removes the segment and gives it to the source; its bytes.
   std::uint64_t release_segment(lock& held, space::segment* s) noexcept;
+  // Puts a list of freed blocks, linked through `next`, into the region.
   void put_list(space::handle first, space::free_list_id to) noexcept;
+  // True where sizes are rounded to a class, so that a magazine can serve them.
   bool has_class(std::uint64_t bytes) const noexcept;
   static std::uint32_t rounded_to_class(std::uint64_t bytes) noexcept;
+  // Units of a block for so many bytes. Throws where that is more than the largest block.
   std::uint32_t rounded_units(std::uint64_t bytes) const;
   std::uint32_t rounded_to_step(std::uint64_t bytes) const;
+  // What to throw: in this resource's name, out of memory.
   driver::allocation_failed refusal(driver::refused_by kind, char const* why) const noexcept;
   driver::allocation_failed at_maximum(std::uint64_t asked) const noexcept;
   driver::allocation_failed no_pages(std::uint64_t asked, CUresult code) const noexcept;

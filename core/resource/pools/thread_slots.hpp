@@ -19,8 +19,8 @@ struct thread_slots {
     suballocator const* owner = nullptr;  // an index is reused after a context is gone; owners never are
     magazine* own = nullptr;
   };
-  // Where the last request without a stream went: what the steps from its context to this thread's magazine,
-  // each of which waits for the one before, came to. `from` is only compared.
+  // This thread's last stream-less route, from context to magazine, cached to skip dependent loads. `from` is
+  // only compared.
   struct way {
     void const* from = nullptr;
     std::size_t number = 0;

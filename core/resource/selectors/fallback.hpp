@@ -62,7 +62,7 @@ class fallback_source final : public source {
   std::uint64_t trim() noexcept override;
 
  private:
-  // of the branch it came from, which is then forgotten
+  // The branch that the extent came from; the note of it is then forgotten.
   std::size_t take_note(extent const& memory) noexcept;
 
   chain_context const& home_;
