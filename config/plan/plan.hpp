@@ -37,6 +37,7 @@ struct bin {
 using option = std::variant<bool, std::int64_t, std::string, size_value, std::vector<bin>,
                             std::vector<std::vector<std::string>>>;
 
+// One resource: its type, name and options.
 struct resource_plan {
   std::string name;
   std::string type;
@@ -63,6 +64,7 @@ struct rule_plan {
 enum class on_error : std::uint8_t { abort, passthrough };
 using route::free_mode;
 
+// All that the configuration says.
 struct plan {
   std::string path;  // of the file, empty: built-in default
   std::string text;  // the effective configuration, as TOML

@@ -57,6 +57,7 @@ void sort(std::vector<diagnostic>& list);
 
 std::string render(diagnostic const& item);
 
+// What the errors meant for the program, for the last line.
 enum class consequence : std::uint8_t { not_started, passthrough, none };
 // All of them, then "gpumem: 5 errors in chain.toml; the program was not started". Empty for an empty list.
 std::string render(std::vector<diagnostic> const& list, std::string_view file, consequence outcome);

@@ -36,6 +36,7 @@ class callers {
   rule_mask rules_of_path(std::string_view path) const noexcept;
 
  private:
+  // The rules of a code address that this thread's calls came from before.
   struct memo_line {
     std::uintptr_t address = 0;
     std::uint64_t since = 0;  // 0: unused

@@ -56,6 +56,7 @@ class pitches {
 
  private:
   static constexpr std::size_t looks = 8;
+  // One shape with its pitch.
   struct line {
     std::atomic<std::uint64_t> key{0};  // 0: nobody's
     std::atomic<std::uint64_t> pitch{0};

@@ -20,7 +20,7 @@ outcome refuse(driver::request const& request, context_entry& entry, std::size_t
                 .hook = request.hook,
                 .device = entry.device},
                failed, entry.chain_of(number, present->factory)->measure());
-  *result = 0;  // as the driver does when it refuses (measured, design.md section 10 notwithstanding)
+  *result = 0;  // as the driver does when it refuses (measured)
   return {failed.code()};
 }
 

@@ -40,6 +40,7 @@ class settings {
   bool undo(state& s, space::handle h) noexcept;
 
  private:
+  // What the program has set on one block.
   struct setting {
     std::uint64_t begin = 0;
     std::uint64_t bytes = 0;

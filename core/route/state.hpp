@@ -89,6 +89,7 @@ class route_memo {
   }
 
  private:
+  // One stream with its place.
   struct stream_line {
     CUstream stream = nullptr;
     CUcontext current = nullptr;

@@ -42,6 +42,7 @@ class free_index {
  private:
   static constexpr int columns = 16;
   static constexpr int rows = 29;  // row 0: below 16 units, exact; row r: [2^(r+3), 2^(r+4))
+  // Row and column of a size: its doubling, and its class within.
   struct place {
     int row;
     int column;

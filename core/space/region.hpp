@@ -140,6 +140,7 @@ class region {
   void drop_hole(handle h) noexcept;
   // Taking `units` there would leave idle a part of a piece that is idle now.
   bool would_split(handle h, std::uint32_t front, std::uint32_t units) const noexcept;
+  // Addresses that one piece, or whole pieces side by side, take.
   struct span_of_pieces {
     std::uint64_t begin = 0, end = 0;  // addresses
   };

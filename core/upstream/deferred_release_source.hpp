@@ -35,6 +35,7 @@ class deferred_release_source : public resource::source {
   resource::chain_context const& home_;
 
  private:
+  // Memory that was freed, with the epoch of the free.
   struct waiting {
     resource::extent memory;
     stream_order::epoch_id freed;

@@ -36,6 +36,7 @@ class vmm final : public deferred_release_source, public resource::page_source {
  private:
   using physical = CUmemGenericAllocationHandle;  // one piece
   static constexpr physical same_piece = ~physical{0};
+  // The tables come from calloc, so that untouched parts take no memory.
   struct free_entries {
     void operator()(physical* p) const noexcept { std::free(p); }
   };

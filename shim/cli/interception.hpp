@@ -16,6 +16,7 @@ struct interception {
   std::vector<std::string> problems;
 };
 
+// What the loader goes by besides the program: variables, user, /etc/ld.so.preload.
 struct surroundings {
   std::string search_path;   // PATH
   std::string library_path;  // LD_LIBRARY_PATH

@@ -25,6 +25,7 @@ class primary_calls {
   static void reset_in_child() noexcept { base::undestroyed<locks>::renew(); }
 
  private:
+  // One for each device.
   struct locks {
     std::array<std::mutex, 128> of;
   };

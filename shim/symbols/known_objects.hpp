@@ -42,6 +42,7 @@ class known_objects {
   }
 
  private:
+  // An object's range of addresses, with its answer.
   struct known {
     std::atomic<std::uintptr_t> low, high;  // high is stored last
     std::atomic<Value> value;

@@ -1,7 +1,7 @@
 // `logging`: writes each allocation and free to a file that RMM's replay benchmark reads (RMM's
 // logging_resource_adaptor). Above a pool it logs the program's calls; below one, in the form of a source,
-// the pool's segments. Any thread; on a hit it costs a copy into a ring (stats/event_log), and no line is
-// written then.
+// the pool's segments. Any thread; on a hit it costs a copy into a ring (stats/events/event_log), and no line
+// is written then.
 #pragma once
 
 #include "core/resource/adaptors/adaptor.hpp"
@@ -26,6 +26,7 @@ class logging final : public adaptor {
   stats::event_log& log_;
 };
 
+// The form below a pool: logs the pool's segments.
 class segment_logging final : public source_adaptor {
  public:
   segment_logging(chain_context const& home, std::size_t node, source& below, stats::event_log& log) noexcept

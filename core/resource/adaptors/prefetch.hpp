@@ -33,6 +33,7 @@ class prefetcher {
   std::atomic<bool> told_{false};
 };
 
+// The form above a pool: moves blocks.
 class prefetch final : public adaptor {
  public:
   prefetch(chain_context const& home, std::size_t node, int device, resource& below) noexcept
@@ -48,6 +49,7 @@ class prefetch final : public adaptor {
   prefetcher mover_;
 };
 
+// The form below a pool: moves segments.
 class prefetch_source final : public source_adaptor {
  public:
   prefetch_source(chain_context const& home, std::size_t node, int device, source& below) noexcept

@@ -33,6 +33,7 @@ class statistics final : public adaptor {
   stats::node_figures figures_;
 };
 
+// The form below a pool: figures of the pool's segments.
 class segment_statistics final : public source_adaptor {
  public:
   segment_statistics(std::size_t node, statistics_options const& options, source& below) noexcept

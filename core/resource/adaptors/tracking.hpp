@@ -27,6 +27,7 @@ class tracking final : public adaptor {
   void forget() noexcept override;
 
  private:
+  // What is known of a block that the program has.
   struct live_block {
     std::uint64_t bytes;  // as asked; 0: not live
     stats::call_site from;

@@ -16,6 +16,7 @@ class magazine;
 
 class recent_blocks {
  public:
+  // What is remembered of a block.
   struct found {
     space::handle h = space::none;  // none: ask the map
     resource* owner = nullptr;      // null: ask its segment
@@ -41,6 +42,7 @@ class recent_blocks {
   }
 
  private:
+  // One block, by its address.
   struct alignas(32) line {
     std::uint64_t address = 0;  // no block has this
     space::handle h = space::none;

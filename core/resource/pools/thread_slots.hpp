@@ -15,6 +15,7 @@ class magazine;
 
 struct thread_slots {
   static constexpr std::size_t most = 64;
+  // This thread's magazine of one suballocator.
   struct entry {
     suballocator const* owner = nullptr;  // an index is reused after a context is gone; owners never are
     magazine* own = nullptr;

@@ -12,6 +12,7 @@ namespace gpumem::resource {
 
 class binning final : public resource {
  public:
+  // Requests up to `max` bytes go to this resource.
   struct bin {
     std::uint64_t max;  // bytes, ascending
     resource* to;

@@ -18,6 +18,7 @@ class page_source {
   virtual bool read(std::uint64_t offset, void* target, std::size_t bytes) = 0;
 };
 
+// This process's own page.
 class mapped_source final : public page_source {
  public:
   explicit mapped_source(page& mapped) noexcept : mapped_(mapped) {}
@@ -27,6 +28,7 @@ class mapped_source final : public page_source {
   page& mapped_;
 };
 
+// The page of another process, from its file.
 class file_source final : public page_source {
  public:
   explicit file_source(std::string const& path);

@@ -26,6 +26,7 @@ void take_over_fallback(shard* target) noexcept;
 // Makes this thread's next count attach anew.
 void forget_own_shard() noexcept;
 
+// Holds the page's lock for its life.
 class locked {
  public:
   locked() noexcept;
