@@ -120,7 +120,7 @@ class walk {
     }
     for (auto const& driver : drivers) {
       type_info const* const type = view.type(driver);
-      if (type == nullptr || type->part != role::driver || type->name == "managed") continue;
+      if (type == nullptr || type->part != role::driver || type->is("managed")) continue;
       view.out.error("E310", at, quoted(id) + " moves managed memory, and below it stands " + quoted(driver),
                      "end the chain in \"managed\", or remove " + quoted(id));
       return;

@@ -108,6 +108,7 @@ std::string reference_text() {
     if (table.name == "resource") {
       for (auto const& type : all_types()) {
         out += "### type " + code(type.name) + "\n\n" + std::string(type.meaning) + ". ";
+        if (!type.needs.empty()) out += "Needs " + std::string(type.needs) + ". ";
         out += std::string(stands(type.part)) + " of " + codes(type.routes) + ".\n\n";
         std::string const keys = "resource." + std::string(type.name);
         if (!keys_of(keys).empty()) write_keys(out, keys);

@@ -58,9 +58,9 @@ struct schema {
   [[gnu::noinline]] void add_table(char const* name, char const* form, char const* meaning) noexcept {
     tables.add({name, form, meaning});
   }
-  [[gnu::noinline]] void add_type(char const* name, role part, char const* routes,
-                                  char const* meaning) noexcept {
-    types.add({name, part, routes, meaning});
+  [[gnu::noinline]] void add_type(char const* name, role part, char const* routes, char const* traits,
+                                  char const* needs, char const* meaning) noexcept {
+    types.add({name, part, routes, traits, needs, meaning});
   }
   [[gnu::noinline]] void add_key(char const* in, char const* name, value_kind kind, char const* preset,
                                  char const* words, std::int64_t lowest, std::int64_t highest,
@@ -95,6 +95,10 @@ std::span<type_info const> all_types() noexcept {
 }
 std::span<variable_info const> all_variables() noexcept {
   return entries_of(known().variables);
+}
+
+bool type_info::is(std::string_view trait) const noexcept {
+  return holds_word(traits, trait);
 }
 
 key_info const* find_key(std::string_view table, std::string_view name) noexcept {

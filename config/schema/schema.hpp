@@ -48,7 +48,11 @@ struct type_info {
   std::string_view name;
   role part;
   std::string_view routes;
+  std::string_view traits;
+  std::string_view needs;
   std::string_view meaning;
+
+  bool is(std::string_view trait) const noexcept;
 };
 
 struct variable_info {

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "config/schema/schema.hpp"
 #include "core/base/text/bytes.hpp"
 #include "shim/cli/chain_walk.hpp"
 
@@ -46,7 +47,8 @@ start_memory memory_at_start(config::plan const& plan, device const& on) {
           cover = std::max(cover, bytes_of(*below, "initial_pool_size", on, 0));
       }
       auto const* const end = plan.find(names.back(), on.number);
-      bool const on_device = end == nullptr || (end->type != "managed" && end->type != "system");
+      auto const* const type = end == nullptr ? nullptr : config::find_type(end->type);
+      bool const on_device = type == nullptr || !(type->is("managed") || type->is("pageable"));
       auto& sum = chain.kind == "host" ? result.host : on_device ? result.device : result.managed;
       sum += bytes - std::min(bytes, cover);
       result.text += (result.text.empty() ? "" : ", ") + std::string(base::print_exact_bytes(bytes).view()) +

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "config/schema/schema.hpp"
 #include "core/base/text/bytes.hpp"
 #include "shim/cli/chain_walk.hpp"
 #include "shim/cli/start_memory.hpp"
@@ -27,6 +28,11 @@ bool holds(config::resource_plan const& r, char const* key, Value const& wanted)
   auto const found = r.options.find(key);
   auto const* const value = found == r.options.end() ? nullptr : std::get_if<Value>(&found->second);
   return value != nullptr && *value == wanted;
+}
+
+bool is(config::resource_plan const& r, std::string_view trait) {
+  auto const* const type = config::find_type(r.type);
+  return type != nullptr && type->is(trait);
 }
 
 class search {
@@ -56,26 +62,29 @@ class search {
     if (!known) found_.push_back({std::move(what), std::move(remedy)});
   }
 
-  config::resource_plan const* below(position const& at, std::string_view type) const {
+  template <typename Wanted>
+  config::resource_plan const* below(position const& at, Wanted const& wanted) const {
     for (std::size_t i = at.index + 1; i < at.names.size(); ++i) {
       auto const* const found = plan_.find(at.names[i], on_.number);
-      if (found != nullptr && found->type == type) return found;
+      if (found != nullptr && wanted(*found)) return found;
     }
     return nullptr;
   }
 
   void pools(config::resource_plan const& r, position const& at) {
     if (r.type == "pool" || r.type == "arena") {
-      auto const* const pool = below(at, "pool");
+      auto const* const pool = below(at, [](auto const& one) { return one.type == "pool"; });
       // In the chain itself a pool over a pool is warning W502.
       if (pool != nullptr && pool->name != r.name && (r.type == "arena" || at.of_bin)) {
         add(quoted(r.name) + " draws from the pool " + quoted(pool->name),
             "what one of them caches the other cannot use; one of them is enough, unless the upper one has a "
             "limit");
       }
-      if (auto const* const driver = below(at, "cuda_async"); driver != nullptr && pool == nullptr) {
+      auto const* const driver = below(at, [](auto const& one) { return is(one, "caches"); });
+      if (driver != nullptr && pool == nullptr) {
         add(quoted(r.name) + " draws from the driver's pool " + quoted(driver->name),
-            "memory is cached twice; over \"cuda\" it is cached once");
+            std::string("memory is cached twice; over ") +
+                (is(*driver, "managed") ? "\"managed\"" : "\"cuda\"") + " it is cached once");
       }
     }
     if (r.type != "pool") return;
@@ -150,7 +159,7 @@ class search {
   }
 
   void drivers(config::resource_plan const& r, position const& at) {
-    if (r.type == "cuda_async" || r.type == "vmm") {
+    if (is(r, "no_ipc")) {
       add("memory of " + quoted(r.name) + " cannot be exported by legacy IPC",
           "a program that shares memory between processes (cudaIpcGetMemHandle: torch.multiprocessing, MPI, "
           "NCCL "
@@ -169,7 +178,7 @@ class search {
       add(quoted(r.name) + " gives all it caches back to the device whenever a stream synchronises",
           "the next request maps memory anew: leave release_threshold out, unless other processes need it");
     }
-    if (r.type == "managed" && at.of_fallback && at.branch > 0) {
+    if (is(r, "managed") && at.of_fallback && at.branch > 0) {
       add("beyond the chains before it, requests are served by " + quoted(r.name) + " from managed memory",
           "where the device is full its pages move as they are touched, and only the host's memory bounds "
           "it; "
@@ -179,8 +188,9 @@ class search {
       add("the host reads the memory of " + quoted(r.name) + " without its caches",
           "write_combined is for memory that the host only writes: leave it out otherwise");
     }
-    if (r.type == "system") {
-      add(quoted(r.name) + " works only on a device that reaches pageable memory (HMM or ATS)",
+    auto const* const type = config::find_type(r.type);
+    if (type != nullptr && !type->needs.empty()) {
+      add(quoted(r.name) + " works only on " + std::string(type->needs),
           "elsewhere its chain is not built, and the driver serves these requests: \"managed\" works on all");
     }
   }

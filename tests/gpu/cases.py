@@ -4,6 +4,7 @@
 plain and the preloaded run alike. Groups and cases run in this order, the ones that prove safety first.
 """
 import dataclasses
+import pathlib
 
 LINKS = ("static", "shared")
 
@@ -40,12 +41,10 @@ TORCH = {
                         "PYTORCH_CUDA_ALLOC_CONF": "backend:cudaMallocAsync"},
 }
 STREAM_MODES = (("many", "10000"), ("defaults",), ("wake",))
-# What RMM's documentation shows, but for what writes a log into the current folder.
-RMM_EXAMPLES = tuple(f"rmm/{name}" for name in (
-    "aligned", "arena", "arena_over_cuda_async", "binning", "binning_by_size", "binning_exponents", "cuda",
-    "cuda_async", "cuda_async_view", "failure_callback", "fixed_size", "limiting", "managed_pool",
-    "managed_prefetch", "per_device", "pinned_host", "pool", "pool_over_cuda_async", "pool_statistics",
-    "statistics", "tracking"))
+EXAMPLES = pathlib.Path(__file__).resolve().parents[2] / "config" / "examples"
+# What RMM's documentation shows, but for what writes a log into the current folder, and what has a case of its own.
+RMM_EXAMPLES = tuple(f"rmm/{path.stem}" for path in sorted((EXAMPLES / "rmm").glob("*.toml"))
+                     if "\nfile = " not in path.read_text() and path.stem != "system_headroom")
 QUIET_TORCH = {"TORCH_CPP_LOG_LEVEL": "ERROR"}
 
 GROUPS = {
