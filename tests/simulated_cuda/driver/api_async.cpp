@@ -263,6 +263,18 @@ SIMULATED_API cuDeviceGetDefaultMemPool(CUmemoryPool* out, CUdevice device) {
   return give_pool(m, out, device, m.memory_.default_pool);
 }
 
+// Of devices alone: pools of the host are not modelled. That a managed pool needs no more than CUDA 13 and a
+// device with concurrent access to managed memory is NVIDIA's word; nothing of such pools was measured
+// (README.md).
+SIMULATED_API cuMemGetDefaultMemPool(CUmemoryPool* out, CUmemLocation* location, CUmemAllocationType type) {
+  SIMULATED_CALL(after_init);
+  if (location == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  bool const managed = type == CU_MEM_ALLOCATION_TYPE_MANAGED;
+  if (!managed && type != CU_MEM_ALLOCATION_TYPE_PINNED) return CUDA_ERROR_INVALID_VALUE;
+  if (location->type != CU_MEM_LOCATION_TYPE_DEVICE) return CUDA_ERROR_NOT_SUPPORTED;
+  return give_pool(m, out, location->id, managed ? m.memory_.managed_pool : m.memory_.default_pool);
+}
+
 SIMULATED_API cuDeviceGetMemPool(CUmemoryPool* out, CUdevice device) {
   SIMULATED_CALL(after_init);
   return give_pool(m, out, device, m.memory_.current_pool);
@@ -272,7 +284,8 @@ SIMULATED_API cuDeviceSetMemPool(CUdevice device, CUmemoryPool which) {
   SIMULATED_CALL(after_init);
   pool* found = nullptr;
   SIMULATED_TRY(find_pool(m, which, found));
-  if (device < 0 || device >= m.device_count() || found->device != device) return CUDA_ERROR_INVALID_VALUE;
+  if (device < 0 || device >= m.device_count() || found->device != device || found->managed)
+    return CUDA_ERROR_INVALID_VALUE;
   m.memory_.current_pool[static_cast<std::size_t>(device)] = found;
   return CUDA_SUCCESS;
 }

@@ -15,7 +15,7 @@ CUresult in_managed(machine& m, CUdeviceptr address, std::uint64_t bytes) {
   block const* const found = m.memory_.find(address);
   if (bytes == 0) return CUDA_ERROR_INVALID_VALUE;
   if (found == nullptr) return m.pageable_ ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
-  bool const all = found->kind == block_kind::managed && address + bytes <= found->base + found->span;
+  bool const all = is_managed(*found) && address + bytes <= found->base + found->span;
   return all || m.pageable_ ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
@@ -249,7 +249,7 @@ SIMULATED_API cuStreamAttachMemAsync(CUstream on, CUdeviceptr address, size_t by
   stream* where = nullptr;
   SIMULATED_TRY(m.resolve(on, where));
   block const* const found = m.memory_.at(address);
-  if (found == nullptr || found->kind != block_kind::managed) return CUDA_ERROR_INVALID_VALUE;
+  if (found == nullptr || !is_managed(*found)) return CUDA_ERROR_INVALID_VALUE;
   if (bytes != 0 && bytes != found->bytes) return CUDA_ERROR_INVALID_VALUE;
   bool const known =
       flags == CU_MEM_ATTACH_GLOBAL || flags == CU_MEM_ATTACH_HOST || flags == CU_MEM_ATTACH_SINGLE;

@@ -130,12 +130,12 @@ static CUresult attribute_of(machine& m, void* data, CUpointer_attribute attribu
     case CU_POINTER_ATTRIBUTE_DEVICE_POINTER:
       return give(address);
     case CU_POINTER_ATTRIBUTE_HOST_POINTER:
-      if (!on_host && found->kind != block_kind::managed) return CUDA_ERROR_INVALID_VALUE;
+      if (!on_host && !is_managed(*found)) return CUDA_ERROR_INVALID_VALUE;
       return give(reinterpret_cast<void*>(address));
     case CU_POINTER_ATTRIBUTE_BUFFER_ID:
       return give(static_cast<unsigned long long>(found->id));
     case CU_POINTER_ATTRIBUTE_IS_MANAGED:
-      return give(found->kind == block_kind::managed ? 1u : 0u);
+      return give(is_managed(*found) ? 1u : 0u);
     case CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL:
       return give(found->device);
     case CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE:

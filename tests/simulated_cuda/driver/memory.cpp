@@ -46,12 +46,15 @@ graph_memory::~graph_memory() {
 void memory::add_device(std::uint64_t capacity) {
   int const device = static_cast<int>(spaces_.size());
   spaces_.push_back(std::make_unique<space>(capacity));
-  auto* made = new pool;
-  made->device = device;
-  made->is_default = true;
-  pools.insert(made);
-  default_pool.push_back(made);
-  current_pool.push_back(made);
+  for (bool const managed : {false, true}) {
+    auto* made = new pool;
+    made->device = device;
+    made->is_default = true;
+    made->managed = managed;
+    pools.insert(made);
+    (managed ? managed_pool : default_pool).push_back(made);
+  }
+  current_pool.push_back(default_pool.back());
 }
 
 block* memory::find(std::uint64_t address) {
@@ -68,10 +71,8 @@ block* memory::at(std::uint64_t base) {
 
 block& memory::insert(block made) {
   made.id = next_id_++;
-  if (made.kind == block_kind::managed) {
-    made.sync_memops = true;  // measured
-    advised.forget(made.base, made.span);
-  }
+  if (made.kind == block_kind::managed) made.sync_memops = true;  // measured
+  if (is_managed(made)) advised.forget(made.base, made.span);
   return blocks_[made.base] = made;
 }
 

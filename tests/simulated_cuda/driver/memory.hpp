@@ -51,6 +51,7 @@ struct block {
 struct pool {
   int device = 0;
   bool is_default = false;
+  bool managed = false;
   bool destroyed = false;  // by the program; lives on until its last block is freed
   std::uint64_t threshold = 0;
   std::uint64_t maximum = 0;
@@ -70,8 +71,13 @@ struct pool {
   std::set<int> peers;  // devices that cuMemPoolSetAccess gave access
   int reuse_follow = 1, reuse_opportunistic = 1, reuse_internal = 1;
 
-  bool open_to(int which) const { return which == device || peers.contains(which); }
+  bool open_to(int which) const { return managed || which == device || peers.contains(which); }
 };
+
+// Memory that host and devices share, of cuMemAllocManaged or of a managed pool.
+inline bool is_managed(block const& of) {
+  return of.kind == block_kind::managed || (of.from != nullptr && of.from->managed);
+}
 
 // Memory of a graph: its address is fixed at capture.
 struct graph_memory {
@@ -113,7 +119,7 @@ class memory {
 
   managed_ranges advised;
   std::set<pool*> pools;
-  std::vector<pool*> default_pool, current_pool;  // by device
+  std::vector<pool*> default_pool, current_pool, managed_pool;  // by device
 
  private:
   std::uint64_t carve(context* owner, std::uint64_t bytes);

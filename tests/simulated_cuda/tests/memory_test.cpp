@@ -205,3 +205,27 @@ TEST_F(memory_kinds, a_copy_on_another_device_needs_access_to_a_pool) {
   cuMemFree(plain);
   cuMemFreeAsync(pooled, s);
 }
+
+TEST_F(memory_kinds, the_default_managed_pool_gives_managed_memory) {
+  CUmemLocation here = {CU_MEM_LOCATION_TYPE_DEVICE, {0}};
+  CUmemoryPool pool = nullptr, plain = nullptr, same = nullptr;
+  ASSERT_EQ(cuMemGetDefaultMemPool(&pool, &here, CU_MEM_ALLOCATION_TYPE_MANAGED), CUDA_SUCCESS);
+  ASSERT_EQ(cuMemGetDefaultMemPool(&same, &here, CU_MEM_ALLOCATION_TYPE_PINNED), CUDA_SUCCESS);
+  ASSERT_EQ(cuDeviceGetDefaultMemPool(&plain, 0), CUDA_SUCCESS);
+  EXPECT_EQ(same, plain);
+  EXPECT_NE(pool, plain);
+  EXPECT_EQ(cuDeviceSetMemPool(0, pool), CUDA_ERROR_INVALID_VALUE) << "cuMemAllocAsync gives device memory";
+  CUdeviceptr address = 0;
+  ASSERT_EQ(cuMemAllocFromPoolAsync(&address, 10'000, pool, s), CUDA_SUCCESS);
+  ASSERT_EQ(cuMemsetD8Async(address, 5, 10'000, s), CUDA_SUCCESS);
+  ASSERT_EQ(cuStreamSynchronize(s), CUDA_SUCCESS);
+  EXPECT_EQ(reinterpret_cast<unsigned char*>(address)[9'999], 5) << "the host reaches it";
+  unsigned managed = 0;
+  EXPECT_EQ(cuPointerGetAttribute(&managed, CU_POINTER_ATTRIBUTE_IS_MANAGED, address), CUDA_SUCCESS);
+  EXPECT_EQ(managed, 1u);
+  EXPECT_EQ(cuMemPrefetchAsync(address, 10'000, here, 0, s), CUDA_SUCCESS);
+  EXPECT_EQ(cuMemFreeAsync(address, s), CUDA_SUCCESS);
+  here.type = CU_MEM_LOCATION_TYPE_HOST;
+  EXPECT_EQ(cuMemGetDefaultMemPool(&pool, &here, CU_MEM_ALLOCATION_TYPE_PINNED), CUDA_ERROR_NOT_SUPPORTED);
+  EXPECT_EQ(simulatedHazardCount(), 0u);
+}

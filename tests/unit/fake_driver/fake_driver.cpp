@@ -95,6 +95,11 @@ CUresult default_pool(CUmemoryPool* pool, CUdevice device) {
   *pool = reinterpret_cast<CUmemoryPool>(0x78 + static_cast<std::uintptr_t>(device));
   return CUDA_SUCCESS;
 }
+CUresult managed_pool(CUmemoryPool* pool, CUmemLocation* where, CUmemAllocationType) {
+  if (CUresult const code = fake().enter("cuMemGetDefaultMemPool"); code != CUDA_SUCCESS) return code;
+  *pool = reinterpret_cast<CUmemoryPool>(0x80 + static_cast<std::uintptr_t>(where->id));
+  return CUDA_SUCCESS;
+}
 CUresult pool_access(CUmemoryPool, CUmemAccessDesc const* access, size_t count) {
   CUresult const code = fake().enter("cuMemPoolSetAccess");
   std::lock_guard lock(fake().mutex);
@@ -248,6 +253,7 @@ void fake_driver::reset() {
   real.cuMemPoolCreate = pool_create;
   real.cuMemPoolDestroy = pool_destroy;
   real.cuDeviceGetDefaultMemPool = default_pool;
+  real.cuMemGetDefaultMemPool = managed_pool;
   real.cuMemPoolSetAttribute = pool_attribute;
   real.cuMemPoolTrimTo = pool_trim;
   real.cuMemPoolSetAccess = pool_access;
