@@ -18,6 +18,11 @@ std::unique_ptr<resource::source> cuda_async(option_reader const& options, site 
   return std::make_unique<upstream::cuda_async>(at.home, at.node, o);
 }
 
+std::unique_ptr<resource::source> cuda_async_managed(site const& at) {
+  upstream::cuda_async::options const o{.own_pool = false, .managed = true};
+  return std::make_unique<upstream::cuda_async>(at.home, at.node, o);
+}
+
 std::unique_ptr<resource::source> vmm(option_reader const& options, site const& at) {
   return std::make_unique<upstream::vmm>(at.home, at.node, options.bytes("reserve", 0));
 }
@@ -56,6 +61,7 @@ resource::source* make_upstream(option_reader const& options, site const& at) {
   if (options.type() == "managed") made = managed(options, at);
   if (options.type() == "pinned_host") made = pinned_host(options, at);
   if (options.type() == "cuda_async") made = cuda_async(options, at);
+  if (options.type() == "cuda_async_managed") made = cuda_async_managed(at);
   if (options.type() == "system") made = system_memory(options, at);
   if (options.type() == "vmm") made = vmm(options, at);
   return made != nullptr ? &at.chain.add_source(std::move(made)) : nullptr;

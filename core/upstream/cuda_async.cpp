@@ -5,6 +5,7 @@
 #include <atomic>
 #include <utility>
 
+#include "core/driver/managed_memory.hpp"
 #include "core/upstream/call.hpp"
 
 namespace gpumem::upstream {
@@ -16,6 +17,7 @@ struct leftover {
   space::segment* segment;
   int device;
   std::size_t node;  // that took it
+  resource::lies where;
 };
 struct leftovers {
   std::mutex mutex;
@@ -29,14 +31,47 @@ leftovers& left_behind() noexcept {
 // By device; those beyond share the last.
 std::array<std::atomic<std::uint64_t>, stats::max_devices> taken_from_default{};
 
+bool has(CUdevice device, CUdevice_attribute what) noexcept {
+  int value = 0;
+  auto const ask = driver::real.cuDeviceGetAttribute;
+  return ask != nullptr && ask(&value, what, device) == CUDA_SUCCESS && value != 0;
+}
+
 }  // namespace
+
+// Said when the chain is built, before anything is served: the requests then go to the driver.
+cuda_async::cuda_async(resource::chain_context const& home, std::size_t node, options const& o)
+    : home_(home), node_(node), options_(o) {
+  if (!options_.managed) return;
+  auto const refuse = [this](char const* why) {
+    throw driver::allocation_failed(CUDA_ERROR_NOT_SUPPORTED, name(), why);
+  };
+  if (driver::real.cuMemGetDefaultMemPool == nullptr || driver::real.cuMemAllocFromPoolAsync == nullptr)
+    refuse(
+        "the driver has no managed memory pools (CUDA 13.0 or newer does); use a pool over managed instead");
+  stream_order::relaxed_mode relaxed(true);
+  if (!has(home.device, CU_DEVICE_ATTRIBUTE_CONCURRENT_MANAGED_ACCESS) ||
+      !has(home.device, CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED) || find_pool() != CUDA_SUCCESS)
+    refuse("the device has no managed memory pool; use a pool over managed instead");
+}
+
+CUresult cuda_async::find_pool() noexcept {
+  auto const& real = driver::real;
+  CUmemLocation here{CU_MEM_LOCATION_TYPE_DEVICE, {home_.device}};
+  if (options_.managed) return real.cuMemGetDefaultMemPool(&pool_, &here, CU_MEM_ALLOCATION_TYPE_MANAGED);
+  if (!options_.own_pool) return real.cuDeviceGetDefaultMemPool(&pool_, home_.device);
+  CUmemPoolProps properties{};
+  properties.allocType = CU_MEM_ALLOCATION_TYPE_PINNED;
+  properties.location = here;
+  return real.cuMemPoolCreate(&pool_, &properties);
+}
 
 std::uint64_t cuda_async::in_default_pool(int device) noexcept {
   return taken_from_default[stats::device_slot(device)].load(std::memory_order_relaxed);
 }
 
 void cuda_async::count(std::uint64_t bytes, bool taken) const noexcept {
-  if (options_.own_pool) return;
+  if (options_.own_pool || options_.managed) return;
   auto& sum = taken_from_default[home_.device_slot];
   sum.fetch_add(taken ? bytes : ~bytes + 1, std::memory_order_relaxed);
 }
@@ -48,25 +83,17 @@ void cuda_async::open() {
   free_left_behind();
   if (real.cuMemAllocFromPoolAsync == nullptr || real.cuMemPoolCreate == nullptr ||
       real.cuStreamCreate == nullptr) {
-    throw driver::allocation_failed(CUDA_ERROR_NOT_SUPPORTED, "cuda_async", "needs driver 11.2 or newer");
+    throw driver::allocation_failed(CUDA_ERROR_NOT_SUPPORTED, name(), "needs driver 11.2 or newer");
   }
   stream_order::relaxed_mode relaxed(true);
   stream_order::scoped_context here(home_.context);
-  CUresult code;
-  if (options_.own_pool) {
-    CUmemPoolProps properties{};
-    properties.allocType = CU_MEM_ALLOCATION_TYPE_PINNED;
-    properties.location = {CU_MEM_LOCATION_TYPE_DEVICE, {home_.device}};
-    code = real.cuMemPoolCreate(&pool_, &properties);
-  } else {
-    code = real.cuDeviceGetDefaultMemPool(&pool_, home_.device);
-  }
-  if (code != CUDA_SUCCESS) throw driver::allocation_failed(code, "cuda_async", "no memory pool");
+  CUresult code = find_pool();
+  if (code != CUDA_SUCCESS) throw driver::allocation_failed(code, name(), "no memory pool");
   cuuint64_t threshold = options_.release_threshold;
   real.cuMemPoolSetAttribute(pool_, CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, &threshold);
   CUstream stream = nullptr;
   code = real.cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING);
-  if (code != CUDA_SUCCESS) throw driver::allocation_failed(code, "cuda_async", "no stream");
+  if (code != CUDA_SUCCESS) throw driver::allocation_failed(code, name(), "no stream");
   stream_ = stream;
   grant_access();
   if (options_.initial_pool_size == 0) return;
@@ -78,8 +105,9 @@ void cuda_async::open() {
 
 // Enabling peer access covers what cuMemAlloc made, but no pool; a program that asked for cudaMalloc relies
 // on it all the same. What the default pool has been given may be the program's own doing: it is not taken
-// back.
+// back. Managed memory is open to all.
 void cuda_async::grant_access() noexcept {
+  if (options_.managed) return;
   std::uint64_t const wanted = home_.peers != nullptr ? home_.peers->load(std::memory_order_acquire) : 0;
   if (driver::real.cuMemPoolSetAccess == nullptr) return;
   for (int device = 0; device < 64; ++device) {
@@ -100,7 +128,7 @@ void cuda_async::peers_changed() noexcept {
 }
 
 void cuda_async::allocate(CUdeviceptr* address, std::uint64_t bytes, CUstream stream) {
-  call(home_, node_, bytes, "cuda_async",
+  call(home_, node_, bytes, name(),
        [&] { return driver::real.cuMemAllocFromPoolAsync(address, bytes, pool_, stream); });
 }
 
@@ -110,16 +138,19 @@ resource::extent cuda_async::reserve(resource::allocation_request const& request
   stats::memory_move const move;
   CUdeviceptr address = 0;
   bool const ordered = request.slot != stream_order::no_slot;
-  allocate(&address, request.bytes, ordered ? request.stream : stream_);
+  // Whole pages of managed memory: advice for a block must not reach its neighbour.
+  std::uint64_t const step = options_.managed ? driver::managed_page : 1;
+  std::uint64_t const bytes = (request.bytes + step - 1) / step * step;
+  allocate(&address, bytes, ordered ? request.stream : stream_);
   // Without a stream of the program's, the memory must be usable at once by anyone.
   if (!ordered) {
     stream_order::relaxed_mode relaxed(true);
     driver::real.cuStreamSynchronize(stream_);
   }
-  resource::wait_for_address_reuse(home_, address, request.bytes);
-  resource::note_reserved(home_, request.bytes);
-  count(request.bytes, true);
-  return {address, request.bytes, 0};
+  resource::wait_for_address_reuse(home_, address, bytes);
+  resource::note_reserved(home_, bytes, where());
+  count(bytes, true);
+  return {address, bytes, 0};
 }
 
 bool cuda_async::order_after_all() noexcept {
@@ -157,7 +188,7 @@ void cuda_async::free(resource::extent const& memory, CUstream order) noexcept {
   CUresult code = CUDA_SUCCESS;
   give(home_, [&] { code = driver::real.cuMemFreeAsync(memory.address, order); });
   if (code != CUDA_SUCCESS) return free_later(memory);
-  note_gone(home_, node_, memory);
+  note_gone(home_, node_, memory, where());
   count(memory.bytes, false);
 }
 
@@ -179,7 +210,8 @@ void cuda_async::lost(resource::extent const& memory) noexcept {
   stats::memory_move const move;
   count(memory.bytes, false);
   stream_order::relaxed_mode relaxed(true);
-  if (driver::real.cuMemFree_v2(memory.address) == CUDA_SUCCESS) return note_gone(home_, node_, memory);
+  if (driver::real.cuMemFree_v2(memory.address) == CUDA_SUCCESS)
+    return note_gone(home_, node_, memory, where());
   leave_behind(memory);
 }
 
@@ -188,7 +220,7 @@ void cuda_async::leave_behind(resource::extent const& memory) noexcept try {
   std::lock_guard lock(left.mutex);
   left.segments.reserve(left.segments.size() + 1);
   space::segment* const nobodys = home_.where.segments.add(memory.address, memory.bytes, nullptr);
-  if (nobodys != nullptr) left.segments.push_back({nobodys, home_.device, node_});
+  if (nobodys != nullptr) left.segments.push_back({nobodys, home_.device, node_, where()});
 } catch (std::bad_alloc const&) {
 }
 
@@ -203,7 +235,7 @@ void cuda_async::free_left_behind() noexcept {
     std::uint64_t const bytes = each.segment->bytes;
     home_.where.segments.remove(each.segment);
     if (driver::real.cuMemFree_v2(base) == CUDA_SUCCESS) {
-      resource::note_released(each.device, bytes);
+      resource::note_released(each.device, bytes, each.where);
       stats::add(stats::local().nodes[each.node].bytes_out, bytes);
       return true;
     }

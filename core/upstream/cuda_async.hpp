@@ -1,7 +1,8 @@
 // The upstream `cuda_async`: the driver's stream-ordered pool. Directly below the program it uses the
 // program's own stream. Below a pool it uses a stream that carries nothing else, so that waiting for it
 // costs little. Called on slow paths from any thread. Cannot be exported by legacy IPC: `gpumem check` says
-// so. Its pool is open to the devices that the program gave peer access.
+// so. Its pool is open to the devices that the program gave peer access. Over the device's default managed
+// pool it is `cuda_async_managed` (RMM's cuda_async_managed_memory_resource).
 #pragma once
 
 #include <mutex>
@@ -18,9 +19,10 @@ class cuda_async final : public resource::source {
     std::uint64_t initial_pool_size = 0;
     std::uint64_t release_threshold = ~std::uint64_t{0};
     bool own_pool = true;  // false: the device's default pool
+    bool managed = false;  // true: the device's default pool of managed memory
   };
-  cuda_async(resource::chain_context const& home, std::size_t node, options const& o) noexcept
-      : home_(home), node_(node), options_(o) {}
+  // Throws driver::allocation_failed where the driver or the device has no managed pool that was asked for.
+  cuda_async(resource::chain_context const& home, std::size_t node, options const& o);
 
   resource::extent reserve(resource::allocation_request const& request) override;
   void release(resource::extent const& memory, CUstream order) noexcept override;
@@ -32,7 +34,12 @@ class cuda_async final : public resource::source {
   static std::uint64_t in_default_pool(int device) noexcept;
 
  private:
-  // Counts bytes taken from, or given back to, the device's default pool; none of a pool of its own.
+  char const* name() const noexcept { return options_.managed ? "cuda_async_managed" : "cuda_async"; }
+  resource::lies where() const noexcept {
+    return options_.managed ? resource::lies::anywhere : resource::lies::on_device;
+  }
+  CUresult find_pool() noexcept;  // sets pool_
+  // Counts bytes taken from, or given back to, the device's default pool; none of another one.
   void count(std::uint64_t bytes, bool taken) const noexcept;
   void grant_access() noexcept;  // under the lock, with a pool
   void leave_behind(resource::extent const& memory) noexcept;

@@ -35,5 +35,19 @@ def test_12_4(build):
     expect_same(build, "12040", ("pool", "arena"))
 
 
+def test_a_chain_that_needs_a_newer_driver_is_passed_by(build):
+    """Managed pools are of CUDA 13: nothing but a warning that says why, and what to do."""
+    config = pathlib.Path(__file__).resolve().parents[3] / "config" / "examples" / "rmm" / "cuda_async_managed.toml"
+    driver = build.old_driver("12040")
+    program = build.program("reuse.shared")
+    plain = build.run([program, "5"], env=driver)
+    done = build.run([program, "5"], preload=True, env={**driver, "GPUMEM_CONFIG": str(config)})
+    harness.equal((done.code, done.stdout), (plain.code, plain.stdout), "exit code and output")
+    harness.equal(len(done.stderr.splitlines()), 1, done.stderr)
+    assert "CUDA 13.0 or newer" in done.stderr and "use a pool over managed instead" in done.stderr, done.stderr
+    hooks = {hook["symbol"]: hook for hook in done.reports[0]["intercept"]["hooks"]}
+    assert hooks["cuMemAlloc_v2"]["calls"] > 0 and hooks["cuMemAlloc_v2"]["served"] == 0, hooks["cuMemAlloc_v2"]
+
+
 if __name__ == "__main__":
     harness.main(globals())

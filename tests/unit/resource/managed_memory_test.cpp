@@ -3,6 +3,7 @@
 #include <string>
 
 #include "core/resource/adaptors/prefetch.hpp"
+#include "core/upstream/cuda_async.hpp"
 #include "core/upstream/managed.hpp"
 #include "tests/unit/resource/fixture.hpp"
 
@@ -39,6 +40,23 @@ CUresult former_prefetch(CUdeviceptr address, size_t bytes, CUdevice device, CUs
   return answer;
 }
 
+CUmemoryPool const managed_pool = reinterpret_cast<CUmemoryPool>(0x80);
+std::vector<std::uint64_t> thresholds;
+
+CUresult find_managed_pool(CUmemoryPool* pool, CUmemLocation* where, CUmemAllocationType type) {
+  EXPECT_EQ(type, CU_MEM_ALLOCATION_TYPE_MANAGED);
+  EXPECT_EQ(where->type, CU_MEM_LOCATION_TYPE_DEVICE);
+  EXPECT_EQ(where->id, 0);
+  if (answer == CUDA_SUCCESS) *pool = managed_pool;
+  return answer;
+}
+CUresult set_pool(CUmemoryPool pool, CUmemPool_attribute what, void* value) {
+  EXPECT_EQ(pool, managed_pool);
+  EXPECT_EQ(what, CU_MEMPOOL_ATTR_RELEASE_THRESHOLD);
+  thresholds.push_back(*static_cast<std::uint64_t*>(value));
+  return CUDA_SUCCESS;
+}
+
 struct managed_memory : resource_fixture {
   void SetUp() override {
     resource_fixture::SetUp();
@@ -48,8 +66,24 @@ struct managed_memory : resource_fixture {
     driver::real.cuMemPrefetchAsync_v2 = prefetch_now;
     driver::real.advise_8000 = former_advise;
     driver::real.prefetch_8000 = former_prefetch;
+    driver::real.cuMemGetDefaultMemPool = find_managed_pool;
+    driver::real.cuMemPoolSetAttribute = set_pool;
+    driver.attributes.clear();
+    thresholds.clear();
     calls.clear();
     answer = CUDA_SUCCESS;
+  }
+  upstream::cuda_async& make_managed_pool() {
+    return *new upstream::cuda_async(here->home, 0, {.own_pool = false, .managed = true});
+  }
+  std::string refusal_of_managed_pool() {
+    try {
+      make_managed_pool();
+      return "it was built";
+    } catch (driver::allocation_failed const& failed) {
+      EXPECT_EQ(failed.code(), CUDA_ERROR_NOT_SUPPORTED);
+      return failed.what();
+    }
   }
   upstream::managed& make_managed(upstream::managed::options const& o = {}) {
     return *new upstream::managed(here->home, 0, o);
@@ -132,6 +166,67 @@ TEST_F(managed_memory, below_a_pool_segments_are_moved) {
   get(p, 1000);
   ASSERT_EQ(calls.size(), 1u);
   EXPECT_EQ(calls[0].bytes, 2 * mib);
+}
+
+TEST_F(managed_memory, a_managed_pool_is_the_devices_own_and_keeps_all) {
+  auto& gauges = stats::gauges(0);
+  std::uint64_t const reserved = stats::get(gauges.reserved), movable = stats::get(gauges.movable);
+  static std::atomic<std::uint64_t> const peers{2};
+  here->home.peers = &peers;
+  auto& p = make_managed_pool();
+  EXPECT_EQ(driver.calls("cuMemAllocFromPoolAsync"), 0);
+  extent const memory = p.reserve({.bytes = 5000});
+  EXPECT_EQ(memory.bytes, 2 * driver::managed_page) << "advice for it reaches no other block";
+  EXPECT_EQ(thresholds, std::vector<std::uint64_t>{~std::uint64_t{0}});
+  EXPECT_EQ(upstream::cuda_async::in_default_pool(0), 0u) << "which is another pool";
+  EXPECT_EQ(stats::get(gauges.movable) - movable, memory.bytes) << "it need not lie on the device";
+  p.peers_changed();
+  EXPECT_EQ(driver.calls("cuMemPoolSetAccess"), 0) << "open to all already";
+  p.release(memory, nullptr);
+  p.trim();
+  EXPECT_EQ(driver.calls("cuMemFreeAsync"), 1);
+  EXPECT_EQ(driver.used(), 0u);
+  p.forget();
+  EXPECT_EQ(driver.calls("cuMemPoolDestroy"), 0) << "a default pool stays";
+  EXPECT_EQ(stats::get(gauges.reserved), reserved);
+  EXPECT_EQ(stats::get(gauges.movable), movable);
+}
+
+// It is freed once, by whoever still can: here the context is gone, and the pool is not.
+TEST_F(managed_memory, of_a_managed_pool_outlives_its_context) {
+  std::uint64_t const movable = stats::get(stats::gauges(0).movable);
+  auto& p = make_managed_pool();
+  extent const memory = p.reserve({.bytes = 4096});
+  driver.fail("cuMemFree_v2", CUDA_ERROR_INVALID_CONTEXT);
+  p.lost(memory);
+  p.forget();
+  EXPECT_EQ(driver.used(), 4096u);
+  auto& next = make_managed_pool();
+  extent const fresh = next.reserve({.bytes = 4096});
+  EXPECT_EQ(driver.used(), 4096u) << "the old one went first";
+  EXPECT_EQ(driver.calls("cuMemFree_v2"), 2);
+  next.release(fresh, nullptr);
+  EXPECT_EQ(driver.used(), 0u);
+  EXPECT_EQ(stats::get(stats::gauges(0).movable), movable);
+}
+
+TEST_F(managed_memory, a_managed_pool_that_is_not_there_is_refused_with_the_remedy) {
+  auto const expect_refusal = [&](char const* why) {
+    std::string const text = refusal_of_managed_pool();
+    EXPECT_NE(text.find(why), text.npos) << text;
+    EXPECT_NE(text.find("use a pool over managed instead"), text.npos) << text;
+  };
+  answer = CUDA_ERROR_NOT_SUPPORTED;
+  expect_refusal("the device has no managed memory pool");
+  answer = CUDA_SUCCESS;
+  for (auto const needed :
+       {CU_DEVICE_ATTRIBUTE_CONCURRENT_MANAGED_ACCESS, CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED}) {
+    driver.attributes[needed] = 0;
+    expect_refusal("the device has no managed memory pool");
+    driver.attributes.clear();
+  }
+  driver::real.cuMemGetDefaultMemPool = nullptr;
+  expect_refusal("CUDA 13.0");
 }
 
 }  // namespace
