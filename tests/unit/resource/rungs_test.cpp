@@ -30,7 +30,7 @@ std::vector<std::string> counters() {
 }
 
 std::vector<std::string> words_of(std::string const& file, std::string const& line_begins, bool all_of_line) {
-  std::ifstream text(std::string(GPUMEM_SOURCE_FOLDER) + "/" + file);
+  std::ifstream text(GPUMEM_SOURCE_FOLDER "/" + file);
   std::vector<std::string> words;
   for (std::string line; std::getline(text, line);) {
     if (line.rfind(line_begins, 0) != 0) continue;
