@@ -35,6 +35,12 @@ step setup scripts/setup.sh || exit 1
 step layers-self-test scripts/layers.sh --self-test || true
 step layers scripts/layers.sh || true
 step lint scripts/lint.sh || true
+if command -v clang++ >/dev/null 2>&1; then
+  step thread-safety-self-test scripts/thread_safety.sh --self-test || true
+  step thread-safety scripts/thread_safety.sh || true
+else
+  skipped+=("clang's thread-safety analysis: no clang++ (Debian: clang)")
+fi
 step build scripts/build.sh release || exit 1
 if command -v nvcc >/dev/null 2>&1 || [ -x "${CUDA_HOME:-/usr/local/cuda}/bin/nvcc" ]; then
   step gpu-programs scripts/build.sh release gpu_programs || true

@@ -21,7 +21,7 @@ bool peers::enable(link const& made) noexcept try {
   if (!known(made.user_device) || !known(made.owner_device) || made.user_device == made.owner_device) {
     return false;
   }
-  std::lock_guard lock(mutex_);
+  base::lock_guard lock(mutex_);
   links_.push_back(made);
   return update();
 } catch (std::bad_alloc const&) {
@@ -29,13 +29,13 @@ bool peers::enable(link const& made) noexcept try {
 }
 
 bool peers::disable(CUcontext user, CUcontext owner) noexcept {
-  std::lock_guard lock(mutex_);
+  base::lock_guard lock(mutex_);
   std::erase_if(links_, [=](link const& each) { return each.user == user && each.owner == owner; });
   return update();
 }
 
 bool peers::forget(CUcontext gone) noexcept {
-  std::lock_guard lock(mutex_);
+  base::lock_guard lock(mutex_);
   std::erase_if(links_, [=](link const& each) { return each.user == gone || each.owner == gone; });
   return update();
 }

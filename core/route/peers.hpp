@@ -9,8 +9,9 @@
 #include <array>
 #include <atomic>
 #include <cstdint>
-#include <mutex>
 #include <vector>
+
+#include "core/base/threads/mutex.hpp"
 
 namespace gpumem::route {
 
@@ -39,10 +40,10 @@ class peers {
     return device >= 0 && static_cast<std::size_t>(device) < max_devices;
   }
   // Derives the masks of all devices from what is enabled; true: one of them changed.
-  bool update() noexcept;
+  bool update() noexcept GPUMEM_REQUIRES(mutex_);
 
-  std::mutex mutex_;
-  std::vector<link> links_;
+  base::mutex mutex_;
+  std::vector<link> links_ GPUMEM_GUARDED_BY(mutex_);
   std::array<std::atomic<std::uint64_t>, max_devices> masks_{};
 };
 

@@ -65,7 +65,7 @@ CUresult settings::tell_driver(state& s, space::handle h, bool on) noexcept {
 }
 
 CUresult settings::set_sync_memops(state& s, space::handle h, bool on) noexcept {
-  std::lock_guard const lock(mutex_);
+  base::lock_guard const lock(mutex_);
   setting* const mine = of(s, h);
   if (mine == nullptr) return CUDA_ERROR_OUT_OF_MEMORY;
   std::optional<bool> const before = mine->sync_memops;
@@ -76,13 +76,13 @@ CUresult settings::set_sync_memops(state& s, space::handle h, bool on) noexcept 
 }
 
 std::optional<bool> settings::sync_memops(space::handle h) noexcept {
-  std::lock_guard const lock(mutex_);
+  base::lock_guard const lock(mutex_);
   auto const found = set_.find(h);
   return found != set_.end() ? found->second.sync_memops : std::nullopt;
 }
 
 void settings::advised(state& s, space::handle h, CUmem_advise what, CUdevice device) noexcept {
-  std::lock_guard const lock(mutex_);
+  base::lock_guard const lock(mutex_);
   setting* const mine = of(s, h);
   if (mine == nullptr) {
     s.where.blocks[h].mark(space::exported);  // what nobody remembers nobody can undo
@@ -95,12 +95,12 @@ void settings::advised(state& s, space::handle h, CUmem_advise what, CUdevice de
 }
 
 void settings::prefetched(state& s, space::handle h) noexcept {
-  std::lock_guard const lock(mutex_);
+  base::lock_guard const lock(mutex_);
   if (setting* const mine = of(s, h); mine != nullptr) mine->prefetched = true;
 }
 
 bool settings::was_prefetched(space::handle h) noexcept {
-  std::lock_guard const lock(mutex_);
+  base::lock_guard const lock(mutex_);
   auto const found = set_.find(h);
   return found != set_.end() && found->second.prefetched;
 }
@@ -122,7 +122,7 @@ bool settings::take_back_advice(resource::chain_context const& home, setting con
 
 bool settings::undo(state& s, space::handle h) noexcept {
   resource::chain_context const& home = resource::owner_of(s.where, h).home();
-  std::lock_guard const lock(mutex_);
+  base::lock_guard const lock(mutex_);
   s.where.blocks[h].unmark(space::altered);
   auto const found = set_.find(h);
   if (found == set_.end()) return true;

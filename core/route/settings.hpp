@@ -8,10 +8,10 @@
 #include <cuda.h>
 
 #include <cstdint>
-#include <mutex>
 #include <optional>
 #include <unordered_map>
 
+#include "core/base/threads/mutex.hpp"
 #include "core/route/router.hpp"
 #include "core/space/block.hpp"
 
@@ -54,16 +54,16 @@ class settings {
   };
 
   // Null: no host memory.
-  setting* of(state& s, space::handle h) noexcept;
+  setting* of(state& s, space::handle h) noexcept GPUMEM_REQUIRES(mutex_);
   // A block that shares bytes with these addresses wants SYNC_MEMOPS on.
-  bool wanted_within(std::uint64_t begin, std::uint64_t end) const noexcept;
+  bool wanted_within(std::uint64_t begin, std::uint64_t end) const noexcept GPUMEM_REQUIRES(mutex_);
   // Sets SYNC_MEMOPS of each driver allocation that holds a part of the block, with regard to other blocks.
-  CUresult tell_driver(state& s, space::handle h, bool on) noexcept;
+  CUresult tell_driver(state& s, space::handle h, bool on) noexcept GPUMEM_REQUIRES(mutex_);
   // Takes the program's advice off the block's memory; false: the driver refused.
   static bool take_back_advice(resource::chain_context const& home, setting const& was) noexcept;
 
-  std::mutex mutex_;
-  std::unordered_map<space::handle, setting> set_;
+  base::mutex mutex_;
+  std::unordered_map<space::handle, setting> set_ GPUMEM_GUARDED_BY(mutex_);
 };
 
 // What the hooks ask, of any address. Pass, false, nothing: it lies in no live block of ours.

@@ -43,7 +43,7 @@ bool epochs::collect(epoch_id wanted) noexcept {
 }
 
 bool epochs::poll_now() noexcept {
-  std::lock_guard lock(mutex_);
+  base::lock_guard lock(mutex_);
   epoch_id const before = done_.load(std::memory_order_relaxed);
   relaxed_mode relaxed;
   poll();
@@ -108,7 +108,7 @@ bool epochs::wait(epoch_id s) noexcept {
   for (unsigned rounds = 0; !is_done(s); ++rounds) {
     bool covered = false;
     {
-      std::lock_guard lock(mutex_);
+      base::lock_guard lock(mutex_);
       relaxed_mode relaxed;
       bool const answered = poll();
       if (is_done(s)) return true;
@@ -135,7 +135,7 @@ CUresult epochs::synchronize() noexcept {
   CUevent mine = nullptr;
   epoch_id mark = 0;
   {
-    std::lock_guard lock(mutex_);
+    base::lock_guard lock(mutex_);
     if (capturing()) return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
     relaxed_mode relaxed;
     if (driver::real.cuCtxRecordEvent != nullptr && !broken()) mine = take_event();
@@ -156,7 +156,7 @@ CUresult epochs::synchronize() noexcept {
     code = driver::real.cuEventSynchronize(mine);
   }
   {
-    std::lock_guard lock(mutex_);
+    base::lock_guard lock(mutex_);
     spare_.push_back(mine);
   }
   if (code == CUDA_SUCCESS) synchronize_done(mark);
@@ -167,7 +167,7 @@ CUresult epochs::synchronize() noexcept {
 // refused before it is asked.
 CUresult epochs::synchronize_context() noexcept {
   {
-    std::lock_guard lock(mutex_);
+    base::lock_guard lock(mutex_);
     if (capturing()) return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
     ++synchronizing_;
   }
@@ -179,7 +179,7 @@ CUresult epochs::synchronize_context() noexcept {
     code = here.is_there() ? driver::real.cuCtxSynchronize() : here.code();
   }
   {
-    std::lock_guard lock(mutex_);
+    base::lock_guard lock(mutex_);
     --synchronizing_;
   }
   if (code == CUDA_SUCCESS) synchronize_done(mark);
@@ -188,7 +188,7 @@ CUresult epochs::synchronize_context() noexcept {
 
 bool epochs::wait_on_device(CUstream stream, epoch_id s) noexcept {
   if (is_done(s)) return true;
-  std::lock_guard lock(mutex_);
+  base::lock_guard lock(mutex_);
   if (capturing() || broken()) return false;
   relaxed_mode relaxed;
   closed_epoch const* found = closed_.covering(s);
@@ -207,7 +207,7 @@ epoch_id epochs::synchronize_begins() noexcept {
 }
 
 void epochs::synchronize_done(epoch_id mark) noexcept {
-  std::lock_guard lock(mutex_);
+  base::lock_guard lock(mutex_);
   complete(mark);
   while (!closed_.empty() && is_done(closed_.oldest().last)) retire_oldest();
   stats::add(stats::local().devices[stats::device_slot(device_)].epochs_synchronized, 1);
@@ -219,7 +219,7 @@ void epochs::count_captures(int more) noexcept {
 
 void epochs::capture_begins(origin const& begun) noexcept {
   {
-    std::lock_guard lock(mutex_);
+    base::lock_guard lock(mutex_);
     origins_.push_back(begun);
     count_captures(1);
     active_captures.fetch_add(1, std::memory_order_acq_rel);
@@ -233,7 +233,7 @@ void epochs::capture_begins(origin const& begun) noexcept {
 void epochs::let_synchronizations_enter() noexcept {
   for (int rounds = 0; rounds < 1000; ++rounds) {
     {
-      std::lock_guard lock(mutex_);
+      base::lock_guard lock(mutex_);
       if (synchronizing_ == 0) return;
     }
     timespec const pause{0, 50'000};
@@ -261,7 +261,7 @@ bool epochs::remove_origins(Gone gone, std::size_t most) noexcept {
 
 // The newest of the stream: a begin on a stream that captures already is refused, and changes nothing.
 bool epochs::capture_ended(CUstream stream) noexcept {
-  std::lock_guard lock(mutex_);
+  base::lock_guard lock(mutex_);
   auto const newest = std::find_if(origins_.rbegin(), origins_.rend(),
                                    [stream](origin const& o) { return o.stream == stream; });
   if (newest == origins_.rend()) return false;
@@ -270,26 +270,26 @@ bool epochs::capture_ended(CUstream stream) noexcept {
 }
 
 void epochs::captures_gone(CUcontext of) noexcept {
-  std::lock_guard lock(mutex_);
+  base::lock_guard lock(mutex_);
   remove_origins([of](origin const& o) { return o.of == of; }, origins_.size());
 }
 
 void epochs::join_begins() noexcept {
   {
-    std::lock_guard lock(mutex_);
+    base::lock_guard lock(mutex_);
     count_captures(1);
   }
   let_synchronizations_enter();
 }
 
 void epochs::join_ended(bool joined) noexcept {
-  std::lock_guard lock(mutex_);
+  base::lock_guard lock(mutex_);
   if (!joined || joined_) count_captures(-1);
   joined_ = joined_ || joined;
 }
 
 void epochs::joins_over() noexcept {
-  std::lock_guard lock(mutex_);
+  base::lock_guard lock(mutex_);
   if (!joined_ || active_captures.load(std::memory_order_acquire) > 0) return;
   joined_ = false;
   count_captures(-1);
@@ -303,7 +303,7 @@ void epochs::watch(bool on) noexcept {
 }
 
 void epochs::abandon() noexcept {
-  std::lock_guard lock(mutex_);
+  base::lock_guard lock(mutex_);
   remove_origins([](origin const&) { return true; }, origins_.size());
   captures_.store(0, std::memory_order_release);
   joined_ = false;

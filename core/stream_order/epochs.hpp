@@ -11,11 +11,11 @@
 #include <array>
 #include <atomic>
 #include <cstdint>
-#include <mutex>
 #include <vector>
 
 #include "core/base/mutant.hpp"
 #include "core/base/threads/fixed_stack.hpp"
+#include "core/base/threads/mutex.hpp"
 #include "core/base/threads/sure_allocator.hpp"
 #include "core/driver/table.hpp"
 
@@ -43,7 +43,8 @@ class epochs {
   // Asks the driver which epochs are done; if `wanted` is in the open one, closes that first. True if
   // `wanted` is done. Threads that come at once share one event: whoever comes second finds its epoch closed,
   // or done.
-  bool collect(epoch_id wanted) noexcept;
+  // The lock is tried in a loop, which clang's analysis cannot follow.
+  bool collect(epoch_id wanted) noexcept GPUMEM_ANNOTATE(no_thread_safety_analysis);
   // The same without closing: only looks. True if any epoch became done.
   bool poll_now() noexcept;
   // Blocks the calling host thread until `s` is done. False when that cannot be had now (a capture runs and
@@ -80,7 +81,7 @@ class epochs {
   void joins_over() noexcept;
   // A capture began in another context: driver calls made here in the belief that nothing captures are over
   // when this returns.
-  void capture_began_elsewhere() noexcept { std::lock_guard lock(mutex_); }
+  void capture_began_elsewhere() noexcept { base::lock_guard lock(mutex_); }
   // A stream of this context captures.
   bool capturing() const noexcept { return captures_.load(std::memory_order_acquire) > 0; }
 
@@ -139,18 +140,21 @@ class epochs {
     std::size_t first_ = 0, count_ = 0;
   };
 
-  bool poll() noexcept;   // under mutex_; false: the driver does not answer here, as in a host function
-  void close() noexcept;  // under mutex_
-  CUevent take_event() noexcept;  // under mutex_; null: the driver has none
+  // False: the driver does not answer here, as in a host function.
+  bool poll() noexcept GPUMEM_REQUIRES(mutex_);
+  void close() noexcept GPUMEM_REQUIRES(mutex_);
+  // Null: the driver has none.
+  CUevent take_event() noexcept GPUMEM_REQUIRES(mutex_);
   CUresult synchronize_context() noexcept;
   void let_synchronizations_enter() noexcept;
-  void count_captures(int more) noexcept;  // under mutex_
+  void count_captures(int more) noexcept GPUMEM_REQUIRES(mutex_);
+  // True: one of them watched.
   template <typename Gone>
-  bool remove_origins(Gone gone, std::size_t most) noexcept;  // true: one of them watched
+  bool remove_origins(Gone gone, std::size_t most) noexcept GPUMEM_REQUIRES(mutex_);
   // Epochs up to `s` are done.
-  void complete(epoch_id s) noexcept;
+  void complete(epoch_id s) noexcept GPUMEM_REQUIRES(mutex_);
   // The oldest closed epoch is done; its event is spare.
-  void retire_oldest() noexcept;
+  void retire_oldest() noexcept GPUMEM_REQUIRES(mutex_);
 
   static constexpr epoch_id window = 1u << 16;
   // There is room to close another epoch; far from the limit, as threads close epochs at once.
@@ -165,12 +169,13 @@ class epochs {
   static constexpr std::uint32_t lost = 1u << 31;
   static constexpr std::uint32_t watched = 1u << 30;
   std::atomic<std::uint32_t> trouble_{0};  // calls under way that may end the context, `lost`, `watched`
-  alignas(64) std::mutex mutex_;
-  int synchronizing_ = 0;  // threads in synchronize_context
-  bool joined_ = false;
-  closed_queue closed_;
-  base::fixed_stack<CUevent, 128> spare_;  // as many as can be closed, and some that are being recorded
-  std::vector<origin, base::sure_allocator<origin>> origins_;
+  alignas(64) base::mutex mutex_;
+  int synchronizing_ GPUMEM_GUARDED_BY(mutex_) = 0;  // threads in synchronize_context
+  bool joined_ GPUMEM_GUARDED_BY(mutex_) = false;
+  closed_queue closed_ GPUMEM_GUARDED_BY(mutex_);
+  // As many as can be closed, and some that are being recorded.
+  base::fixed_stack<CUevent, 128> spare_ GPUMEM_GUARDED_BY(mutex_);
+  std::vector<origin, base::sure_allocator<origin>> origins_ GPUMEM_GUARDED_BY(mutex_);
 };
 
 }  // namespace gpumem::stream_order

@@ -6,7 +6,7 @@
 namespace gpumem::stream_order {
 
 slot streams::slot_of(std::uint64_t id, CUstream handle) noexcept try {
-  std::lock_guard lock(mutex_);
+  base::lock_guard lock(mutex_);
   if (handle != nullptr) ids_[handle] = id;
   if (auto const found = by_id_.find(id); found != by_id_.end()) return found->second;
   if (spare_.empty() && used_ >= most_slots) return no_slot;
@@ -24,7 +24,7 @@ slot streams::slot_of(std::uint64_t id, CUstream handle) noexcept try {
 }
 
 slot streams::forget(std::uint64_t id) noexcept {
-  std::lock_guard lock(mutex_);
+  base::lock_guard lock(mutex_);
   auto const found = by_id_.find(id);
   if (found == by_id_.end()) return no_slot;
   slot const s = found->second;
@@ -35,7 +35,7 @@ slot streams::forget(std::uint64_t id) noexcept {
 slot streams::forget(CUstream handle) noexcept {
   std::uint64_t id = 0;
   {
-    std::lock_guard lock(mutex_);
+    base::lock_guard lock(mutex_);
     auto const found = ids_.find(handle);
     if (found == ids_.end()) return no_slot;
     id = found->second;
@@ -45,7 +45,7 @@ slot streams::forget(CUstream handle) noexcept {
 }
 
 void streams::recycle(slot s) noexcept try {
-  std::lock_guard lock(mutex_);
+  base::lock_guard lock(mutex_);
   if (s != no_slot) spare_.push_back(s);
 } catch (std::bad_alloc const&) {
 }

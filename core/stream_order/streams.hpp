@@ -9,8 +9,9 @@
 
 #include <cstdint>
 #include <map>
-#include <mutex>
 #include <vector>
+
+#include "core/base/threads/mutex.hpp"
 
 namespace gpumem::stream_order {
 
@@ -30,11 +31,11 @@ class streams {
   void recycle(slot s) noexcept;
 
  private:
-  std::mutex mutex_;
-  std::map<std::uint64_t, slot> by_id_;
-  std::map<CUstream, std::uint64_t> ids_;
-  std::vector<slot> spare_;
-  slot used_ = 1;
+  base::mutex mutex_;
+  std::map<std::uint64_t, slot> by_id_ GPUMEM_GUARDED_BY(mutex_);
+  std::map<CUstream, std::uint64_t> ids_ GPUMEM_GUARDED_BY(mutex_);
+  std::vector<slot> spare_ GPUMEM_GUARDED_BY(mutex_);
+  slot used_ GPUMEM_GUARDED_BY(mutex_) = 1;
 };
 
 }  // namespace gpumem::stream_order

@@ -83,7 +83,7 @@ resource::extent vmm::open_range(std::uint64_t bytes) {
   call(home_, node_, 0, "vmm",
        [&] { return driver::real.cuMemAddressReserve(&address, bytes, page_, 0, 0); });
   try {
-    std::lock_guard lock(mutex_);
+    base::lock_guard lock(mutex_);
     ranges_.push_back({address, bytes, std::move(pages)});
   } catch (std::bad_alloc const&) {
     driver::real.cuMemAddressFree(address, bytes);
@@ -99,7 +99,7 @@ resource::extent vmm::claim(std::uint64_t bytes) {
 }
 
 vmm::physical* vmm::entry(std::uint64_t address) noexcept {
-  std::lock_guard lock(mutex_);
+  base::lock_guard lock(mutex_);
   for (range& r : ranges_) {
     if (address - r.base < r.bytes) return &r.pages[(address - r.base) / page_];
   }
@@ -115,7 +115,7 @@ CUmemAccessDesc vmm::for_device(int device, bool may) const noexcept {
 CUresult vmm::allow(std::uint64_t address, std::uint64_t bytes) noexcept {
   std::array<CUmemAccessDesc, 65> access{for_device(home_.device, true)};
   std::size_t count = 1;
-  std::lock_guard lock(mutex_);
+  base::lock_guard lock(mutex_);
   for (std::uint64_t left = granted_; left != 0; left &= left - 1)
     access[count++] = for_device(std::countr_zero(left), true);
   return driver::real.cuMemSetAccess(address, bytes, access.data(), count);
@@ -227,7 +227,7 @@ resource::extent vmm::reserve(resource::allocation_request const& request) {
 
 void vmm::peers_changed() noexcept {
   if (home_.peers == nullptr) return;
-  std::lock_guard lock(mutex_);
+  base::lock_guard lock(mutex_);
   std::uint64_t const now = home_.peers->load(std::memory_order_acquire);
   stream_order::relaxed_mode relaxed(true);
   for (std::uint64_t left = now ^ granted_; left != 0; left &= left - 1) {
@@ -269,7 +269,7 @@ void vmm::lost(resource::extent const& memory) noexcept {
 }
 
 void vmm::drop_range(std::uint64_t base) noexcept {
-  std::lock_guard lock(mutex_);
+  base::lock_guard lock(mutex_);
   auto const found =
       std::find_if(ranges_.begin(), ranges_.end(), [&](range const& r) { return r.base == base; });
   if (found == ranges_.end()) return;

@@ -7,9 +7,9 @@
 
 #include <cstdlib>
 #include <memory>
-#include <mutex>
 #include <vector>
 
+#include "core/base/threads/mutex.hpp"
 #include "core/upstream/deferred_release_source.hpp"
 
 namespace gpumem::upstream {
@@ -70,9 +70,9 @@ class vmm final : public deferred_release_source, public resource::page_source {
   std::uint64_t page_ = 0;
   std::uint64_t const range_bytes_;
   CUmemAllocationProp wanted_{};
-  std::mutex mutex_;
-  std::vector<range> ranges_;  // few: one for each resource that asked
-  std::uint64_t granted_ = 0;  // peers that have access to what is mapped, by bit
+  base::mutex mutex_;
+  std::vector<range> ranges_ GPUMEM_GUARDED_BY(mutex_);  // few: one for each resource that asked
+  std::uint64_t granted_ GPUMEM_GUARDED_BY(mutex_) = 0;  // peers that have access to what is mapped, by bit
 };
 
 }  // namespace gpumem::upstream

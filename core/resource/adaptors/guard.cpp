@@ -29,7 +29,7 @@ space::handle guard::allocate(allocation_request const& request) {
   if (void const* const from = request.caller(); from != nullptr)
     block.from = stats::site_of(node_, {&from, 1});
   if (prepare(h, request, block)) {
-    std::lock_guard lock(mutex_);
+    base::lock_guard lock(mutex_);
     try {
       live_.insert_or_assign(h, block);
     } catch (std::bad_alloc const&) {  // it goes unchecked
@@ -76,7 +76,7 @@ void guard::freed(space::handle h, free_order const& order) noexcept {
   stats::add(count().bytes_out, blocks()[h].bytes());
   guarded block;
   {
-    std::lock_guard lock(mutex_);
+    base::lock_guard lock(mutex_);
     auto const found = live_.find(h);
     if (found == live_.end()) return;
     block = found->second;
@@ -99,7 +99,7 @@ void guard::synchronized() noexcept {
   if (options_.redzone == 0 || home_.epochs.capturing()) return;
   stream_order::relaxed_mode relaxed(true);
   stream_order::scoped_context here(home_.context);
-  std::lock_guard lock(mutex_);  // none of these blocks is given back meanwhile
+  base::lock_guard lock(mutex_);  // none of these blocks is given back meanwhile
   for (auto& [h, block] : live_) check(h, block, nullptr);
 }
 
@@ -139,16 +139,15 @@ guard::damage guard::look_at_zone(std::uint64_t address, std::uint64_t bytes) no
 }
 
 CUstream guard::own_stream() noexcept {
-  std::atomic_ref<CUstream> own(own_);
-  if (CUstream const made = own.load(std::memory_order_acquire); made != nullptr) return made;
+  if (CUstream const made = own_.load(std::memory_order_acquire); made != nullptr) return made;
   CUstream fresh = nullptr;
   if (driver::real.cuStreamCreate(&fresh, CU_STREAM_NON_BLOCKING) != CUDA_SUCCESS) return nullptr;
   CUstream expected = nullptr;  // of two threads at once, the second one's is never used
-  return own.compare_exchange_strong(expected, fresh) ? fresh : expected;
+  return own_.compare_exchange_strong(expected, fresh) ? fresh : expected;
 }
 
 void guard::forget() noexcept {
-  std::lock_guard lock(mutex_);
+  base::lock_guard lock(mutex_);
   live_.clear();
   own_ = nullptr;
 }

@@ -6,9 +6,9 @@
 // of the context captures. Any thread; takes a lock and the heap.
 #pragma once
 
-#include <mutex>
 #include <unordered_map>
 
+#include "core/base/threads/mutex.hpp"
 #include "core/resource/adaptors/adaptor.hpp"
 #include "core/stats/callers/call_sites.hpp"
 
@@ -63,9 +63,9 @@ class guard final : public adaptor {
   CUstream own_stream() noexcept;
 
   guard_options const options_;
-  std::mutex mutex_;
-  std::unordered_map<space::handle, guarded> live_;
-  CUstream own_ = nullptr;  // work on it is waited for at once
+  base::mutex mutex_;
+  std::unordered_map<space::handle, guarded> live_ GPUMEM_GUARDED_BY(mutex_);
+  std::atomic<CUstream> own_{nullptr};  // work on it is waited for at once
 };
 
 }  // namespace gpumem::resource

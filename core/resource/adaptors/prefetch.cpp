@@ -11,7 +11,7 @@
 namespace gpumem::resource {
 
 CUstream prefetcher::own_stream() noexcept {
-  std::lock_guard lock(mutex_);
+  base::lock_guard lock(mutex_);
   if (stream_ == nullptr) driver::real.cuStreamCreate(&stream_, CU_STREAM_NON_BLOCKING);
   return stream_;
 }
@@ -37,7 +37,7 @@ void prefetcher::move(std::uint64_t address, std::uint64_t bytes, CUstream order
 }
 
 void prefetcher::forget() noexcept {
-  std::lock_guard lock(mutex_);
+  base::lock_guard lock(mutex_);
   stream_ = nullptr;
 }
 

@@ -5,8 +5,7 @@
 // allocation.
 #pragma once
 
-#include <mutex>
-
+#include "core/base/threads/mutex.hpp"
 #include "core/resource/adaptors/adaptor.hpp"
 #include "core/resource/adaptors/source_adaptor.hpp"
 
@@ -28,8 +27,8 @@ class prefetcher {
   chain_context const& home_;
   std::size_t const node_;
   int const device_;
-  std::mutex mutex_;
-  CUstream stream_ = nullptr;
+  base::mutex mutex_;
+  CUstream stream_ GPUMEM_GUARDED_BY(mutex_) = nullptr;
   std::atomic<bool> told_{false};
 };
 

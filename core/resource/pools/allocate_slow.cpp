@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "core/base/clock.hpp"
+#include "core/base/contract.hpp"
 #include "core/resource/pools/suballocator.hpp"
 #include "core/stats/page/state_page.hpp"
 
@@ -24,6 +25,7 @@ space::handle suballocator::carve(lock&, slow_request& c) {
 // Blocks of this very size take turns, too few of them: an event each round. Where that is the rule, more of
 // them.
 space::handle suballocator::rotate(lock& held, slow_request& c) {
+  GPUMEM_EXPECTS(held.owns_lock());
   if (!c.waiting) return space::none;
   if (c.churns || count_churn(c)) {
     if (auto h = take_more_in_rotation(held, c); h != space::none) return h;
@@ -44,12 +46,14 @@ space::handle suballocator::carve_from_own_magazine(lock&, slow_request& c) {
 // An idle block is large enough, but what the request would leave of a piece of it could not be given back:
 // its memory, in pieces that are the request's own.
 space::handle suballocator::grow_rather_than_split(lock& held, slow_request& c) {
+  GPUMEM_EXPECTS(held.owns_lock());
   if (!c.would_split_piece) return space::none;
   space::handle const h = grow_once(held, c);
   return h;
 }
 
 space::handle suballocator::collect(lock& held, slow_request& c) {
+  GPUMEM_EXPECTS(held.owns_lock());
   settle(held);
   return search(c, false);
 }
@@ -62,6 +66,7 @@ std::uint64_t suballocator::patience_ns(slow_request const& c) const noexcept {
 // Looks for a while whether freed memory becomes done, before the pool grows for good. If streams keep
 // swapping blocks, their waits soon cost one growth; then each gets its own.
 space::handle suballocator::watch(lock& held, slow_request& c) {
+  GPUMEM_EXPECTS(held.owns_lock());
   std::uint64_t const begin = base::now_ns(), until = begin + patience_ns(c);
   space::handle h = space::none;
   std::uint64_t now = begin;
@@ -92,6 +97,7 @@ space::handle suballocator::wait_on_device(lock&, slow_request& c) {
 }
 
 space::handle suballocator::wait_for_oldest(lock& held, slow_request& c) {
+  GPUMEM_EXPECTS(held.owns_lock());
   while (would_exceed(c.units * space::unit) && region_.has_pending()) {
     space::epoch_id const oldest = region_.oldest_epoch();
     held.unlock();
@@ -105,6 +111,7 @@ space::handle suballocator::wait_for_oldest(lock& held, slow_request& c) {
 }
 
 space::handle suballocator::grow_once(lock& held, slow_request& c) {
+  GPUMEM_EXPECTS(held.owns_lock());
   try {
     return grow(held, c);
   } catch (driver::allocation_failed const& failed) {
@@ -116,6 +123,7 @@ space::handle suballocator::grow_once(lock& held, slow_request& c) {
 
 // Everything that was freed before this request, waited for; then the search that overlooks nothing.
 space::handle suballocator::drain(lock& held, slow_request& c) {
+  GPUMEM_EXPECTS(held.owns_lock());
   flush(nullptr);
   held.unlock();
   home_.epochs.wait(home_.epochs.open());
@@ -126,6 +134,7 @@ space::handle suballocator::drain(lock& held, slow_request& c) {
 
 // Of the whole device; what resources above gave back lies here.
 space::handle suballocator::trim(lock& held, slow_request& c) {
+  GPUMEM_EXPECTS(held.owns_lock());
   held.unlock();
   if (home_.relieve != nullptr) home_.relieve(home_.context);
   // That is about memory of the device.
@@ -136,6 +145,7 @@ space::handle suballocator::trim(lock& held, slow_request& c) {
 }
 
 space::handle suballocator::grow_after_trim(lock& held, slow_request& c) {
+  GPUMEM_EXPECTS(held.owns_lock());
   return grow_once(held, c);
 }
 
@@ -181,6 +191,7 @@ bool suballocator::count_churn(slow_request& c) const noexcept {
 // Out of what other sizes left idle, and of new memory where that is not enough: bounded in all, whatever the
 // program does.
 space::handle suballocator::take_more_in_rotation(lock& held, slow_request& c) noexcept {
+  GPUMEM_EXPECTS(held.owns_lock());
   std::uint64_t const bytes = c.units * space::unit;
   std::uint32_t const wanted = policy().rotation_size(bytes);
   settle(held);
@@ -211,6 +222,7 @@ space::handle suballocator::take_more_in_rotation(lock& held, slow_request& c) n
 
 // Everything that was freed lies where it can merge, and is done where the driver says so.
 void suballocator::settle(lock& held) noexcept {
+  GPUMEM_EXPECTS(held.owns_lock());
   flush(nullptr);
   if (region_.has_pending()) {
     space::epoch_id const youngest = region_.youngest_epoch();
@@ -244,6 +256,7 @@ space::handle suballocator::try_rungs(slow_request& c) {
 // Apart, because the first rung needs none of its stack and registers; written out rather than looped over,
 // because calls through pointers cost a request a hundred instructions.
 [[gnu::noinline]] space::handle suballocator::try_higher_rungs(lock& held, slow_request& c) {
+  GPUMEM_EXPECTS(held.owns_lock());
   auto& device = count_device();
   std::optional<driver::allocation_failed> refused;
   c.refused = &refused;

@@ -3,6 +3,7 @@
 // nobody else: its segment goes back to the driver, whose rules then hold. Programs export temporaries of
 // the same sizes again and again: from a size's second export on each block has a segment of its own, which
 // goes back when it is freed, at the price of cuMemAlloc and cuMemFree, as natively.
+#include "core/base/contract.hpp"
 #include "core/resource/pools/suballocator.hpp"
 
 namespace gpumem::resource {
@@ -42,6 +43,7 @@ bool suballocator::is_to_be_exported(slow_request const& c) const noexcept {
 }
 
 space::handle suballocator::take_apart(lock& held, slow_request& c) {
+  GPUMEM_EXPECTS(held.owns_lock());
   std::uint64_t const bytes = c.units * space::unit;
   if (apart_ + bytes > most_apart + region_.reserved_bytes() / 4 || would_exceed(bytes)) return space::none;
   c.apart = true;
@@ -57,6 +59,7 @@ space::handle suballocator::take_apart(lock& held, slow_request& c) {
 }
 
 std::uint64_t suballocator::release_left(lock& held) noexcept {
+  GPUMEM_EXPECTS(held.owns_lock());
   std::uint64_t released = 0;
   while (space::segment* const s = region_.left_segment()) released += release_segment(held, s);
   return released;

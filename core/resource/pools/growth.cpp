@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "core/base/clock.hpp"
+#include "core/base/contract.hpp"
 #include "core/base/text/bytes.hpp"
 #include "core/resource/pools/suballocator.hpp"
 #include "core/stats/page/state_page.hpp"
@@ -32,6 +33,7 @@ driver::allocation_failed suballocator::at_maximum(std::uint64_t asked) const no
 // Adds a segment for the request; throws what upstream throws. The mutex is given up meanwhile, held again on
 // return.
 space::handle suballocator::grow(lock& held, slow_request& c, std::uint64_t at_least, bool padded) {
+  GPUMEM_EXPECTS(held.owns_lock());
   watched_ns_ = 0;
   c.grew = true;
   if (pages_ != nullptr) return grow_in_pages(held, c, at_least, most_of_a_piece);
@@ -92,6 +94,7 @@ space::handle suballocator::grow(lock& held, slow_request& c, std::uint64_t at_l
 }
 
 std::uint64_t suballocator::release_empty(lock& held, std::uint64_t keep_idle) noexcept {
+  GPUMEM_EXPECTS(held.owns_lock());
   if (pages_ != nullptr) return release_pages(held, keep_idle);
   std::uint64_t released = release_left(held);
   while (region_.idle_bytes() > keep_idle || keep_idle == 0) {
@@ -103,6 +106,7 @@ std::uint64_t suballocator::release_empty(lock& held, std::uint64_t keep_idle) n
 }
 
 std::uint64_t suballocator::release_segment(lock& held, space::segment* s) noexcept {
+  GPUMEM_EXPECTS(held.owns_lock());
   extent const memory{s->base, s->bytes, s->token};
   if (s->apart) apart_ -= s->bytes;
   region_.remove_segment(s);

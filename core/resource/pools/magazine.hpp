@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <optional>
 
+#include "core/base/contract.hpp"
 #include "core/base/threads/biased_lock.hpp"
 #include "core/resource/pools/churn_detector.hpp"
 #include "core/resource/pools/size_classes.hpp"
@@ -75,11 +76,18 @@ class alignas(64) magazine {
     lock_.announce();
     return lock_.biased_to_another();
   }
-  void enter() noexcept { lock_.enter(); }
-  void leave() noexcept { lock_.unlock(base::biased_lock::hold::visitor); }
+  void enter() noexcept {
+    lock_.enter();
+    visitor_.take();
+  }
+  void leave() noexcept {
+    visitor_.leave();
+    lock_.unlock(base::biased_lock::hold::visitor);
+  }
 
   // Takes everything out, as one list through `next`. Between enter and leave.
   space::handle empty(space::block_table& blocks) noexcept {
+    visitor_.expect_mine();
     space::handle all = space::none;
     if (bytes_ == 0) return all;
     for (row& r : rows_) {
@@ -95,6 +103,7 @@ class alignas(64) magazine {
   template <typename Predicate>
   void measure(space::block_table& blocks, Predicate is_done, std::uint64_t& all,
                std::uint64_t& pending) const noexcept {
+    visitor_.expect_mine();
     for (row const& r : rows_) {
       for (space::handle h = r.head; h != space::none; h = blocks[h].next) {
         all += blocks[h].bytes();
@@ -221,6 +230,7 @@ class alignas(64) magazine {
   }
 
   base::biased_lock lock_;
+  [[no_unique_address]] base::contract_owner visitor_;
   // Of a thread's magazine: the epoch of the newest block; blocks and bytes of that epoch that lie here.
   std::atomic<std::uint32_t> newest_{0};
   std::atomic<std::uint32_t> fresh_{0};

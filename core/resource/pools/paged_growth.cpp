@@ -9,6 +9,7 @@
 #include <new>
 #include <vector>
 
+#include "core/base/contract.hpp"
 #include "core/base/text/bytes.hpp"
 #include "core/resource/pools/suballocator.hpp"
 
@@ -63,6 +64,7 @@ std::uint64_t suballocator::budget() const noexcept {
 // Finds the place, claiming a new range of addresses when there is none. False: no host memory.
 bool suballocator::open_place(lock& held, std::uint32_t needed, std::uint32_t wished, bool whole,
                               space::region::opening& place) {
+  GPUMEM_EXPECTS(held.owns_lock());
   std::uint32_t const page = as_units(pages_->page());
   place = region_.open(needed, page, wished, whole);
   if (place.middle != space::none) return true;
@@ -81,6 +83,7 @@ bool suballocator::open_place(lock& held, std::uint32_t needed, std::uint32_t wi
 
 // Gives back idle pieces of `wanted` bytes or a little more, where there are so many; bytes.
 std::uint64_t suballocator::release_whole(lock& held, std::uint64_t wanted) noexcept {
+  GPUMEM_EXPECTS(held.owns_lock());
   std::uint32_t const page = as_units(pages_->page());
   std::uint64_t released = 0;
   while (released < wanted) {
@@ -102,6 +105,7 @@ std::uint64_t suballocator::release_whole(lock& held, std::uint64_t wanted) noex
 
 // Room for so many bytes below the maximum, by giving back idle pieces where it is short.
 bool suballocator::make_room(lock& held, std::uint64_t bytes) noexcept {
+  GPUMEM_EXPECTS(held.owns_lock());
   for (std::uint64_t left = budget(); left < bytes; left = budget()) {
     std::uint64_t const missing = bytes - left;
     if (region_.whole_pages(as_units(pages_->page()), missing) < missing) return false;
@@ -114,6 +118,7 @@ bool suballocator::make_room(lock& held, std::uint64_t bytes) noexcept {
 // smaller pieces, then what idle ones give. Bytes that are mapped from the begin of the place.
 std::uint64_t suballocator::fill_place(lock& held, space::region::opening const& place,
                                        std::uint64_t largest_piece, CUresult& code) noexcept {
+  GPUMEM_EXPECTS(held.owns_lock());
   std::uint64_t const page = pages_->page();
   std::uint64_t const needed = place.needed * space::unit;
   std::uint64_t const own = place.own * space::unit;
@@ -148,6 +153,7 @@ std::uint64_t suballocator::fill_place(lock& held, space::region::opening const&
 
 space::handle suballocator::grow_in_pages(lock& held, slow_request& c, std::uint64_t at_least,
                                           std::uint64_t largest_piece) {
+  GPUMEM_EXPECTS(held.owns_lock());
   std::uint64_t const room = c.room();
   if (room > options_.maximum) throw at_maximum(room);
   bool const sparing = c.would_split_piece || would_exceed(room);
@@ -192,6 +198,7 @@ driver::allocation_failed suballocator::no_pages(std::uint64_t asked, CUresult c
 }
 
 std::uint64_t suballocator::release_pages(lock& held, std::uint64_t keep_idle) noexcept {
+  GPUMEM_EXPECTS(held.owns_lock());
   std::uint64_t const idle = region_.idle_bytes();
   return idle > keep_idle ? release_whole(held, idle - keep_idle) : 0;
 }

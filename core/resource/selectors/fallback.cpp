@@ -106,7 +106,7 @@ extent fallback_source::reserve(allocation_request const& request) {
   }
   if (served > 0) {
     try {
-      std::lock_guard const held(mutex_);
+      base::lock_guard const held(mutex_);
       later_.emplace(memory.address, served);
     } catch (std::bad_alloc const&) {
       branches_[served].segments->release(memory, nullptr);
@@ -130,7 +130,7 @@ extent fallback_source::reserve(allocation_request const& request) {
 std::size_t fallback_source::take_note(extent const& memory) noexcept {
   std::size_t from = 0;
   {
-    std::lock_guard const held(mutex_);
+    base::lock_guard const held(mutex_);
     if (auto const found = later_.find(memory.address); found != later_.end()) {
       from = found->second;
       later_.erase(found);

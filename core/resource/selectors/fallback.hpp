@@ -5,9 +5,9 @@
 #pragma once
 
 #include <map>
-#include <mutex>
 #include <vector>
 
+#include "core/base/threads/mutex.hpp"
 #include "core/resource/resource.hpp"
 #include "core/resource/source.hpp"
 
@@ -69,8 +69,9 @@ class fallback_source final : public source {
   std::size_t const node_;
   std::vector<branch> const branches_;
   std::vector<spill> spills_;
-  std::mutex mutex_;
-  std::map<std::uint64_t, std::size_t> later_;  // addresses from branches after the first
+  base::mutex mutex_;
+  std::map<std::uint64_t, std::size_t> later_
+      GPUMEM_GUARDED_BY(mutex_);  // addresses from branches after the first
 };
 
 }  // namespace gpumem::resource

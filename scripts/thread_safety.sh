@@ -1,0 +1,46 @@
+#!/usr/bin/env bash
+# clang's thread-safety analysis over every source whose header says which mutex guards what (core/base/threads/mutex.hpp).
+# thread_safety.sh checks; --self-test plants an unguarded read and demands that it is found. Exit code 77: no clang++ here.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+if ! command -v clang++ >/dev/null 2>&1; then
+  echo "skipped: no clang++ here (Debian: clang)"
+  exit 77
+fi
+cuda="${CUDA_HOME:-/usr/local/cuda}/include"
+flags=(-std=c++20 -fsyntax-only -Wno-everything -Wthread-safety -Wthread-safety-precise -Werror -I. -isystem "$cuda")
+
+if [ "${1:-}" = "--self-test" ]; then
+  planted="$(mktemp --suffix=.cpp)"
+  trap 'rm -f "$planted"' EXIT
+  cat >"$planted" <<'CPP'
+#include "core/base/threads/mutex.hpp"
+struct counter {
+  int read() { return count_; }
+  gpumem::base::mutex mutex_;
+  int count_ GPUMEM_GUARDED_BY(mutex_) = 0;
+};
+int main() { return counter().read(); }
+CPP
+  if clang++ "${flags[@]}" "$planted" 2>/dev/null; then
+    echo "thread_safety: self-test: an unguarded read was not found" >&2
+    exit 1
+  fi
+  sed -i 's/int read() {/int read() { gpumem::base::lock_guard lock(mutex_);/' "$planted"
+  clang++ "${flags[@]}" "$planted"
+  echo "thread_safety: self-test: an unguarded read is found, a guarded one passes"
+  exit 0
+fi
+
+checked=0
+faults=0
+for header in $(grep -rlE "GPUMEM_(GUARDED_BY|REQUIRES)\(" core config shim --include=*.hpp | grep -v core/base/threads/mutex.hpp); do
+  source="${header%.hpp}.cpp"
+  [ -f "$source" ] || { echo "thread_safety: $header has no source beside it: nothing would check it" >&2; exit 1; }
+  clang++ "${flags[@]}" "$source" || faults=$((faults + 1))
+  checked=$((checked + 1))
+done
+[ "$faults" -eq 0 ] || exit 1
+[ "$checked" -gt 0 ] || { echo "thread_safety: no header names a mutex" >&2; exit 1; }
+echo "thread_safety: $checked sources hold the locks that their headers name"
