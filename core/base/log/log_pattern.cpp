@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "core/base/text/bytes.hpp"
 #include "core/base/text/printable.hpp"
 
 namespace gpumem::base {
@@ -14,10 +15,6 @@ constexpr std::string_view other_flags = "vlLwnPt%";
 
 std::string refused(std::string_view pattern, std::string const& why) {
   return "\"" + printable(pattern) + "\": " + why;
-}
-
-bool is_digit(char letter) noexcept {
-  return letter >= '0' && letter <= '9';
 }
 
 // Behind '%': "-8!l". False and an error, or `rest` is behind the flag.

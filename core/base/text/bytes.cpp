@@ -10,9 +10,6 @@ using wide = unsigned __int128;
 constexpr wide limit = static_cast<wide>(1) << 64;
 constexpr std::string_view prefixes = "KMGTPE";
 
-constexpr bool is_digit(char c) noexcept {
-  return c >= '0' && c <= '9';
-}
 constexpr bool is_space(char c) noexcept {
   return c == ' ' || c == '\t';
 }

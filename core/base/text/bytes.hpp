@@ -60,4 +60,9 @@ short_text print_bytes(std::uint64_t bytes) noexcept;
 // "256 KiB" where that is exact, else "1,025 B": for messages that name a value the reader wrote.
 short_text print_exact_bytes(std::uint64_t bytes) noexcept;
 
+// Of ASCII, in every locale.
+constexpr bool is_digit(char c) noexcept {
+  return c >= '0' && c <= '9';
+}
+
 }  // namespace gpumem::base

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <thread>
+#include <utility>
 #include <vector>
 
 namespace gpumem::resource {
@@ -25,6 +26,17 @@ struct magazine_test : testing::Test {
     handle const all = kept.empty(blocks);
     kept.leave();
     return all;
+  }
+
+  // The same for a look: all bytes, and those that are not done.
+  template <typename Predicate>
+  std::pair<std::uint64_t, std::uint64_t> measured(Predicate is_done) {
+    std::uint64_t all = 0, pending = 0;
+    if (kept.announce()) base::barrier_on_all_threads();
+    kept.enter();
+    kept.measure(blocks, is_done, all, pending);
+    kept.leave();
+    return {all, pending};
   }
 
   handle make(std::uint32_t units, space::epoch_id freed = 0) {
@@ -120,9 +132,7 @@ TEST_F(magazine_test, a_row_holds_one_size) {
     evicted += length(out);
   }
   EXPECT_GE(evicted, 1u) << "65 sizes in 64 rows";
-  std::uint64_t all = 0, pending = 0;
-  kept.measure(
-      blocks, [](space::epoch_id) { return true; }, all, pending);
+  auto const [all, pending] = measured([](space::epoch_id) { return true; });
   std::size_t found = 0;
   std::uint64_t bytes = 0;
   for (std::uint32_t const units : sizes) {
@@ -144,9 +154,7 @@ TEST_F(magazine_test, too_many_of_a_size_come_out_together) {
 
 TEST_F(magazine_test, measures_what_waits) {
   for (space::epoch_id s = 1; s <= 4; ++s) kept.put(blocks, make(2, s));
-  std::uint64_t all = 0, pending = 0;
-  kept.measure(
-      blocks, [](space::epoch_id s) { return s <= 1; }, all, pending);
+  auto const [all, pending] = measured([](space::epoch_id s) { return s <= 1; });
   EXPECT_EQ(all, 8 * space::unit);
   EXPECT_EQ(pending, 6 * space::unit);
 }
@@ -188,9 +196,7 @@ TEST_F(magazine_test, emptied_it_hands_over_everything) {
   for (std::uint32_t units = 1; units <= 20; ++units) kept.put(blocks, make(units));
   EXPECT_EQ(length(visited()), 20u);
   EXPECT_EQ(take(1, 0), none);
-  std::uint64_t all = 0, pending = 0;
-  kept.measure(
-      blocks, [](space::epoch_id) { return true; }, all, pending);
+  auto const [all, pending] = measured([](space::epoch_id) { return true; });
   EXPECT_EQ(all, 0u);
 }
 
