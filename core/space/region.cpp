@@ -22,7 +22,7 @@ handle region::make_segment(std::uint64_t base, std::uint64_t bytes, std::uint64
   if (units == 0 || units > ~std::uint32_t{0}) return none;
   handle const h = blocks().acquire();
   if (h == none) return none;
-  segment* s = atlas_.segments.add(base, bytes, owner_);
+  segment* s = registry_.segments.add(base, bytes, owner_);
   if (s == nullptr) {
     blocks().release(h);
     return none;
@@ -114,16 +114,16 @@ handle region::split(handle h, std::uint32_t units) noexcept {
 }
 
 void region::mark_start(block const& b, bool is_one) noexcept {
-  start_map& starts = atlas_.segments[b.segment].starts;
+  start_map& starts = registry_.segments[b.segment].starts;
   if (starts.empty()) return;
-  std::uint64_t const at = (b.begin() - atlas_.segments[b.segment].base) / unit;
+  std::uint64_t const at = (b.begin() - registry_.segments[b.segment].base) / unit;
   is_one ? starts.set(at) : starts.clear(at);
 }
 
 // Programs that never ask pay nothing for the map: its pages, each for 16 MiB of a segment, cost 2 us when
 // first touched, as much as two requests.
 bool region::map_starts(segment const& in) noexcept {
-  start_map& starts = atlas_.segments[in.index].starts;
+  start_map& starts = registry_.segments[in.index].starts;
   if (!starts.empty()) return true;
   if (!starts.reset(in.bytes / unit)) return false;
   for (handle h = in.first; h != none; h = blocks()[h].after) mark_start(blocks()[h], true);
@@ -132,7 +132,7 @@ bool region::map_starts(segment const& in) noexcept {
 
 handle region::block_at(segment const& in, std::uint64_t address) noexcept {
   std::uint64_t const at = in.starts.last_up_to((address - in.base) / unit);
-  return at == start_map::nothing ? none : atlas_.map.find(in.base + at * unit);
+  return at == start_map::nothing ? none : registry_.map.find(in.base + at * unit);
 }
 
 handle region::carve(handle h, std::uint32_t front, std::uint32_t units) noexcept {
@@ -161,9 +161,9 @@ bool region::show(handle h, bool hidden) noexcept {
   block& b = blocks()[h];
   if (hidden == b.is(mapped)) {
     if (hidden) {
-      atlas_.map.erase(h);
+      registry_.map.erase(h);
       b.marked.store(0, std::memory_order_relaxed);
-    } else if (!atlas_.map.insert(h)) {
+    } else if (!registry_.map.insert(h)) {
       return false;
     } else {
       b.marked.store(mapped, std::memory_order_relaxed);
@@ -215,7 +215,7 @@ handle region::absorb(handle left, handle right) noexcept {
   l.after = r.after;
   if (r.after != none) blocks()[r.after].before = left;
   mark_start(r, false);
-  if (r.is(mapped)) atlas_.map.erase(right);
+  if (r.is(mapped)) registry_.map.erase(right);
   blocks().release(right);
   return left;
 }
@@ -318,7 +318,7 @@ void region::remove_segment(segment* s) noexcept {
     } else {
       reserved_bytes_ -= blocks()[h].bytes();
     }
-    if (blocks()[h].is(mapped)) atlas_.map.erase(h);
+    if (blocks()[h].is(mapped)) registry_.map.erase(h);
     blocks().release(h);
     h = after;
   }
@@ -327,7 +327,7 @@ void region::remove_segment(segment* s) noexcept {
   segments_[s->position]->position = s->position;
   segments_.pop_back();
   s->starts = {};
-  atlas_.segments.remove(s);
+  registry_.segments.remove(s);
 }
 
 }  // namespace gpumem::space

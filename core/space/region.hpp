@@ -18,7 +18,7 @@ namespace gpumem::space {
 
 class region {
  public:
-  region(block_registry& where, segment_owner* owner) noexcept : atlas_(where), owner_(owner) {}
+  region(block_registry& where, segment_owner* owner) noexcept : registry_(where), owner_(owner) {}
 
   // Adds an upstream allocation as one idle, done block. False when the tables are full.
   bool add_segment(std::uint64_t base, std::uint64_t bytes, std::uint64_t token) noexcept;
@@ -119,7 +119,7 @@ class region {
   std::vector<segment*> const& segments() const noexcept { return segments_; }
 
  private:
-  block_table& blocks() noexcept { return atlas_.blocks; }
+  block_table& blocks() noexcept { return registry_.blocks; }
   // The index of this free list; null: there is none, or no host memory to make it.
   free_index* index(free_list_id d, bool make) noexcept;
   void attach(handle h, free_list_id to) noexcept;    // into index and queue
@@ -149,7 +149,7 @@ class region {
   span_of_pieces whole_in(handle h, std::uint32_t page) const noexcept;
   void forget_pieces(std::uint64_t begin, std::uint64_t end) noexcept;
 
-  block_registry& atlas_;
+  block_registry& registry_;
   segment_owner* owner_;
   free_index done_;  // what nearly every request looks at, without a step to it
   std::vector<std::unique_ptr<free_index>> indices_;  // of the other domains, by number

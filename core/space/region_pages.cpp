@@ -48,7 +48,7 @@ region::span_of_pieces region::piece_around(std::uint64_t address) const noexcep
 
 // Whole pieces inside a block.
 region::span_of_pieces region::whole_in(handle h, std::uint32_t page) const noexcept {
-  block const& b = atlas_.blocks[h];
+  block const& b = registry_.blocks[h];
   std::uint64_t first = up(b.begin() / unit, page) * unit;
   std::uint64_t last = b.end() / unit / page * page * unit;
   if (auto const at_first = piece_around(first); at_first.end != 0) first = at_first.end;
@@ -59,7 +59,7 @@ region::span_of_pieces region::whole_in(handle h, std::uint32_t page) const noex
 // Whether taking this part of an idle block leaves a piece, all of which was idle, in part in use.
 bool region::would_split(handle h, std::uint32_t front, std::uint32_t units) const noexcept {
   if (pieces_.empty()) return false;
-  block const& b = atlas_.blocks[h];
+  block const& b = registry_.blocks[h];
   auto const cuts = [&](std::uint64_t address) {
     auto const around = piece_around(address);
     return around.end != 0 && around.begin >= b.begin() && around.end <= b.end();
