@@ -6,12 +6,14 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <cstdlib>
+#include <ctime>
 #include <utility>
 
 #include "config/load.hpp"
@@ -121,10 +123,19 @@ config::plan plan_of(stats::snapshot const& content, std::vector<std::string> co
   return loaded.failed() ? plan : std::move(loaded.plan);
 }
 
-void report_what_is_left(child_result const& child, std::string const& run_id,
+// Of the program itself, killed before its page could be read by anyone: it did nothing yet. Pages of other
+// versions are not read either, and stay.
+bool is_stillborn(found_page const& page, child_result const& child, time_t began) {
+  struct stat there {};
+  return page.pid == child.pid && !page.process_lives() && ::lstat(page.path.c_str(), &there) == 0 &&
+         there.st_mtime >= began;
+}
+
+void report_what_is_left(child_result const& child, std::string const& run_id, time_t began,
                          std::vector<std::string> const& own, config::plan const& common) {
   for (found_page const& page : find_pages().pages) {
     stats::snapshot_result const taken = stats::read_snapshot(page.path);
+    if (!taken.error.empty() && is_stillborn(page, child, began)) ::unlink(page.path.c_str());
     if (!taken.error.empty() || taken.value.run_id != run_id) continue;
     bool const ended_by_exit = taken.value.closed && taken.value.end.kind == stats::end_kind::exit &&
                                taken.value.end.clean != stats::report_is_left;
@@ -223,6 +234,7 @@ int run(run_options const& options) {
                      "route.device is passthrough: each of them goes to the driver, which is slow");
   }
   if (!loaded.failed()) make_mark(settings);
+  time_t const began = ::time(nullptr);
   child_result const child = run_and_wait(options.command, environment);
   bool const unseen = take_mark(settings);
   if (child.exec_error != 0) {
@@ -231,7 +243,7 @@ int run(run_options const& options) {
     if (child.pid < 0) return exit_gpumem_failed;
     return child.exec_error == ENOENT ? exit_not_found : exit_not_executable;
   }
-  report_what_is_left(child, settings.run_id, environment, loaded.plan);
+  report_what_is_left(child, settings.run_id, began, environment, loaded.plan);
   remove_stale(find_pages());
   if (!options.quiet) say(base::format("gpumem: {} {}\n", program, ending_of(child.status)));
   if (!options.quiet && unseen) say(why_unseen(options.command.front()));

@@ -150,6 +150,19 @@ def state_of(pid):
         return "gone"
 
 
+def test_a_page_that_a_killed_program_began_is_removed(build):
+    """Nobody can read it; one of another process, or of another version, stays."""
+    with tempfile.TemporaryDirectory() as name:
+        state = pathlib.Path(name) / "state"
+        state.mkdir(mode=0o700)
+        (state / "1-2-0").write_text("of another version")
+        script = f"echo begun > {state}/$$-1-0; kill -9 $$"
+        done = subprocess.run([build.tool, "run", "-q", "--", "sh", "-c", script], capture_output=True, text=True,
+                              env=build.environment({"GPUMEM_REPORT": "none", "GPUMEM_STATE_DIR": str(state)}))
+        harness.equal(done.returncode, 128 + signal.SIGKILL, f"exit code, {done.stderr}")
+        harness.equal([path.name for path in state.iterdir()], ["1-2-0"], "what is left")
+
+
 def test_killed_programs_have_their_reports(build):
     """Twenty programs, each killed at another moment under `gpumem run`: a report, or the program had not begun."""
     reports = 0
