@@ -4,7 +4,6 @@
 #pragma once
 
 #if defined(GPUMEM_CONTRACTS)
-#include <pthread.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -30,9 +29,9 @@ class contract_owner {
  public:
   void take() noexcept { owner_.store(&mark_, std::memory_order_relaxed); }
   void leave() noexcept { owner_.store(nullptr, std::memory_order_relaxed); }
-  bool is_mine() const noexcept { return owner_.load(std::memory_order_relaxed) == &mark_; }
   void expect_mine() const noexcept {
-    if (!is_mine()) contract_broken("a function that needs its object's lock was called without it");
+    if (owner_.load(std::memory_order_relaxed) != &mark_)
+      contract_broken("a function that needs its object's lock was called without it");
   }
 
  private:
@@ -46,7 +45,6 @@ class contract_owner {
  public:
   void take() const noexcept {}
   void leave() const noexcept {}
-  bool is_mine() const noexcept { return true; }
   void expect_mine() const noexcept {}
 };
 #endif

@@ -53,6 +53,7 @@ bool epochs::poll_now() noexcept {
 // Oldest first: events of one context complete in the order of their records, near enough; the first that is
 // not done ends the look, so that a collection costs one query in the usual case.
 bool epochs::poll() noexcept {
+  mutex_.expect_held();
   while (!closed_.empty()) {
     CUresult const code = driver::real.cuEventQuery(closed_.oldest().event);
     if (code == CUDA_ERROR_NOT_READY) return true;
@@ -68,11 +69,13 @@ bool epochs::poll() noexcept {
 }
 
 void epochs::retire_oldest() noexcept {
+  mutex_.expect_held();
   spare_.push_back(closed_.oldest().event);
   closed_.pop();
 }
 
 void epochs::close() noexcept {
+  mutex_.expect_held();
   if (capturing() && !GPUMEM_MUTANT(capture_ignored)) return;
   if (broken() || driver::real.cuCtxRecordEvent == nullptr || closed_.full() || !may_close()) return;
   CUevent const event = take_event();
@@ -89,6 +92,7 @@ void epochs::close() noexcept {
 }
 
 CUevent epochs::take_event() noexcept {
+  mutex_.expect_held();
   CUevent event = nullptr;
   if (!spare_.empty()) {
     event = spare_.back();
@@ -100,6 +104,7 @@ CUevent epochs::take_event() noexcept {
 }
 
 void epochs::complete(epoch_id s) noexcept {
+  mutex_.expect_held();
   if (!is_done(s)) done_.store(s, std::memory_order_release);
 }
 
@@ -214,6 +219,7 @@ void epochs::synchronize_done(epoch_id mark) noexcept {
 }
 
 void epochs::count_captures(int more) noexcept {
+  mutex_.expect_held();
   captures_.store(std::max(0, captures_.load(std::memory_order_relaxed) + more), std::memory_order_release);
 }
 
@@ -231,6 +237,7 @@ void epochs::capture_begins(origin const& begun) noexcept {
 // A cuCtxSynchronize of ours may have seen no capture and not be in the driver yet. It need not be over,
 // which the program may not reach before this capture: once inside it does the capture no harm.
 void epochs::let_synchronizations_enter() noexcept {
+  base::uncancelled const held;  // or the capture that was counted would never end
   for (int rounds = 0; rounds < 1000; ++rounds) {
     {
       base::lock_guard lock(mutex_);
@@ -243,6 +250,7 @@ void epochs::let_synchronizations_enter() noexcept {
 
 template <typename Gone>
 bool epochs::remove_origins(Gone gone, std::size_t most) noexcept {
+  mutex_.expect_held();
   bool watched_one = false;
   for (auto each = origins_.begin(); each != origins_.end() && most > 0;) {
     if (!gone(*each)) {

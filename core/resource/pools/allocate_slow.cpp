@@ -1,7 +1,7 @@
 // The slow path of a suballocator, for a request that no magazine could serve: the rungs of rungs.def in
 // their order, the search repeated on each (a search left out is how PyTorch runs out of memory with a
-// fitting block in hand, its issue 189504). Any thread. Each rung is entered and left with the mutex held,
-// and gives it up around calls of the driver.
+// fitting block in hand, its issue 189504). Any thread. Each rung is entered with the mutex held, and left so
+// unless it serves; it gives the mutex up around calls of the driver.
 #include <array>
 #include <optional>
 #include <utility>
@@ -48,8 +48,7 @@ space::handle suballocator::carve_from_own_magazine(lock&, slow_request& c) {
 space::handle suballocator::grow_rather_than_split(lock& held, slow_request& c) {
   GPUMEM_EXPECTS(held.owns_lock());
   if (!c.would_split_piece) return space::none;
-  space::handle const h = grow_once(held, c);
-  return h;
+  return grow_once(held, c);
 }
 
 space::handle suballocator::collect(lock& held, slow_request& c) {
