@@ -1,6 +1,6 @@
 """Runs the workloads over all allocators that this machine allows and prints one table of ratios; scripts/bench.sh.
 
-bench.py [--build FOLDER] [--out FOLDER] [--group NAME,...] [--program TEXT,...] [--seconds N] [--simulated]. One process a variant, everything
+bench.py [--build FOLDER] [--out FOLDER] [--group NAME,...] [--program TEXT,...] [--before LIBRARY] [--seconds N] [--simulated]. One process a variant, everything
 in one run, so that ratios compare like with like. Each group and each process has its own time limit; what was printed
 until then counts. Writes FOLDER/<device>.json and .md. Exits 77 without a GPU, 1 when a program failed.
 """
@@ -22,7 +22,7 @@ import performance
 import real_programs
 import tables
 import versions
-from groups import GROUPS
+from groups import GROUPS, beside
 
 
 NAMES = [*(group.name for group in GROUPS), "real_programs"]
@@ -143,6 +143,7 @@ def main():
     parser.add_argument("--program", default="", help="parts of the names of the group real_programs' programs; all of them")
     parser.add_argument("--seconds", type=int, default=1800, help="no process is started after this")
     parser.add_argument("--extra", default="", help="arguments for every workload, such as largest=1000")
+    parser.add_argument("--before", default="", help="an older libgpumem.so, measured in turn with this one")
     parser.add_argument("--simulated", action="store_true", help="on the simulated CUDA: checks the house, measures nothing")
     options = parser.parse_args()
     names = [name for name in options.group.split(",") if name]
@@ -161,10 +162,13 @@ def main():
     build = harness.Build(options.build, simulated=options.simulated)
     results, deadline = Results(), time.monotonic() + options.seconds
     about = {"schema": 1, "date": datetime.date.today().isoformat(), **versions.collect(build, options.simulated)}
+    if options.before:
+        about["versions"]["before"] = versions.digest(pathlib.Path(options.before))
     save = lambda: write_files(pathlib.Path(options.out), about, results, bool(names))
     programs_too = not options.simulated and (not names or "real_programs" in names)
     workloads_end = deadline - (120 if programs_too else 0)
-    for group in GROUPS:
+    groups = [beside(group, str(pathlib.Path(options.before).resolve())) for group in GROUPS] if options.before else GROUPS
+    for group in groups:
         if names and group.name not in names:
             continue
         if options.simulated and group.kernels:

@@ -1,7 +1,8 @@
 """What run.py measures: variants (who allocates) and groups (workload, variants, time limits). Data only.
 
 A variant is one process: a program of the build, an allocator of its command line, gpumem preloaded or not. `role` says
-what it is in a ratio: "ours" is divided by "native" of the same `pair` and by the best "peer"; "least" is in no ratio.
+what it is in a ratio: "ours" is divided by "native" of the same `pair`, by the best "peer", and by the same of the version
+"before" where one is named; "least" is in no ratio.
 """
 import dataclasses
 
@@ -15,7 +16,7 @@ class Variant:
     preload: bool = False
     config: str = ""
     pair: str = "malloc"         # which native pair it stands for
-    library: str = ""            # preloaded instead of gpumem, from the folder of the programs
+    library: str = ""            # preloaded instead of gpumem: a name in the folder of the programs, or a path
 
 
 @dataclasses.dataclass(frozen=True)
@@ -76,3 +77,13 @@ GROUPS = [
     Group("lookups", "lookups", (MALLOC, ASYNC, *DEFAULTS)),
     Group("pinned", "pinned", (MALLOC, ours("malloc"), ours("malloc", "pinned"))),
 ]
+
+
+def beside(group, library):
+    """The group with each variant of ours also over `library`, an older build of gpumem, in turn with this one."""
+    variants = []
+    for variant in group.variants:
+        variants.append(variant)
+        if variant.role == "ours":
+            variants.append(dataclasses.replace(variant, name=variant.name.replace("gpumem", "before", 1), role="before", library=library))
+    return dataclasses.replace(group, variants=tuple(variants))

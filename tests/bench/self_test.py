@@ -48,11 +48,13 @@ def record(variant, role, value, higher=False, pair="malloc"):
 def test_ratios():
     times = [record("native", "native", 50), record("other native", "native", 1, pair="async"), record("ours", "ours", 5),
              record("slow peer", "peer", 40), record("good peer", "peer", 4)]
-    assert tables.ratios(times) == [("ours", "c m", 10.0, 0.8, "good peer")]
+    assert tables.ratios(times) == [("ours", "c m", 10.0, 0.8, "good peer", None)]
     rates = [record("native", "native", 2, True), record("ours", "ours", 8, True), record("peer", "peer", 10, True)]
-    (_, _, native, peer, name), = tables.ratios(rates)
+    (_, _, native, peer, name, _), = tables.ratios(rates)
     assert (native, round(peer, 9), name) == (4.0, 0.8, "peer")
-    assert tables.ratios([record("ours", "ours", 5)]) == [("ours", "c m", None, None, "")]
+    assert tables.ratios([record("ours", "ours", 5)]) == [("ours", "c m", None, None, "", None)]
+    versions = [record("gpumem x", "ours", 5), record("before x", "before", 4), record("before y", "before", 40)]
+    assert tables.ratios(versions)[0][5] == 0.8
 
 
 def test_counts():

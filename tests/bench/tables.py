@@ -40,7 +40,8 @@ def ratio(record, other):
 
 
 def ratios(records):
-    """(variant of ours, case and metric, against native, against the best peer, its name) for each of our figures."""
+    """(variant of ours, case and metric, against native, against the best peer, its name, against the version before) for
+    each of our figures."""
     found = []
     for own in records:
         if own["role"] != "ours":
@@ -48,9 +49,10 @@ def ratios(records):
         same = [r for r in records if (r["case"], r["metric"]) == (own["case"], own["metric"])]
         native = next((r for r in same if r["role"] == "native" and r["pair"] == own["pair"]), None)
         peers = [r for r in same if r["role"] == "peer" and r["value"]]
+        before = next((r for r in same if r["role"] == "before" and r["variant"] == own["variant"].replace("gpumem", "before", 1)), None)
         best = (max if own["higher_is_better"] else min)(peers, key=lambda r: r["value"], default=None)
         found.append((own["variant"], f"{own['case']} {own['metric']}", ratio(own, native), ratio(own, best),
-                      best["variant"] if best else ""))
+                      best["variant"] if best else "", ratio(own, before)))
     return found
 
 
@@ -60,7 +62,7 @@ def spread(values):
 
 
 def ratio_table(groups):
-    rows = []
+    rows, compared = [], any(record["role"] == "before" for records in groups.values() for record in records)
     for group, records in groups.items():
         found = ratios(records)
         for variant in unique(item[0] for item in found):
@@ -68,9 +70,9 @@ def ratio_table(groups):
             against = [item for item in own if item[3] is not None]
             worst = min(against, key=lambda item: item[3], default=None)
             rows.append([group, variant, spread(item[2] for item in own), spread(item[3] for item in own),
-                         f"{worst[1]} ({worst[4]})" if worst else ""])
+                         f"{worst[1]} ({worst[4]})" if worst else "", *([spread(item[5] for item in own)] if compared else [])])
     return table(["group", "gpumem", "native: worst / median / best", "best peer: worst / median / best",
-                  "worst against a peer"], rows)
+                  "worst against a peer", *(["before: worst / median / best"] if compared else [])], rows)
 
 
 def by_group(document):

@@ -59,10 +59,14 @@ def cuda():
         return ""
 
 
+def digest(library):
+    return f"sha256:{hashlib.sha256(library.read_bytes()).hexdigest()[:12]}"
+
+
 def library(build):
     """Tells two builds apart also where there is no git."""
     commit = first_line(["git", "describe", "--always", "--dirty"])
-    return f"{commit} sha256:{hashlib.sha256(build.library.read_bytes()).hexdigest()[:12]}".strip()
+    return f"{commit} {digest(build.library)}".strip()
 
 
 def collect(build, simulated):
