@@ -24,8 +24,17 @@ THREADS = (4, 8, 2)
 NEEDS_OTHER_DEVICES = {"pool_over_system"}  # pageable memory
 # Bugs that this program cannot show, with the test that does.
 NOT_HERE = {"exported_served": "nobody imports here: integration.programs.ipc_pair",
-            "ended_thread_missed": "costs memory, hurts nobody: integration.programs.capture_bugs"}
-CHAIN_OF = {}            # where a bug is not in the pool over cuda
+            "ended_thread_missed": "costs memory, hurts nobody: integration.programs.capture_bugs",
+            "slot_of_an_ended_thread": "costs memory, hurts nobody: integration.programs.ended",
+            "unknown_contexts": "every context here is known: integration.programs.ended",
+            "lost_still_held": "the ledger alone shows it: integration.random.mutants"}
+TWO_DEVICES = {"joined_context_ignored"}
+CHAIN_OF = {"freed_before_done": "vmm"}  # where a bug is not in the pool over cuda
+# Bugs that no wrong word tells of, but another program does, which must do as plain without the bug and not with it.
+SHOWN_BY = {"settings_stay": ("settings.shared", (), "every_pool"), "settings_shared": ("settings.shared", (), "every_pool"),
+            "used_by_any_free": ("default_pool.shared", (), None), "pitch_of_any_width": ("pitched.shared", (), None),
+            "ended_served": ("racing_contexts.driver", ("retain", "20"), None)}
+PROGRAM_CONFIGS = ROOT / "tests" / "integration" / "programs" / "configs"
 
 
 def mutants():
@@ -40,6 +49,7 @@ class Row:
     def __init__(self, name, outcome, wanted_good):
         figures = FIGURES.search(outcome.stdout)
         self.name, self.outcome, self.wanted_good = name, outcome, wanted_good
+        self.told = f"{outcome.stdout[-1500:]}{outcome.stderr[-1500:]}"
         self.allocations, self.operations, self.faults, self.wrong = map(int, figures.groups()) if figures else (0, 0, 0, 0)
 
     def good(self):
@@ -72,6 +82,36 @@ def run(build, name, config, seconds, devices, threads, seed, mutant=None):
     return Row(name, outcome, wanted_good=mutant in (None, "none"))
 
 
+class ShownRow:
+    """A seeded bug that a program of its own shows, beside the same without the bug."""
+
+    def __init__(self, build, name, program, arguments, config):
+        command = [build.program(program), *arguments]
+        env = {"LD_PRELOAD": build.preload("libgpumem_mutant.so")}
+        if config is not None:
+            env["GPUMEM_CONFIG"] = str(PROGRAM_CONFIGS / f"{config}.toml")
+        plain = build.run(command)
+        clean = harness.differences(plain, build.run(command, preload=True, env={**env, "TEST_MUTANT": "none"}))
+        shown = []
+        for _ in range(5):                       # where two threads race the bug does not show in each run
+            shown = shown or harness.differences(plain, self.run_with_bug(build, command, env, name))
+        self.name, self.wanted_good, self.clean, self.shown = f"mutant {name}", False, clean, shown
+        self.operations = self.faults = self.wrong = 0
+        self.told = f"plain code {plain.code}\nwithout the bug: {clean}\nwith it: {shown}\n"
+        self.program = program
+
+    @staticmethod
+    def run_with_bug(build, command, env, name):
+        return build.run(command, preload=True, env={**env, "TEST_MUTANT": name}, timeout=60)
+
+    def good(self):
+        return not self.clean and bool(self.shown)
+
+    def cells(self):
+        found = "caught" if self.good() else "NOT CAUGHT" if not self.shown else "NOT CLEAN"
+        return (self.name, "", "", "", "", f"{found} by {self.program}")
+
+
 def jobs(given, chains):
     """(name, chain, seconds, devices, threads, mutant) of each run."""
     parts = given.parts.split(",")
@@ -84,7 +124,7 @@ def jobs(given, chains):
         for number, chain in enumerate(chains):
             yield chain, chain, each, devices[number % 5 == 4 and len(devices) > 1], THREADS[number % 3], None
     if "mutants" in parts:
-        names = [name for name in mutants() if name not in NOT_HERE]
+        names = [name for name in mutants() if name not in {*NOT_HERE, *SHOWN_BY} and (given.devices > 1 or name not in TWO_DEVICES)]
         each = max(8, given.seconds * 4 * given.parallel // (12 * len(names)))
         for number, name in enumerate(["none", *names]):
             yield f"mutant {name}", CHAIN_OF.get(name, "pool"), each, given.devices, THREADS[number % 2], name
@@ -133,12 +173,14 @@ def main():
     with concurrent.futures.ThreadPoolExecutor(given.parallel) as workers:
         pending = [workers.submit(run, build, name, chain, seconds, devices, threads, given.seed + number, mutant)
                    for number, (name, chain, seconds, devices, threads, mutant) in enumerate(jobs(given, chains))]
+        if "mutants" in given.parts.split(","):
+            pending += [workers.submit(ShownRow, build, name, *how) for name, how in SHOWN_BY.items()]
         for number, each in enumerate(pending):
             row = each.result()
             rows.append(row)
             print("  ".join(row.cells()), flush=True)
             if not row.good():
-                print(f"  seed {given.seed + number}:\n{row.outcome.stdout[-1500:]}{row.outcome.stderr[-1500:]}", flush=True)
+                print(f"  seed {given.seed + number}:\n{row.told}", flush=True)
     text = table(rows, f"Random programs with kernels, {device_name()}, first seed {given.seed}")
     print("\n" + text, end="")
     if given.markdown:

@@ -16,6 +16,7 @@ CONFIGS = {
                      'release_threshold = "64 MiB"\n',
     "compact": 'version = 1\n[route]\ndevice = ["pool", "cuda"]\n[resource.pool]\nsparing_beyond = "0 B"\n',
     "compact_vmm": 'version = 1\n[route]\ndevice = ["pool", "vmm"]\n[resource.pool]\nsparing_beyond = "0 B"\n',
+    "vmm": 'version = 1\n[route]\ndevice = ["vmm"]\n',
     "pool_over_system": 'version = 1\n[route]\ndevice = ["pool", "system"]\n',
     "aligned": 'version = 1\n[route]\ndevice = ["aligned", "pool", "cuda"]\n[resource.aligned]\nalignment = "64 KiB"\n',
     "arena": 'version = 1\n[route]\ndevice = ["arena", "cuda"]\n',

@@ -54,6 +54,7 @@ class worker {
   void touch_from_elsewhere(block& b);
   void note_use(block& b, CUstream on);
   void order_after_uses(block const& b, CUstream stream);
+  void order_from_elsewhere(block const& b, CUstream stream);
   void touch(block& b, CUstream on, bool writes);
   void export_one();
 

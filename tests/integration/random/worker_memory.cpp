@@ -16,6 +16,13 @@ void worker::order_after_uses(block const& b, CUstream stream) {
   for (CUevent const e : b.uses) CHECK(cuStreamWaitEvent(stream, e, 0));
 }
 
+// The same from another context. When threads of two contexts wait for each other's events on their streams a
+// driver (580.159) crashes there or hangs (tests/programs/foreign_waits.cpp), so on a device the host waits.
+void worker::order_from_elsewhere(block const& b, CUstream stream) {
+  if (!device_work::on_a_gpu()) return order_after_uses(b, stream);
+  for (CUevent const e : b.uses) CHECK(cuEventSynchronize(e));
+}
+
 void worker::touch(block& b, CUstream on, bool writes) {
   order_after_uses(b, on);
   unsigned const nanoseconds = below(60'000);
@@ -96,7 +103,7 @@ void worker::touch_from_elsewhere(block& b) {
   if (b.kind == memory::ordered && all_.places[to].device != here().device) return;
   go(to);
   CUstream const on = own()[below(4)];
-  order_after_uses(b, on);
+  order_from_elsewhere(b, on);
   CHECK(here().work.look(b, on, below(10'000)));
   CHECK(cuStreamSynchronize(on));
   go(back);
@@ -135,7 +142,7 @@ void worker::give_back(block& b) {
     std::size_t const beside = below(static_cast<unsigned>(all_.places.size()));
     if (all_.places[beside].device == here().device && below(8) == 0) go(beside);
     CUstream const on = now_ == back ? some_stream() : own()[below(4)];
-    order_after_uses(b, on);
+    now_ == back ? order_after_uses(b, on) : order_from_elsewhere(b, on);
     device_work::gives(b, on);
     CHECK(cuMemFreeAsync(b.address, on));
     return go(back);
