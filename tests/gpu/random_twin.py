@@ -49,7 +49,7 @@ class Row:
     def __init__(self, name, outcome, wanted_good):
         figures = FIGURES.search(outcome.stdout)
         self.name, self.outcome, self.wanted_good = name, outcome, wanted_good
-        self.told = f"{outcome.stdout[-1500:]}{outcome.stderr[-1500:]}"
+        self.told = f"{outcome.stdout[-6000:]}{outcome.stderr[-1500:]}"
         self.allocations, self.operations, self.faults, self.wrong = map(int, figures.groups()) if figures else (0, 0, 0, 0)
 
     def good(self):

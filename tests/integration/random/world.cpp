@@ -1,12 +1,15 @@
 // See world.hpp.
 #include "tests/integration/random/world.hpp"
 
+#include <dirent.h>
 #include <execinfo.h>
+#include <sched.h>
 #include <unistd.h>
 
 #include <csignal>
 #include <cstdarg>
 #include <cstdio>
+#include <cstdlib>
 
 namespace random_program {
 
@@ -21,6 +24,28 @@ void fault(char const* format, ...) {
 
 void check(CUresult code, char const* what, CUresult wanted) {
   if (code != wanted) fault("%s: code %d, wanted %d", what, static_cast<int>(code), static_cast<int>(wanted));
+}
+
+// Where a thread is, asked for by last_words.
+static void where_it_is(int) {
+  static std::atomic_flag talking;
+  while (talking.test_and_set()) sched_yield();
+  char text[40];
+  int const length = std::snprintf(text, sizeof text, "thread %d:\n", static_cast<int>(gettid()));
+  [[maybe_unused]] ssize_t const written = write(1, text, static_cast<std::size_t>(length));
+  void* frames[40];
+  backtrace_symbols_fd(frames, backtrace(frames, 40), 1);
+  talking.clear();
+}
+
+// Of all threads: one that hangs can still take a signal.
+static void every_thread_says_where() {
+  DIR* const threads = opendir("/proc/self/task");
+  while (dirent const* each = threads != nullptr ? readdir(threads) : nullptr) {
+    int const thread = std::atoi(each->d_name);
+    if (thread > 0 && thread != gettid()) tgkill(getpid(), thread, SIGUSR1);
+  }
+  sleep(3);
 }
 
 static void last_words(int signal) {
@@ -38,12 +63,14 @@ static void last_words(int signal) {
     void* frames[40];
     backtrace_symbols_fd(frames, backtrace(frames, 40), 1);
   }
+  if (signal == SIGALRM) every_thread_says_where();
   _exit(128 + signal);
 }
 
 void install_last_words() {
   void* frame = nullptr;
   backtrace(&frame, 1);  // loads what it needs now
+  std::signal(SIGUSR1, where_it_is);
   for (int const signal : {SIGALRM, SIGSEGV, SIGFPE, SIGBUS}) std::signal(signal, last_words);
 }
 
