@@ -19,7 +19,7 @@ RANK = {
 ROOMS = {
     "core/base": ["", "threads", "text", "files", "log"],
     "core/stats": ["page", "callers", "", "events"],
-    "core/resource": ["", "adaptors pools selectors"],
+    "core/resource": ["", "pools/backing pools/cache", "adaptors pools selectors"],
     "config": ["plan", "text", "schema", "reader", "checks", "", "builder"],
     "shim": ["symbols", "observed", "process", "hooks"],
 }
@@ -110,6 +110,7 @@ self_test() {
     'shim/hooks/hooks.cpp|#include "tests/simulated_cuda/simulated.h"'
     'core/elsewhere/file.cpp|#include <vector>'
     'core/resource/pools/pool.hpp|#include "core/resource/adaptors/guard.hpp"'
+    'core/resource/pools/cache/magazine.hpp|#include "core/resource/pools/pool.hpp"'
     'config/reader/rule_reader.cpp|#include "config/checks/validate.hpp"'
     'config/plan/plan.hpp|#include "config/load.hpp"'
     'shim/new_file.cpp|#include <vector>'

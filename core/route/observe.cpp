@@ -2,7 +2,7 @@
 // See router.hpp.
 #include "core/base/mutant.hpp"
 #include "core/resource/adaptors/budget.hpp"
-#include "core/resource/pools/thread_slots.hpp"
+#include "core/resource/pools/cache/thread_slots.hpp"
 #include "core/route/met_contexts.hpp"
 #include "core/route/state.hpp"
 #include "core/route/thread_streams.hpp"

@@ -4,7 +4,6 @@
 // unless it serves; it gives the mutex up around calls of the driver.
 #include <array>
 #include <optional>
-#include <utility>
 
 #include "core/base/clock.hpp"
 #include "core/base/contract.hpp"
@@ -115,8 +114,27 @@ space::handle suballocator::grow_once(lock& held, slow_request& c) {
     return grow(held, c);
   } catch (driver::allocation_failed const& failed) {
     *c.refused = failed;
-    if (!held) held.lock();
     return space::none;
+  }
+}
+
+space::handle suballocator::grow(lock& held, slow_request& c, std::uint64_t at_least) {
+  GPUMEM_EXPECTS(held.owns_lock());
+  watched_ns_ = 0;
+  c.grew = true;
+  growth_request wanted{.units = c.units,
+                        .alignment = c.request.alignment,
+                        .flags = c.request.flags,
+                        .at_least = at_least,
+                        .hidden = c.hidden,
+                        .apart = c.apart,
+                        .for_whole_piece = c.would_split_piece};
+  for (;;) {
+    space::handle h = backing_->grow(held, wanted);
+    if (h == space::none) h = search(c, true);
+    if (h != space::none) return h;
+    if (wanted.anywhere || c.request.alignment <= space::unit) throw refuse_.no_tables();
+    wanted.anywhere = true;  // the memory was large enough, but does not begin where the block can
   }
 }
 
@@ -156,9 +174,9 @@ space::handle suballocator::search(slow_request& c, bool thorough) noexcept {
     auto h = region_.take(own, c.units, thorough, c.hidden, request.alignment);
     if (h != space::none) return h;
   }
-  bool const whole = !thorough && keeps_pieces_whole(c.units * space::unit);
-  auto const h = whole ? region_.take_whole(c.units, static_cast<std::uint32_t>(pages_->page() / space::unit),
-                                            c.hidden, request.alignment, c.would_split_piece)
+  bool const whole =
+      page_ != 0 && !thorough && policy().keeps_pieces_whole(region_.reserved_bytes(), c.units * space::unit);
+  auto const h = whole ? region_.take_whole(c.units, page_, c.hidden, request.alignment, c.would_split_piece)
                        : region_.take(space::done, c.units, thorough, c.hidden, request.alignment);
   if (h != space::none || !runs_in_one_order(request.slot)) return h;
   return region_.take(space::pending, c.units, thorough, c.hidden, request.alignment);
@@ -172,11 +190,8 @@ void suballocator::reap() noexcept {
 // `only` null: all magazines.
 void suballocator::flush(magazine* only) noexcept {
   if (only == nullptr) reap();
-  visit_magazines([&](magazine& m) { m.emptied = m.empty(blocks()); }, only);
-  for (auto const& m : magazines_) {
-    if (only == nullptr || m.get() == only)
-      put_list(std::exchange(m->emptied, space::none), free_list_of(m->stream));
-  }
+  caches_.empty(blocks(), only,
+                [&](stream_order::slot s, space::handle freed) { put_list(freed, free_list_of(s)); });
 }
 
 bool suballocator::count_churn(slow_request& c) const noexcept {
@@ -213,7 +228,6 @@ space::handle suballocator::take_more_in_rotation(lock& held, slow_request& c) n
       c.grown_for_turns = true;
       return h;
     } catch (driver::allocation_failed const&) {
-      if (!held) held.lock();
     }
   }
   return search(c, false);
@@ -242,7 +256,7 @@ space::handle suballocator::try_rungs(slow_request& c) {
   }
   lock held(mutex_);
   reap();
-  if (c.units >= smallest_exported_ && pages_ == nullptr && is_to_be_exported(c)) [[unlikely]] {
+  if (!exported_.is_below(c.units) && is_to_be_exported(c)) [[unlikely]] {
     if (auto h = take_apart(held, c); h != space::none) return h;
   }
   if (auto h = carve(held, c); h != space::none) {

@@ -5,7 +5,7 @@
 #include <new>
 
 #include "core/base/log/log.hpp"
-#include "core/resource/pools/thread_slots.hpp"
+#include "core/resource/pools/cache/thread_slots.hpp"
 
 namespace gpumem::resource {
 

@@ -8,12 +8,6 @@
 
 namespace gpumem::resource {
 
-namespace {
-
-constexpr std::uint64_t most_apart = 1ull << 30;  // and a quarter of what is reserved
-
-}  // namespace
-
 void suballocator::exported(std::uint64_t address) noexcept {
   lock held(mutex_);
   space::segment* const in = home_.where.segments.containing(address, this);
@@ -26,43 +20,31 @@ void suballocator::exported(std::uint64_t address) noexcept {
 void suballocator::withhold(space::handle h, free_order const& order) noexcept {
   blocks()[h].freed = home_.epochs.open();
   lock held(mutex_);
-  std::uint32_t const units = blocks()[h].units;
-  exported_sizes_[units % exported_sizes_.size()] = units;
-  smallest_exported_ = std::min(smallest_exported_, units);
+  if (page_ == 0) exported_.add(blocks()[h].units);
   // Also of memory on which something is set that could not be undone.
   std::atomic_ref<bool>(home_.where.segments[blocks()[h].segment].pinned)
       .store(true, std::memory_order_relaxed);
   region_.put(h, space::withheld);
-  if (order.slot == stream_order::no_slot) release_left(held);
+  if (order.slot == stream_order::no_slot) backing_->release_withheld(held);
 }
 
 // Where no two sizes are the same, too, what is withheld is a small part of all.
 bool suballocator::is_to_be_exported(slow_request const& c) const noexcept {
-  return exported_sizes_[c.units % exported_sizes_.size()] == c.units ||
-         region_.withheld_bytes() > region_.reserved_bytes() / 16;
+  return exported_.has(c.units) || region_.withheld_bytes() > region_.reserved_bytes() / 16;
 }
 
 space::handle suballocator::take_apart(lock& held, slow_request& c) {
   GPUMEM_EXPECTS(held.owns_lock());
-  std::uint64_t const bytes = c.units * space::unit;
-  if (apart_ + bytes > most_apart + region_.reserved_bytes() / 4 || would_exceed(bytes)) return space::none;
+  if (!backing_->may_make_apart(c.units * space::unit)) return space::none;
   c.apart = true;
   space::handle h = space::none;
   try {
     h = grow(held, c);
     stats::add(count_device().rung_grown, 1);
   } catch (driver::allocation_failed const&) {
-    if (!held) held.lock();
   }
   c.apart = false;
   return h;
-}
-
-std::uint64_t suballocator::release_left(lock& held) noexcept {
-  GPUMEM_EXPECTS(held.owns_lock());
-  std::uint64_t released = 0;
-  while (space::segment* const s = region_.left_segment()) released += release_segment(held, s);
-  return released;
 }
 
 }  // namespace gpumem::resource

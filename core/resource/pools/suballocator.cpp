@@ -1,81 +1,50 @@
-// See suballocator.hpp. Here: the hit path, magazines, and what the chain asks; the slow path is in
+// See suballocator.hpp. Here: requests and frees, and what the chain asks; the slow path is in
 // allocate_slow.cpp.
 #include "core/resource/pools/suballocator.hpp"
 
 #include <algorithm>
-#include <cstdio>
-#include <new>
 
 #include "core/base/mutant.hpp"
-#include "core/base/text/bytes.hpp"
-#include "core/resource/pools/size_classes.hpp"
-#include "core/resource/pools/thread_slots.hpp"
 
 namespace gpumem::resource {
 
 namespace {
 
-// Indices into thread_slots, given out to suballocators that live at the same time.
-std::atomic<std::uint64_t> free_indices{~std::uint64_t{0}};
-
 constexpr std::uint64_t most_bytes = ~std::uint32_t{0} * space::unit;
 
-std::size_t take_index() noexcept {
-  std::uint64_t seen = free_indices.load(std::memory_order_relaxed);
-  while (seen != 0) {
-    if (free_indices.compare_exchange_weak(seen, seen & (seen - 1), std::memory_order_relaxed)) {
-      return static_cast<std::size_t>(__builtin_ctzll(seen));
-    }
-  }
-  return thread_slots::most;
+std::uint32_t page_of(source& upstream) noexcept {
+  page_source* const pages = upstream.pages();
+  return pages != nullptr ? static_cast<std::uint32_t>(pages->page() / space::unit) : 0;
 }
 
 }  // namespace
 
 suballocator::suballocator(chain_context const& home, std::size_t node, suballocator_options const& options,
-                           source& upstream, char const* name) noexcept
+                           source& upstream, char const* type) noexcept
     : resource(home, node),
       options_(options),
       upstream_(upstream),
-      pages_(upstream.pages()),
-      name_(name),
+      refuse_(type, options_),
       classes_up_to_(options.round_to == space::unit ? std::min(most_bytes, options.largest) : 0),
-      slot_index_(options.one_magazine ? thread_slots::most : take_index()),
-      has_index_(slot_index_ < thread_slots::most),
-      region_(home.where, this) {
+      page_(page_of(upstream)),
+      region_(home.where, this),
+      caches_(mutex_, options.one_magazine),
+      backing_([&]() -> backing* {
+        backed_pool const pool{home_, node, options_, refuse_, region_, upstream};
+        if (page_ == 0) return &made_.emplace<segment_backing>(pool);
+        return &made_.emplace<page_backing>(pool, *upstream.pages());
+      }()) {
   quick_ = this;
-}
-
-suballocator::~suballocator() {
-  give_index_back();
-}
-
-void suballocator::give_index_back() noexcept {
-  if (!has_index_) return;
-  has_index_ = false;
-  free_indices.fetch_or(1ull << slot_index_, std::memory_order_relaxed);
 }
 
 void suballocator::prepare() {
   if (options_.initial == 0) return;
-  if (pages_ != nullptr) return prepare_pages();
-  extent const memory = upstream_.reserve({.bytes = options_.initial});
   lock held(mutex_);
-  if (!region_.add_segment(memory.address, memory.bytes, memory.token)) {
-    held.unlock();
-    upstream_.release(memory, nullptr);
-    throw refusal(driver::refused_by::tables, "no host memory for its tables");
-  }
+  backing_->prepare(held);
 }
 
 std::uint32_t suballocator::rounded_units(std::uint64_t bytes) const {
   return has_class(bytes) ? rounded_to_class(bytes) : rounded_to_step(bytes);
-}
-
-magazine* suballocator::magazine_of(stream_order::slot s) noexcept {
-  if (magazine* const known = known_magazine_of(s); known != nullptr) return known;
-  if (s == stream_order::no_slot && !options_.one_magazine) return new_thread_magazine();
-  return new_stream_magazine(slot_of_magazine(s));
 }
 
 space::handle suballocator::from_magazine(slow_request& c) noexcept {
@@ -89,19 +58,9 @@ std::uint32_t suballocator::rounded_to_step(std::uint64_t bytes) const {
     stats::node_counters& counters = stats::local().nodes[node_];  // it gets no further
     stats::add(counters.requests, 1);
     stats::add(counters.failed, 1);
-    char text[80];
-    std::snprintf(text, sizeof text, "its largest block is %.16s, asked %.16s",
-                  base::print_bytes(std::min(options_.largest, most_bytes)).view().data(),
-                  base::print_bytes(bytes).view().data());
-    throw refusal(driver::refused_by::largest_block, text);
+    throw refuse_.larger_than(std::min(options_.largest, most_bytes), bytes);
   }
   return static_cast<std::uint32_t>(rounded / space::unit);
-}
-
-driver::allocation_failed suballocator::refusal(driver::refused_by kind, char const* why) const noexcept {
-  char who[64];
-  std::snprintf(who, sizeof who, *options_.name != '\0' ? "%s \"%s\"" : "%s", name_, options_.name);
-  return driver::allocation_failed(CUDA_ERROR_OUT_OF_MEMORY, who, why, kind);
 }
 
 space::handle suballocator::allocate(allocation_request const& request) {
@@ -114,7 +73,7 @@ space::handle suballocator::allocate(allocation_request const& request) {
 space::handle suballocator::allocate_slow(allocation_request const& request,
                                           std::optional<space::epoch_id> waiting) {
   std::uint32_t const units = rounded_units(request.bytes);
-  magazine* const own = magazine_of(request.slot);
+  magazine* const own = caches_.find_or_make(request.slot);
   stats::shard& shard = stats::local();
   slow_request c{.request = request, .units = units, .own = own, .waiting = waiting};
   space::handle const h = own != nullptr && !waiting ? from_magazine(c) : space::none;
@@ -140,13 +99,14 @@ void suballocator::deallocate_slow(space::handle h, free_order const& order) noe
   space::block& b = blocks()[h];
   stats::add(count().bytes_out, b.bytes());
   b.freed = order.settled ? home_.epochs.last_done() : home_.epochs.open();
-  magazine* const m = magazine_of(order.slot);
+  magazine* const m = caches_.find_or_make(order.slot);
   space::handle const evicted = m != nullptr ? m->put(blocks(), h) : (b.next = space::none, h);
   if (evicted == space::none) return;
   lock held(mutex_);
   reap();
   put_list(evicted, free_list_of(order.slot));
-  if (region_.idle_bytes() > options_.release_threshold) release_empty(held, options_.release_threshold);
+  if (region_.idle_bytes() > options_.release_threshold)
+    backing_->release_empty(held, options_.release_threshold);
 }
 
 // Called shortly after reap(): blocks merge with what is not done only, so that their epochs are near each
@@ -170,52 +130,9 @@ void suballocator::put_list(space::handle first, space::free_list_id to) noexcep
   }
 }
 
-magazine* suballocator::new_thread_magazine() noexcept {
-  if (slot_index_ >= thread_slots::most) return nullptr;
-  thread_slots* const slots = attach_thread();
-  if (slots == nullptr) return nullptr;
-  lock held(mutex_);
-  magazine* free = nullptr;
-  for (auto const& m : magazines_) {
-    if (!m->in_use) free = m.get();
-  }
-  if (free == nullptr) {
-    try {
-      magazines_.push_back(std::make_unique<magazine>());
-      free = magazines_.back().get();
-    } catch (std::bad_alloc const&) {
-      return nullptr;
-    }
-  }
-  free->in_use = true;
-  free->belongs_to_this_thread();
-  slots->entries[slot_index_] = {this, free};
-  return free;
-}
-
-magazine* suballocator::new_stream_magazine(stream_order::slot s) noexcept {
-  lock held(mutex_);
-  if (magazine* const made = by_stream_[s].load(std::memory_order_acquire); made != nullptr) return made;
-  try {
-    magazines_.push_back(std::make_unique<magazine>());
-  } catch (std::bad_alloc const&) {
-    return nullptr;
-  }
-  magazines_.back()->in_use = true;  // by the stream slot, for good
-  magazines_.back()->stream = s;
-  magazines_.back()->belongs_to_this_thread();  // most streams are one thread's
-  by_stream_[s].store(magazines_.back().get(), std::memory_order_release);
-  return magazines_.back().get();
-}
-
 std::uint64_t suballocator::reserved() const noexcept {
   lock held(mutex_, std::try_to_lock);  // as measure() does
   return held ? region_.reserved_bytes() : 0;
-}
-
-void suballocator::return_magazine(magazine* m) const noexcept {
-  lock held(mutex_);
-  m->in_use = false;
 }
 
 space::handle suballocator::block_at(space::segment const& in, std::uint64_t address) noexcept {
@@ -231,7 +148,7 @@ idle_usage suballocator::measure() noexcept {
   std::uint64_t cached = 0;
   region_.reap([&](space::epoch_id s) { return home_.epochs.is_done(s); });
   sum.pending = region_.pending_bytes();
-  visit_magazines([&](magazine& m) {
+  caches_.visit([&](magazine& m) {
     m.measure(
         blocks(), [&](space::epoch_id s) { return home_.epochs.is_done(s); }, cached, sum.pending);
   });
@@ -242,24 +159,54 @@ idle_usage suballocator::measure() noexcept {
 void suballocator::stream_gone(stream_order::slot s) noexcept {
   lock held(mutex_);
   reap();
-  if (magazine* const m = by_stream_[s].load(std::memory_order_acquire); m != nullptr) {
-    space::handle freed = space::none;
-    visit_magazines([&](magazine& one) { freed = one.empty(blocks()); }, m);
-    put_list(freed, GPUMEM_MUTANT(done_with_stream) ? space::done : space::pending);
+  if (magazine* const m = caches_.of_stream(s); m != nullptr) {
+    caches_.empty(blocks(), m, [&](stream_order::slot, space::handle freed) {
+      put_list(freed, GPUMEM_MUTANT(done_with_stream) ? space::done : space::pending);
+    });
   }
   region_.orphan(free_list_of(s));
 }
 
 void suballocator::forget() noexcept {
   lock held(mutex_);
-  visit_magazines([&](magazine& m) { m.empty(blocks()); });
+  caches_.visit([&](magazine& m) { m.empty(blocks()); });
   while (!region_.segments().empty()) {
     space::segment* const s = region_.segments().back();
     lose_blocks(*this, *s);
     upstream_.lost({s->base, s->bytes, s->token});
     region_.remove_segment(s);
   }
-  give_index_back();  // nothing is asked of this object again; the next context's takes over
+  caches_.retire();  // nothing is asked of this object again; the next context's takes over
+}
+
+std::uint64_t suballocator::give_back() noexcept {
+  lock held(mutex_);
+  flush(nullptr);
+  held.unlock();
+  home_.epochs.wait(home_.epochs.open());
+  held.lock();
+  reap();
+  std::uint64_t const released = backing_->release_empty(held, 0);
+  held.unlock();
+  return released + upstream_.trim();
+}
+
+// As the source of a resource above: a block that the program never sees, so it is hidden from the block map.
+extent suballocator::reserve(allocation_request const& request) {
+  std::uint32_t const units = rounded_units(request.bytes);
+  allocation_request const plain{
+      .bytes = request.bytes, .flags = request.flags, .alignment = request.alignment};
+  slow_request c{.request = plain, .units = units, .hidden = true, .waiting = {}};
+  space::handle const h = allocate_counted(c);
+  return {blocks()[h].begin(), units * space::unit, h};
+}
+
+void suballocator::release(extent const& memory, CUstream) noexcept {
+  auto const h = static_cast<space::handle>(memory.token);
+  stats::add(count().bytes_out, memory.bytes);
+  if (blocks()[h].is(space::exported)) return withhold(h, {});
+  lock held(mutex_);
+  region_.put(h, space::done);
 }
 
 }  // namespace gpumem::resource

@@ -1,22 +1,22 @@
 // The engine of pool, fixed_size and arena: cuts segments of a source into blocks. A hit takes a block from
 // this thread's (or this stream's) magazine. Everything else takes the slow path under one mutex: rungs,
 // cheapest first, each counted, the search repeated after each. `region` decides where, `epochs` decides
-// when. Any thread; the mutex is never held across a call that can block. Can itself be the source of
-// another suballocator (fixed_size blocks cut from a pool).
+// when; a `cache_set` keeps what is freed, a `backing` has the memory. Any thread; the mutex is never held
+// across a call that can block. Can itself be the source of another suballocator (fixed_size over a pool).
 #pragma once
 
-#include <array>
-#include <atomic>
-#include <memory>
 #include <mutex>
-#include <vector>
+#include <optional>
+#include <variant>
 
-#include "core/base/mutant.hpp"
 #include "core/base/threads/adaptive_mutex.hpp"
-#include "core/resource/pools/growth_policy.hpp"
-#include "core/resource/pools/magazine.hpp"
-#include "core/resource/pools/size_classes.hpp"
-#include "core/resource/pools/thread_slots.hpp"
+#include "core/resource/pools/backing/growth_policy.hpp"
+#include "core/resource/pools/backing/page_backing.hpp"
+#include "core/resource/pools/backing/refusals.hpp"
+#include "core/resource/pools/backing/segment_backing.hpp"
+#include "core/resource/pools/cache/cache_set.hpp"
+#include "core/resource/pools/cache/size_classes.hpp"
+#include "core/resource/pools/exported_sizes.hpp"
 #include "core/resource/resource.hpp"
 #include "core/resource/source.hpp"
 #include "core/space/region.hpp"
@@ -28,7 +28,6 @@ class suballocator : public resource, public source {
  public:
   suballocator(chain_context const& home, std::size_t node, suballocator_options const& options,
                source& upstream, char const* name) noexcept;
-  ~suballocator() override;
 
   // Reserves options.initial. Throws driver::allocation_failed.
   void prepare();
@@ -38,7 +37,7 @@ class suballocator : public resource, public source {
 
   // This thread's magazine, or the stream's. Null: not made yet, or none can be. Of a thread it stays the
   // same.
-  magazine* known_magazine_of(stream_order::slot s) const noexcept;
+  magazine* known_magazine_of(stream_order::slot s) const noexcept { return caches_.find(s); }
   // The hit of allocate, without a call; `none`: leave the request to allocate_slow, with what was found
   // `waiting`. `table`: of all blocks; `own`: the known magazine.
   space::handle try_allocate_cached(space::block_table& table, magazine* own, std::uint64_t bytes,
@@ -67,20 +66,16 @@ class suballocator : public resource, public source {
   void lost(extent const& memory) noexcept override { stats::add(count().bytes_out, memory.bytes); }
   std::uint64_t trim() noexcept override { return give_back(); }
 
-  // The thread of this magazine has ended: the next new thread may have it.
-  void return_magazine(magazine* m) const noexcept;
   // Bytes reserved now; 0 where the mutex is held, as by a thread that an exit stopped.
   std::uint64_t reserved() const noexcept;
 
  private:
-  using lock = std::unique_lock<base::adaptive_mutex>;
+  using lock = pool_lock;
 
   static space::free_list_id free_list_of(stream_order::slot s) noexcept {
     return s == stream_order::no_slot ? space::pending
                                       : static_cast<space::free_list_id>(space::first_stream + s);
   }
-  // Its index in thread_slots may be another suballocator's.
-  void give_index_back() noexcept;
   // As deallocate, where no magazine takes the block without a call.
   void deallocate_slow(space::handle h, free_order const& order) noexcept;
   // Counts a request that was served, in this node's counters.
@@ -96,21 +91,10 @@ class suballocator : public resource, public source {
     auto& device = shard.devices[home_.device_slot];
     stats::add(slot == stream_order::no_slot ? device.rung_cached : device.rung_same_stream, 1);
   }
-  static stream_order::slot slot_of_magazine(stream_order::slot s) noexcept {
-    return GPUMEM_MUTANT(shared_magazine) ? static_cast<stream_order::slot>(1 + s % 2) : s;
-  }
-  // As known_magazine_of, made where there is none; null: no memory, or no place for one.
-  magazine* magazine_of(stream_order::slot s) noexcept;
-  magazine* new_thread_magazine() noexcept;
-  magazine* new_stream_magazine(stream_order::slot s) noexcept;
   // A request on its way over the rungs.
   struct slow_request {
     allocation_request const& request;
     std::uint32_t units;
-    // Room that holds an aligned block wherever it begins.
-    std::uint64_t room() const noexcept {
-      return units * space::unit + (request.alignment > space::unit ? request.alignment - space::unit : 0);
-    }
     bool hidden = false;  // from the block map: a segment of another resource
     magazine* own = nullptr;
     std::optional<space::epoch_id> waiting;  // blocks of this very size wait in `own`; the youngest's epoch
@@ -160,59 +144,20 @@ class suballocator : public resource, public source {
   space::handle search(slow_request& c, bool thorough) noexcept;
   // Moves what is known to be done to the free list `done`; asks no driver.
   void reap() noexcept;
-  // Calls `visit` with each magazine (or with `only`), which nobody else uses meanwhile; under mutex_.
-  template <typename Visit>
-  void visit_magazines(Visit visit, magazine* only = nullptr) noexcept {
-    bool others = false;
-    for (auto const& m : magazines_) {
-      if (only == nullptr || m.get() == only) others = m->announce() || others;
-    }
-    if (others) base::barrier_on_all_threads();
-    for (auto const& m : magazines_) {
-      if (only != nullptr && m.get() != only) continue;
-      m->enter();
-      visit(*m);
-      m->leave();
-    }
-  }
   // Puts the blocks of one magazine, or of all (null), back into the region.
   void flush(magazine* only) noexcept;
-  // New memory, and the request's block in it. Throws what the source throws.
-  space::handle grow(lock& held, slow_request& c, std::uint64_t at_least = 0, bool padded = false);
-  // Over a source of pages (paged_growth.cpp).
-  void prepare_pages();
-  space::handle grow_in_pages(lock& held, slow_request& c, std::uint64_t at_least,
-                              std::uint64_t largest_piece);
-  bool open_place(lock& held, std::uint32_t needed, std::uint32_t wished, bool whole,
-                  space::region::opening& place);
-  std::uint64_t fill_place(lock& held, space::region::opening const& place, std::uint64_t largest_piece,
-                           CUresult& code) noexcept;
-  // Bytes that may still be reserved below the maximum, in whole pages.
-  std::uint64_t budget() const noexcept;
-  // Gives idle pieces back until `bytes` fit below the maximum; false: they do not.
-  bool make_room(lock& held, std::uint64_t bytes) noexcept;
-  // Gives back idle pieces of `wanted` bytes or a little more; bytes given back.
-  std::uint64_t release_whole(lock& held, std::uint64_t wanted) noexcept;
-  // release_empty() over a source of pages.
-  std::uint64_t release_pages(lock& held, std::uint64_t keep_idle) noexcept;
-  // True from half of the maximum on: no idle piece may be cut then.
-  bool keeps_pieces_whole(std::uint64_t bytes) const noexcept;
+  // New memory, and the request's block in it. Throws what the backing throws.
+  space::handle grow(lock& held, slow_request& c, std::uint64_t at_least = 0);
   growth_policy policy() const noexcept {
     return growth_policy(options_);
   }
   bool would_exceed(std::uint64_t bytes) const noexcept {
     return policy().would_exceed(region_.reserved_bytes(), bytes);
   }
-  // Gives empty segments back while more than `keep_idle` bytes are idle; bytes given back.
-  std::uint64_t release_empty(lock& held, std::uint64_t keep_idle) noexcept;
   // Memory that other processes may have open (exports.cpp).
   bool is_to_be_exported(slow_request const& c) const noexcept;
   // A segment for this one block, which is likely to be exported.
   space::handle take_apart(lock& held, slow_request& c);
-  // Gives back segments with withheld memory of which nothing is in use; bytes given back.
-  std::uint64_t release_left(lock& held) noexcept;
-  // Removes the segment and gives it to the source; its bytes.
-  std::uint64_t release_segment(lock& held, space::segment* s) noexcept;
   // Puts a list of freed blocks, linked through `next`, into the region.
   void put_list(space::handle first, space::free_list_id to) noexcept;
   // True where sizes are rounded to a class, so that a magazine can serve them.
@@ -221,29 +166,21 @@ class suballocator : public resource, public source {
   // Units of a block for so many bytes. Throws where that is more than the largest block.
   std::uint32_t rounded_units(std::uint64_t bytes) const;
   std::uint32_t rounded_to_step(std::uint64_t bytes) const;
-  // What to throw: in this resource's name, out of memory.
-  driver::allocation_failed refusal(driver::refused_by kind, char const* why) const noexcept;
-  driver::allocation_failed at_maximum(std::uint64_t asked) const noexcept;
-  driver::allocation_failed no_pages(std::uint64_t asked, CUresult code) const noexcept;
 
   suballocator_options const options_;
   source& upstream_;
-  page_source* const pages_;  // of upstream_; null: it has none
-  char const* const name_;
+  refusals const refuse_;
   std::uint64_t const classes_up_to_;  // sizes up to here are rounded to their class; 0: all to a step
-  std::size_t const slot_index_;       // in thread_slots; thread_slots::most: none
-  bool has_index_;
+  std::uint32_t const page_;           // units of a page of the source's; 0: it gives whole segments
 
   mutable base::adaptive_mutex mutex_;
   space::region region_;
-  std::vector<std::unique_ptr<magazine>> magazines_;  // of threads and of streams
-  std::array<std::atomic<magazine*>, stream_order::most_slots> by_stream_{};
-  std::uint64_t growing_ = 0;     // bytes being reserved right now, by any thread
+  cache_set caches_;
+  std::variant<std::monostate, segment_backing, page_backing> made_;
+  backing* const backing_;        // one of both
   std::uint64_t rotated_ = 0;     // bytes reserved so that more blocks of a size take turns
   std::uint64_t watched_ns_ = 0;  // for freed memory, since the last growth
-  std::uint64_t apart_ = 0;       // bytes of segments made for one block that may be exported
-  std::array<std::uint32_t, 256> exported_sizes_{};  // units, each at its own place
-  std::uint32_t smallest_exported_ = ~std::uint32_t{0};
+  exported_sizes exported_;
 };
 
 inline bool suballocator::has_class(std::uint64_t bytes) const noexcept {
@@ -251,16 +188,6 @@ inline bool suballocator::has_class(std::uint64_t bytes) const noexcept {
 }
 inline std::uint32_t suballocator::rounded_to_class(std::uint64_t bytes) noexcept {
   return size_classes::round_up(static_cast<std::uint32_t>((bytes + space::unit - 1) / space::unit));
-}
-
-inline magazine* suballocator::known_magazine_of(stream_order::slot s) const noexcept {
-  if (s == stream_order::no_slot) {
-    auto const& entry = own_slots->entries[slot_index_];
-    if (entry.owner == this) [[likely]]
-      return entry.own;
-    if (!options_.one_magazine) return nullptr;
-  }
-  return by_stream_[slot_of_magazine(s)].load(std::memory_order_acquire);
 }
 
 inline bool suballocator::runs_in_one_order(stream_order::slot slot) const noexcept {

@@ -1,5 +1,5 @@
 // The arithmetic of growth alone: steps, patience, and how many blocks of a size take turns.
-#include "core/resource/pools/growth_policy.hpp"
+#include "core/resource/pools/backing/growth_policy.hpp"
 
 #include <gtest/gtest.h>
 

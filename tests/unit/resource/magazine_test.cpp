@@ -1,6 +1,6 @@
 // The queues of freed blocks: oldest first, one size a row, bounded, and safe against a flush from another
 // thread.
-#include "core/resource/pools/magazine.hpp"
+#include "core/resource/pools/cache/magazine.hpp"
 
 #include <gtest/gtest.h>
 

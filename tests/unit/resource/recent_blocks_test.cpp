@@ -1,5 +1,5 @@
 // What a thread remembers of its last blocks: right, or nothing.
-#include "core/resource/pools/recent_blocks.hpp"
+#include "core/resource/pools/cache/recent_blocks.hpp"
 
 #include <gtest/gtest.h>
 #include <sys/resource.h>

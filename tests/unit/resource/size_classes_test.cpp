@@ -1,5 +1,5 @@
 // Classes of sizes: every size fits its class, wastes no more than promised, and no two classes share a row.
-#include "core/resource/pools/size_classes.hpp"
+#include "core/resource/pools/cache/size_classes.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,5 @@
 // Resources upon resources: bins over a pool, fixed sizes over a pool, and no pool at all.
+#include "core/upstream/vmm.hpp"
 #include "tests/unit/resource/fixture.hpp"
 
 namespace gpumem::resource {
@@ -27,6 +28,14 @@ TEST_F(stacked, fixed_size_preallocates_what_it_is_told) {
   EXPECT_EQ(driver.used(), 10 * mib);
   for (int i = 0; i < 10; ++i) get(f, 1 * mib);
   EXPECT_EQ(driver.used(), 10 * mib);
+}
+
+TEST_F(stacked, fixed_size_preallocates_pages_too) {
+  auto& pages = below<upstream::vmm>(here->home, 0u, 0u);
+  fixed_size& f = make<fixed_size>(fixed_size_options{.block_size = mib, .blocks_to_preallocate = 8}, pages);
+  f.prepare();
+  EXPECT_EQ(f.reserved(), 8 * mib);
+  EXPECT_EQ(f.measure().idle, 8 * mib);
 }
 
 TEST_F(stacked, slabs_over_a_pool_come_from_it_and_go_back_to_it) {

@@ -1,6 +1,6 @@
 // Magazines of threads: each thread its own, given on when the thread ends; indices last for any number of
 // contexts.
-#include "core/resource/pools/thread_slots.hpp"
+#include "core/resource/pools/cache/thread_slots.hpp"
 
 #include <thread>
 

@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "core/resource/chain.hpp"
+#include "core/resource/pools/cache/thread_slots.hpp"
 #include "core/resource/pools/pool.hpp"
-#include "core/resource/pools/thread_slots.hpp"
 #include "core/route/hot_path.hpp"
 #include "core/route/router.hpp"
 #include "core/route/state.hpp"

@@ -13,8 +13,8 @@
 
 #include "core/base/contract.hpp"
 #include "core/base/threads/biased_lock.hpp"
-#include "core/resource/pools/churn_detector.hpp"
-#include "core/resource/pools/size_classes.hpp"
+#include "core/resource/pools/cache/churn_detector.hpp"
+#include "core/resource/pools/cache/size_classes.hpp"
 #include "core/space/block_table.hpp"
 #include "core/stream_order/streams.hpp"
 

@@ -1,12 +1,12 @@
 // See thread_slots.hpp.
-#include "core/resource/pools/thread_slots.hpp"
+#include "core/resource/pools/cache/thread_slots.hpp"
 
 #include <pthread.h>
 
 #include <atomic>
 #include <new>
 
-#include "core/resource/pools/suballocator.hpp"
+#include "core/resource/pools/cache/cache_set.hpp"
 
 namespace gpumem::resource {
 
@@ -42,7 +42,7 @@ void leave(void* pointer) {
   auto* slots = static_cast<thread_slots*>(pointer);
   own_slots = &no_slots;
   for (auto const& e : slots->entries) {
-    if (e.own != nullptr) e.owner->return_magazine(e.own);
+    if (e.own != nullptr) e.owner->hand_back(e.own);
   }
   return_number(slots->number);
   delete slots;

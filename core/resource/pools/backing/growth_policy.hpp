@@ -41,6 +41,12 @@ class growth_policy {
     return reserved + bytes > spare();
   }
 
+  // Over pages: no idle piece may be cut from half of that on. Far below its bounds a pool has no need of
+  // them.
+  constexpr bool keeps_pieces_whole(std::uint64_t reserved, std::uint64_t bytes) const noexcept {
+    return reserved + bytes > spare() / 2;
+  }
+
   // Bytes to reserve for a request of `bytes`, rounded up as a driver takes them. While a stream captures
   // nothing that is freed serves again, so that growths come one after the other and each is larger.
   constexpr std::uint64_t step(std::uint64_t bytes, std::uint64_t reserved, bool capturing) const noexcept {

@@ -1,23 +1,24 @@
-// This thread's magazines, by suballocator, and the blocks it was handed last. Found through one
+// This thread's magazines, by their set, and the blocks it was handed last. Found through one
 // thread-local pointer, as static TLS is scarce. A magazine belongs to its suballocator; when the thread
-// ends it is marked free for the next thread.
+// ends the set may give it to the next one.
 #pragma once
 
 #include <array>
 #include <cstdint>
 
-#include "core/resource/pools/recent_blocks.hpp"
+#include "core/resource/pools/cache/recent_blocks.hpp"
 
 namespace gpumem::resource {
 
 class suballocator;
+class cache_set;
 class magazine;
 
 struct thread_slots {
   static constexpr std::size_t most = 64;
   // This thread's magazine of one suballocator.
   struct entry {
-    suballocator const* owner = nullptr;  // an index is reused after a context is gone; owners never are
+    cache_set* owner = nullptr;  // an index is reused after a context is gone; owners never are
     magazine* own = nullptr;
   };
   // This thread's last stream-less route, from context to magazine, cached to skip dependent loads. `from` is

@@ -1,0 +1,36 @@
+// See backing.hpp.
+#include "core/resource/pools/backing/backing.hpp"
+
+namespace gpumem::resource {
+
+namespace {
+
+constexpr std::uint64_t most_apart = 1ull << 30;  // and a quarter of what is reserved
+
+}  // namespace
+
+bool backing::may_make_apart(std::uint64_t bytes) const noexcept {
+  return apart_ + bytes <= most_apart + pool_.region.reserved_bytes() / 4 && !would_exceed(bytes);
+}
+
+void backing::hand_back(pool_lock& held, extent const& memory) noexcept {
+  unlocked const meanwhile(held);
+  pool_.upstream.release(memory, nullptr);
+}
+
+std::uint64_t backing::release_segment(pool_lock& held, space::segment* s) noexcept {
+  extent const memory{s->base, s->bytes, s->token};
+  if (s->apart) apart_ -= s->bytes;
+  pool_.region.remove_segment(s);
+  hand_back(held, memory);
+  return memory.bytes;
+}
+
+std::uint64_t backing::release_withheld(pool_lock& held) noexcept {
+  GPUMEM_EXPECTS(held.owns_lock());
+  std::uint64_t released = 0;
+  while (space::segment* const s = pool_.region.left_segment()) released += release_segment(held, s);
+  return released;
+}
+
+}  // namespace gpumem::resource

@@ -1,0 +1,189 @@
+// See page_backing.hpp.
+#include "core/resource/pools/backing/page_backing.hpp"
+
+#include <algorithm>
+#include <new>
+#include <vector>
+
+namespace gpumem::resource {
+
+namespace {
+
+constexpr std::uint64_t most_of_a_piece = 256ull << 20;
+// From this size on a request gets just its own pieces; a smaller one comes with pages for the next ones.
+constexpr std::uint64_t large_request = 32ull << 20;
+
+std::uint32_t as_units(std::uint64_t bytes) noexcept {
+  return static_cast<std::uint32_t>(std::min<std::uint64_t>(bytes / space::unit, ~std::uint32_t{0}));
+}
+
+// `own` bytes that no other block will lie in, in as few pieces as may be, largest first; then page by page.
+// None: no host memory.
+std::vector<std::uint64_t> pieces_for(std::uint64_t own, std::uint64_t all, std::uint64_t page,
+                                      std::uint64_t largest) noexcept try {
+  std::vector<std::uint64_t> pieces;
+  while (own > 0) {
+    pieces.push_back(std::min(largest, own));
+    own -= pieces.back();
+    all -= pieces.back();
+  }
+  pieces.insert(pieces.end(), all / page, page);
+  return pieces;
+} catch (std::bad_alloc const&) {
+  return {};
+}
+
+}  // namespace
+
+// Page by page: everything will be cut from it.
+void page_backing::prepare(pool_lock& held) {
+  GPUMEM_EXPECTS(held.owns_lock());
+  growth_request const all{.units = as_units(pool_.options.initial), .hidden = true};
+  pool_.region.put(grow_in_pieces(held, all, pages_.page()), space::done);
+}
+
+space::handle page_backing::grow(pool_lock& held, growth_request const& wanted) {
+  return grow_in_pieces(held, wanted, most_of_a_piece);
+}
+
+std::uint64_t page_backing::left() const noexcept {
+  std::uint64_t const most = pool_.options.maximum;
+  return (most - std::min(most, taken())) / pages_.page() * pages_.page();
+}
+
+bool page_backing::open_place(pool_lock& held, std::uint32_t needed, std::uint32_t wished, bool whole,
+                              space::region::opening& place) {
+  GPUMEM_EXPECTS(held.owns_lock());
+  std::uint32_t const page = as_units(pages_.page());
+  place = pool_.region.open(needed, page, wished, whole);
+  if (place.middle != space::none) return true;
+  extent range;
+  {
+    unlocked const meanwhile(held);
+    range = pages_.claim(needed * space::unit);
+  }
+  if (!pool_.region.add_range(range.address, range.bytes, range.token)) {
+    hand_back(held, range);
+    return false;
+  }
+  place = pool_.region.open(needed, page, wished, whole);
+  return place.middle != space::none;
+}
+
+std::uint64_t page_backing::release_pieces(pool_lock& held, std::uint64_t wanted) noexcept {
+  GPUMEM_EXPECTS(held.owns_lock());
+  auto& blocks = pool_.home.where.blocks;
+  std::uint32_t const page = as_units(pages_.page());
+  std::uint64_t released = 0;
+  while (released < wanted) {
+    space::handle const h = pool_.region.take_pages(page, as_units(wanted - released));
+    if (h == space::none) break;
+    std::uint64_t const size = blocks[h].bytes();
+    bool gone = false;
+    {
+      unlocked const meanwhile(held);
+      gone = pages_.unmap(blocks[h].begin(), size);
+    }
+    if (!gone) {
+      pool_.region.put(h, space::done);
+      break;
+    }
+    pool_.region.punch(h);
+    released += size;
+  }
+  return released;
+}
+
+bool page_backing::make_room(pool_lock& held, std::uint64_t bytes) noexcept {
+  GPUMEM_EXPECTS(held.owns_lock());
+  for (std::uint64_t fits = left(); fits < bytes; fits = left()) {
+    std::uint64_t const missing = bytes - fits;
+    if (pool_.region.whole_pages(as_units(pages_.page()), missing) < missing) return false;
+    if (release_pieces(held, missing) == 0) return false;
+  }
+  return true;
+}
+
+// Where the driver has less, smaller pieces, then what idle ones give.
+std::uint64_t page_backing::fill_place(pool_lock& held, space::region::opening const& place,
+                                       std::uint64_t largest_piece, CUresult& code) noexcept {
+  GPUMEM_EXPECTS(held.owns_lock());
+  space::block const& middle = pool_.home.where.blocks[place.middle];
+  std::uint64_t const page = pages_.page();
+  std::uint64_t const needed = place.needed * space::unit;
+  std::uint64_t const own = place.own * space::unit;
+  std::uint64_t const address = middle.begin();
+  std::uint64_t wanted = std::min(middle.bytes(), std::max(needed, left()));
+  std::uint64_t mapped = 0;
+  std::uint64_t piece = largest_piece;
+  for (bool released = false;;) {
+    auto const pieces = pieces_for(std::max(own, mapped) - mapped, wanted - mapped, page, piece);
+    if (pieces.empty() || !pool_.region.lay(address + mapped, as_units(page), pieces)) break;
+    std::uint64_t const fresh = wanted - mapped;
+    growing_ += fresh;
+    std::uint64_t made = 0;
+    {
+      unlocked const meanwhile(held);
+      made = pages_.map(address + mapped, pieces, code);
+    }
+    growing_ -= fresh - made;
+    mapped += made;
+    wanted = needed;
+    if (mapped >= needed || code != CUDA_ERROR_OUT_OF_MEMORY) break;
+    if (piece > page) {
+      piece = std::max(page, piece / 8);
+      continue;
+    }
+    std::uint64_t const missing = needed - mapped;
+    if (released || pool_.region.whole_pages(as_units(page), missing) < missing) break;
+    if (release_pieces(held, missing) < missing || left() < missing) break;  // others may have taken it
+    released = true;
+    piece = largest_piece;
+  }
+  return mapped;
+}
+
+space::handle page_backing::grow_in_pieces(pool_lock& held, growth_request const& wanted,
+                                           std::uint64_t largest_piece) {
+  GPUMEM_EXPECTS(held.owns_lock());
+  space::region& region = pool_.region;
+  std::uint64_t const room = wanted.room(), reserved = region.reserved_bytes();
+  if (room > pool_.options.maximum) throw pool_.refuse.at_maximum(reserved, room);
+  bool const sparing = wanted.for_whole_piece || would_exceed(room);
+  std::uint64_t more = pool_.options.growth;
+  if (more == 0) more = std::min(policy().step(0, reserved, pool_.home.epochs.capturing()), large_request);
+  if (sparing || (pool_.options.growth == 0 && room >= large_request)) more = 0;
+  std::uint64_t const wished = std::max(more, wanted.at_least);
+  count_growth();
+  // Before a place is sought: what the request found, but must not cut, should not be held for it.
+  if (sparing) release_pieces(held, room);
+  bool const whole = policy().keeps_pieces_whole(region.reserved_bytes(), room);
+  space::region::opening place;
+  if (!open_place(held, as_units(room), as_units(wished), whole, place)) throw pool_.refuse.no_tables();
+  std::uint64_t const needed = place.needed * space::unit;
+  if (!make_room(held, needed)) {
+    region.close(place);
+    throw pool_.refuse.at_maximum(region.reserved_bytes(), room);
+  }
+  CUresult code = CUDA_ERROR_OUT_OF_MEMORY;
+  std::uint64_t const filled = fill_place(held, place, largest_piece, code);
+  growing_ -= filled;
+  if (filled == 0 || !region.shorten(place, as_units(filled))) {
+    // Without a block for the rest of the hole; the driver's own refusals come before this.
+    if (filled > 0) pages_.unmap(pool_.home.where.blocks[place.middle].begin(), filled);
+    region.close(place);
+    throw pool_.refuse.no_pages(room, code);
+  }
+  space::handle const made = region.fill(place);
+  if (filled < needed) throw pool_.refuse.no_pages(room, code);
+  space::handle const h = region.take_from(made, place.front, wanted.units, wanted.hidden, wanted.alignment);
+  if (h == space::none) throw pool_.refuse.no_tables();
+  return h;
+}
+
+std::uint64_t page_backing::release_empty(pool_lock& held, std::uint64_t keep_idle) noexcept {
+  std::uint64_t const idle = pool_.region.idle_bytes();
+  return idle > keep_idle ? release_pieces(held, idle - keep_idle) : 0;
+}
+
+}  // namespace gpumem::resource

@@ -1,0 +1,84 @@
+// See segment_backing.hpp.
+#include "core/resource/pools/backing/segment_backing.hpp"
+
+#include <algorithm>
+
+namespace gpumem::resource {
+
+void segment_backing::prepare(pool_lock& held) {
+  GPUMEM_EXPECTS(held.owns_lock());
+  add(held, reserve(held, pool_.options.initial, pool_.options.initial, {}));
+}
+
+space::segment& segment_backing::add(pool_lock& held, extent const& memory) {
+  if (!pool_.region.add_segment(memory.address, memory.bytes, memory.token)) {
+    hand_back(held, memory);
+    throw pool_.refuse.no_tables();
+  }
+  return *pool_.region.segments().back();
+}
+
+std::uint64_t segment_backing::size_for(std::uint64_t bytes, growth_request const& wanted) const noexcept {
+  if (wanted.apart) return bytes;
+  std::uint64_t const step = policy().step(std::max(bytes, wanted.at_least), pool_.region.reserved_bytes(),
+                                           pool_.home.epochs.capturing());
+  return std::min(step, pool_.options.maximum - taken()) / space::unit * space::unit;
+}
+
+extent segment_backing::reserve(pool_lock& held, std::uint64_t size, std::uint64_t bytes,
+                                growth_request const& wanted) {
+  for (;; size = bytes) {  // the request itself may still fit
+    growing_ += size;
+    try {
+      extent memory;
+      {
+        unlocked const meanwhile(held);
+        memory =
+            pool_.upstream.reserve({.bytes = size, .flags = wanted.flags, .alignment = wanted.alignment});
+      }
+      growing_ -= size;
+      return memory;
+    } catch (driver::allocation_failed const&) {
+      growing_ -= size;
+      if (size == bytes) throw;
+    }
+  }
+}
+
+// Segments of a driver begin at pages, which is aligned enough for nearly all; one made for one block has to
+// hold it.
+space::handle segment_backing::grow(pool_lock& held, growth_request const& wanted) {
+  GPUMEM_EXPECTS(held.owns_lock());
+  std::uint64_t const bytes = wanted.anywhere || wanted.apart ? wanted.room() : wanted.units * space::unit;
+  // Where memory is short, or to be spared: what is empty is of no use for this request.
+  if (std::uint64_t const idle = pool_.region.idle_bytes(); idle > 0 && would_exceed(bytes))
+    release_empty(held, idle - std::min(idle, bytes));
+  std::uint64_t const maximum = pool_.options.maximum;
+  if (taken() > maximum || bytes > maximum - taken())
+    throw pool_.refuse.at_maximum(pool_.region.reserved_bytes(), bytes);
+  count_growth();
+  extent const memory = reserve(held, size_for(bytes, wanted), bytes, wanted);
+  // What came back after the context ended is of the one that its handle names by now.
+  if (pool_.home.epochs.life() != 0) {
+    hand_back(held, memory);
+    throw pool_.refuse.no_context();
+  }
+  space::segment& made = add(held, memory);
+  if (!wanted.apart) return space::none;
+  made.apart = true;
+  apart_ += made.bytes;
+  return pool_.region.take_from(made.first, 0, wanted.units, wanted.hidden, wanted.alignment);
+}
+
+std::uint64_t segment_backing::release_empty(pool_lock& held, std::uint64_t keep_idle) noexcept {
+  GPUMEM_EXPECTS(held.owns_lock());
+  std::uint64_t released = release_withheld(held);
+  while (pool_.region.idle_bytes() > keep_idle || keep_idle == 0) {
+    space::segment* const s = pool_.region.empty_segment();
+    if (s == nullptr) break;
+    released += release_segment(held, s);
+  }
+  return released;
+}
+
+}  // namespace gpumem::resource

@@ -1,0 +1,26 @@
+// Memory of a suballocator in whole segments, over any source: one is added when nothing idle fits, and goes
+// back when it is empty. Called as backing.hpp says.
+#pragma once
+
+#include "core/resource/pools/backing/backing.hpp"
+
+namespace gpumem::resource {
+
+class segment_backing final : public backing {
+ public:
+  using backing::backing;
+
+  void prepare(pool_lock& held) override;
+  space::handle grow(pool_lock& held, growth_request const& wanted) override;
+  std::uint64_t release_empty(pool_lock& held, std::uint64_t keep_idle) noexcept override;
+
+ private:
+  // Bytes to ask for; at least `bytes`, which fit below the maximum.
+  std::uint64_t size_for(std::uint64_t bytes, growth_request const& wanted) const noexcept;
+  // Asks the source for `size` bytes, and for `bytes` where it has no more. Throws what it throws.
+  extent reserve(pool_lock& held, std::uint64_t size, std::uint64_t bytes, growth_request const& wanted);
+  // The segment, one idle block. Throws where the tables are full; the memory is then given back.
+  space::segment& add(pool_lock& held, extent const& memory);
+};
+
+}  // namespace gpumem::resource

@@ -1,0 +1,93 @@
+// The caches of one suballocator: a magazine for each thread that frees without a stream, and one for each
+// stream. Made when one is first needed; a thread's goes to the next new thread when it ends. Finding one
+// takes no lock. Visiting them does: the suballocator's mutex, which is also the one for their list. Any
+// thread.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <memory>
+#include <mutex>
+#include <utility>
+#include <vector>
+
+#include "core/base/mutant.hpp"
+#include "core/base/threads/adaptive_mutex.hpp"
+#include "core/resource/pools/cache/magazine.hpp"
+#include "core/resource/pools/cache/thread_slots.hpp"
+
+namespace gpumem::resource {
+
+class cache_set {
+ public:
+  // `one_for_all`: all threads share one magazine. The mutex outlives this.
+  cache_set(base::adaptive_mutex& mutex, bool one_for_all) noexcept;
+  ~cache_set() { retire(); }
+  cache_set(cache_set const&) = delete;
+
+  // This thread's magazine, or the stream's. Null: not made yet, or none can be. Of a thread it stays the
+  // same.
+  magazine* find(stream_order::slot s) const noexcept {
+    if (s == stream_order::no_slot) {
+      auto const& entry = own_slots->entries[index_];
+      if (entry.owner == this) [[likely]]
+        return entry.own;
+      if (!one_for_all_) return nullptr;
+    }
+    return by_stream_[place_of(s)].load(std::memory_order_acquire);
+  }
+  // The same, made where there is none; null: no memory, or no place for one. Takes the mutex to make it.
+  magazine* find_or_make(stream_order::slot s) noexcept;
+  // The magazine of the stream alone; null: there is none.
+  magazine* of_stream(stream_order::slot s) const noexcept {
+    return by_stream_[s].load(std::memory_order_acquire);
+  }
+
+  // The thread of this magazine has ended: the next new thread may have it. Takes the mutex.
+  void hand_back(magazine* m) noexcept;
+  // Nobody looks for a magazine here again: the place in thread_slots may be another set's.
+  void retire() noexcept;
+
+  // Calls `visit` with each magazine (or with `only`), which nobody else uses meanwhile; under the mutex.
+  template <typename Visit>
+  void visit(Visit visit, magazine* only = nullptr) noexcept {
+    bool others = false;
+    for (auto const& m : made_) {
+      if (only == nullptr || m.get() == only) others = m->announce() || others;
+    }
+    if (others) base::barrier_on_all_threads();
+    for (auto const& m : made_) {
+      if (only != nullptr && m.get() != only) continue;
+      m->enter();
+      visit(*m);
+      m->leave();
+    }
+  }
+  // Empties each (or `only`), then calls `put` with whose frees they are and the blocks, linked through
+  // `next`; under the mutex.
+  template <typename Put>
+  void empty(space::block_table& blocks, magazine* only, Put put) noexcept {
+    visit([&](magazine& m) { m.emptied = m.empty(blocks); }, only);
+    for (auto const& m : made_) {
+      if (only == nullptr || m.get() == only) put(m->stream, std::exchange(m->emptied, space::none));
+    }
+  }
+
+ private:
+  static stream_order::slot place_of(stream_order::slot s) noexcept {
+    return GPUMEM_MUTANT(shared_magazine) ? static_cast<stream_order::slot>(1 + s % 2) : s;
+  }
+  magazine* make_for_thread() noexcept;
+  magazine* make_for_stream(stream_order::slot s) noexcept;
+  // A new one, in use; null: no memory. Under the mutex.
+  magazine* add() noexcept;
+
+  base::adaptive_mutex& mutex_;
+  bool const one_for_all_;
+  std::size_t const index_;  // in thread_slots; thread_slots::most: none
+  bool has_index_;
+  std::vector<std::unique_ptr<magazine>> made_;  // of threads and of streams
+  std::array<std::atomic<magazine*>, stream_order::most_slots> by_stream_{};
+};
+
+}  // namespace gpumem::resource

@@ -1,0 +1,110 @@
+// Segments by themselves: how many bytes are asked for, what is refused, what goes back.
+#include "core/resource/pools/backing/segment_backing.hpp"
+
+#include "tests/unit/resource/backing_fixture.hpp"
+
+namespace gpumem::resource {
+namespace {
+
+struct segment_backing_test : backing_fixture {
+  segment_backing* made = nullptr;
+
+  segment_backing& backing_with(suballocator_options const& options) {
+    pool->options = options;
+    pool->options.name = "mine";
+    return *(made = new segment_backing(made_of()));
+  }
+  space::handle take(std::uint64_t bytes) { return pool->region.take(space::done, units(bytes)); }
+};
+
+TEST_F(segment_backing_test, a_growth_is_one_idle_segment) {
+  auto& by = backing_with({});
+  EXPECT_EQ(by.grow(held, {.units = units(3 * mib)}), space::none) << "a search finds it";
+  EXPECT_EQ(pool->region.idle_bytes(), 4 * mib);
+  EXPECT_EQ(pool->source.asked, std::vector{4 * mib}) << "in pages of the driver";
+}
+
+TEST_F(segment_backing_test, the_initial_size_is_taken_as_it_is) {
+  auto& by = backing_with({.initial = 5 * mib});
+  by.prepare(held);
+  EXPECT_EQ(pool->region.idle_bytes(), 5 * mib);
+}
+
+TEST_F(segment_backing_test, where_a_step_is_refused_the_request_itself_may_fit) {
+  auto& by = backing_with({.growth = 64 * mib});
+  pool->source.capacity = 10 * mib;
+  by.grow(held, {.units = units(2 * mib)});
+  EXPECT_EQ(pool->source.asked, (std::vector{64 * mib, 2 * mib}));
+  EXPECT_EQ(refused(by, {.units = units(9 * mib)}), "scripted: no more");
+}
+
+TEST_F(segment_backing_test, the_maximum_bounds_the_step_and_the_request) {
+  auto& by = backing_with({.maximum = 10 * mib, .growth = 8 * mib});
+  by.grow(held, {.units = units(1 * mib)});
+  take(8 * mib);
+  by.grow(held, {.units = units(1 * mib)});
+  EXPECT_EQ(pool->source.asked, (std::vector{8 * mib, 2 * mib}));
+  take(2 * mib);
+  EXPECT_EQ(refused(by, {.units = units(1 * mib)}),
+            "pool \"mine\": maximum_pool_size 10.00 MiB, reserved 10.00 MiB, asked 1.00 MiB");
+  EXPECT_EQ(pool->source.asked.size(), 2u) << "the source is not asked";
+}
+
+TEST_F(segment_backing_test, near_the_end_empty_segments_go_first) {
+  auto& by = backing_with({.maximum = 10 * mib});
+  by.grow(held, {.units = units(4 * mib)});
+  by.grow(held, {.units = units(4 * mib)});
+  take(4 * mib);
+  by.grow(held, {.units = units(6 * mib)});
+  EXPECT_EQ(pool->region.reserved_bytes(), 10 * mib);
+  EXPECT_EQ(pool->source.segments.size(), 2u);
+}
+
+TEST_F(segment_backing_test, gives_back_what_is_empty_down_to_what_is_kept) {
+  auto& by = backing_with({});
+  for (int i = 0; i < 3; ++i) by.grow(held, {.units = units(2 * mib)});
+  space::handle const h = take(1 * mib);
+  EXPECT_EQ(by.release_empty(held, 3 * mib), 2 * mib);
+  EXPECT_EQ(by.release_empty(held, 0), 2 * mib) << "not the one in use";
+  pool->region.put(h, space::done);
+  EXPECT_EQ(by.release_empty(held, 0), 2 * mib);
+  EXPECT_TRUE(pool->source.segments.empty());
+}
+
+TEST_F(segment_backing_test, one_that_is_to_stand_apart_holds_just_its_block) {
+  auto& by = backing_with({.growth = 64 * mib});
+  space::handle const h = by.grow(held, {.units = units(3 * mib), .apart = true});
+  ASSERT_NE(h, space::none);
+  EXPECT_EQ(pool->source.asked, std::vector{3 * mib});
+  EXPECT_EQ(pool->region.idle_bytes(), 0u);
+  pool->region.segments().back()->pinned = true;  // as what was exported is
+  pool->region.put(h, space::withheld);
+  EXPECT_EQ(by.release_withheld(held), 3 * mib);
+}
+
+TEST_F(segment_backing_test, apart_are_a_bounded_part) {
+  auto& by = backing_with({});
+  EXPECT_TRUE(by.may_make_apart(1024 * mib));
+  EXPECT_FALSE(by.may_make_apart(1025 * mib));
+  by.grow(held, {.units = units(1024 * mib), .apart = true});
+  EXPECT_TRUE(by.may_make_apart(256 * mib)) << "a quarter of what is reserved now";
+  EXPECT_FALSE(by.may_make_apart(257 * mib));
+}
+
+TEST_F(segment_backing_test, memory_of_a_context_that_ended_goes_back) {
+  auto& by = backing_with({});
+  here->epochs.abandon();
+  EXPECT_EQ(refused(by, {.units = units(2 * mib)}), "pool: its context has ended");
+  EXPECT_EQ(pool->source.held(), 0u);
+}
+
+TEST_F(segment_backing_test, room_for_an_aligned_block_wherever_the_memory_begins) {
+  auto& by = backing_with({});
+  pool->source.shift = space::unit;
+  growth_request wanted{.units = units(2 * mib), .alignment = mib, .anywhere = true};
+  by.grow(held, wanted);
+  EXPECT_NE(pool->region.take(space::done, units(2 * mib), true, false, mib), space::none);
+}
+
+}  // namespace
+}  // namespace gpumem::resource
