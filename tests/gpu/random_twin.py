@@ -28,12 +28,11 @@ NOT_HERE = {"exported_served": "nobody imports here: integration.programs.ipc_pa
             "slot_of_an_ended_thread": "costs memory, hurts nobody: integration.programs.ended",
             "unknown_contexts": "every context here is known: integration.programs.ended",
             "lost_still_held": "the ledger alone shows it: integration.random.mutants"}
-TWO_DEVICES = {"joined_context_ignored"}
+TWO_DEVICES = {"joined_context_ignored", "ended_served"}
 CHAIN_OF = {"freed_before_done": "vmm"}  # where a bug is not in the pool over cuda
 # Bugs that no wrong word tells of, but another program does, which must do as plain without the bug and not with it.
 SHOWN_BY = {"settings_stay": ("settings.shared", (), "every_pool"), "settings_shared": ("settings.shared", (), "every_pool"),
-            "used_by_any_free": ("default_pool.shared", (), None), "pitch_of_any_width": ("pitched.shared", (), None),
-            "ended_served": ("racing_contexts.driver", ("retain", "20"), None)}
+            "used_by_any_free": ("default_pool.shared", (), None), "pitch_of_any_width": ("pitched.shared", (), None)}
 PROGRAM_CONFIGS = ROOT / "tests" / "integration" / "programs" / "configs"
 
 

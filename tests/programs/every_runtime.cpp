@@ -357,6 +357,7 @@ void capture(const runtime& rt, int mode) {
   SHOW(cudaGraphInstantiate(&exec, graph, nullptr, nullptr, 0));
   for (int round = 0; round < 3; ++round) {
     SHOW(cudaMemset(kept, 1, 100'000));
+    SHOW(cudaDeviceSynchronize());  // the stream does not wait for the default one
     SHOW(cudaGraphLaunch(exec, stream));
     SHOW(cudaStreamSynchronize(stream));
     std::printf("replayed: %d\n", device_holds(rt, kept, 7, 100'000));

@@ -27,6 +27,7 @@ void worker::run(int steps) {
   for (std::size_t i = 0; i < own_.size(); ++i) {
     go(i);
     for (CUstream const s : own()) CHECK(cuStreamSynchronize(s));
+    end_of_thread();
   }
 }
 
@@ -142,6 +143,7 @@ void worker::synchronize_stream() {
 
 void worker::replace_stream() {
   CUstream& s = own()[below(4)];
+  if (device_work::on_a_gpu()) CHECK(cuStreamSynchronize(s));  // as for end_of_thread
   CHECK(cuStreamDestroy(s));
   CHECK(cuStreamCreate(&s, CU_STREAM_NON_BLOCKING));
 }
@@ -167,7 +169,8 @@ void worker::visit() {
   }).join();
 }
 
-// A driver (580.159) hangs now and then when a thread ends with work on its own stream.
+// A driver (580.159) hangs now and then when a thread ends with work on its own stream, or when a stream is
+// destroyed that has work: it waits, under a lock, for a thread of its own that wants the lock.
 void worker::end_of_thread() {
   if (device_work::on_a_gpu()) CHECK(cuStreamSynchronize(CU_STREAM_PER_THREAD));
 }
