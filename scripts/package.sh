@@ -2,8 +2,8 @@
 # Makes the packages of the tree, the same bytes each time: deb, rpm, tgz and a Python wheel. package.sh [--check] [--aarch64]
 # [--build FOLDER] [--out FOLDER]: from a build of its own (build-package) into build-package/packages; prints which versions
 # of which symbols they ask for. --check installs each in clean roots and tries it there (scripts/package/check.sh; root,
-# network). --aarch64: with Debian's cross compiler and qemu-user. What a package's own tool is
-# missing for is said and left out. Exits 1 when something failed.
+# network). --aarch64: with Debian's cross compiler and qemu-user. GPUMEM_MAINTAINER="Name <address>" says who answers for
+# them. What a package's own tool is missing for is said and left out. Exits 1 when something failed.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -50,6 +50,7 @@ if [ "$machine" != "$(uname -m)" ]; then
     "-DGPUMEM_TOMLPLUSPLUS=$build/include" "-DGPUMEM_FMT=$build/include"
     "-DGPUMEM_EMULATOR=qemu-$machine -L /usr/$machine-linux-gnu")
 fi
+if [ -n "${GPUMEM_MAINTAINER:-}" ]; then options+=("-DGPUMEM_MAINTAINER=$GPUMEM_MAINTAINER"); else options+=(-UGPUMEM_MAINTAINER); fi
 if command -v ccache >/dev/null 2>&1; then options+=(-DCMAKE_CXX_COMPILER_LAUNCHER=ccache); fi
 cmake -S . -B "$build" -G Ninja "${options[@]}" "-DCMAKE_CXX_FLAGS=$flags" >"$build/configure.log" 2>&1 || {
   cat "$build/configure.log" >&2
@@ -59,6 +60,8 @@ cmake --build "$build" -j "${GPUMEM_JOBS:-$(nproc)}" --target gpumem_preload gpu
   tail -n 60 "$build/build.log" >&2
   exit 1
 }
+maintainer="$(sed -n 's/^GPUMEM_MAINTAINER:STRING=//p' "$build/CMakeCache.txt")"
+echo "package: maintainer: $maintainer${GPUMEM_MAINTAINER:+ (GPUMEM_MAINTAINER)}"
 tree="$build/tree"
 rm -rf "$tree"
 DESTDIR="$tree" cmake --install "$build" --strip >"$build/install.log"
@@ -68,14 +71,14 @@ python3 scripts/package/symbol_versions.py --most 2.28 "$tree/usr/bin/gpumem" "$
 
 tar --sort=name --mtime="@$SOURCE_DATE_EPOCH" --owner=0 --group=0 --numeric-owner --transform "s|^\./usr|gpumem-$version|" \
   -C "$tree" -cf - ./usr | gzip -9n >"$out/gpumem-$version-linux-$machine.tar.gz"
-python3 scripts/package/wheel.py "$tree/usr" "$version" "$machine" "$out"
+python3 scripts/package/wheel.py "$tree/usr" "$version" "$machine" "$out" "$maintainer"
 if command -v dpkg-deb >/dev/null 2>&1; then
-  scripts/package/deb.sh "$tree" "$version" "$machine" "$out"
+  scripts/package/deb.sh "$tree" "$version" "$machine" "$out" "$maintainer"
 else
   echo "package: no deb: no dpkg-deb (Debian: dpkg)"
 fi
 if command -v rpmbuild >/dev/null 2>&1; then
-  scripts/package/rpm.sh "$tree" "$version" "$machine" "$out"
+  scripts/package/rpm.sh "$tree" "$version" "$machine" "$out" "$maintainer"
 else
   echo "package: no rpm: no rpmbuild (Debian: rpm)"
 fi

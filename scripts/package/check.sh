@@ -32,15 +32,17 @@ release() {
 }
 trap release EXIT
 
-# base NAME MIRROR [debootstrap options]: made once.
-# From the mirror that debootstrap knows for the suite.
+# base NAME [debootstrap options]: made once, from the mirror that debootstrap knows for the suite. Suites of Ubuntu that are
+# younger than it are made as its others are.
 base() {
   local name="$1"
   shift
   [ -e "$roots/$name.tar" ] && return
   echo "check: making a root of $name"
   rm -rf "${roots:?}/$name.new"
-  debootstrap --variant=minbase "$@" "$name" "$roots/$name.new" >"$roots/$name.log" 2>&1 || {
+  local known=/usr/share/debootstrap/scripts from=()
+  if [ ! -e "$known/$name" ]; then from=("" "$known/gutsy"); fi
+  debootstrap --variant=minbase "$@" "$name" "$roots/$name.new" "${from[@]}" >"$roots/$name.log" 2>&1 || {
     tail -n 5 "$roots/$name.log" >&2
     return 1
   }
@@ -99,7 +101,7 @@ tried() {
 
 base bullseye --include=python3,python3-pip
 suites=()
-for suite in ${GPUMEM_ROOTS-bullseye bookworm focal jammy}; do  # Debian 11 and 12, Ubuntu 20.04 and 22.04
+for suite in ${GPUMEM_ROOTS-bullseye bookworm focal jammy noble}; do  # Debian 11 and 12, Ubuntu 20.04, 22.04 and 24.04
   case "$suite" in
     bullseye|bookworm) base "$suite" ;;
     *) base "$suite" --no-check-gpg ;;

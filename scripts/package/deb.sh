@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# Makes the Debian package of an installed tree: deb.sh TREE VERSION MACHINE OUT. Called by package.sh, which sets
+# Makes the Debian package of an installed tree: deb.sh TREE VERSION MACHINE OUT MAINTAINER. Called by package.sh, which sets
 # SOURCE_DATE_EPOCH: the same bytes for the same time. Nothing runs at installation, so nothing is left after removal.
 set -euo pipefail
-tree="$1" version="$2" machine="$3" out="$4"
+tree="$1" version="$2" machine="$3" out="$4" maintainer="$5"
 root="$(cd "$(dirname "$0")/../.." && pwd)"
 case "$machine" in x86_64) architecture=amd64 ;; aarch64) architecture=arm64 ;; *) architecture="$machine" ;; esac
 
@@ -25,24 +25,14 @@ rm "$documents/LICENSE" "$documents/CHANGELOG.md"
     sed 's/^  *//' | awk '/^- / && text { print text; text = "" } { text = text (text ? " " : "") $0 } END { print text }' |
     fold -s -w 74 | sed 's/^- /  * /; t; s/^/    /; s/ *$//'
   echo
-  echo " -- gpumem maintainers <maintainers@gpumem.example>  $(date -u -R -d "@$SOURCE_DATE_EPOCH")"
+  echo " -- $maintainer  $(date -u -R -d "@$SOURCE_DATE_EPOCH")"
 } | gzip -9n >"$documents/changelog.gz"
-cat >"$documents/copyright" <<'TEXT'
-Format: https://www.debian.org/doc/packaging-manuals/copyright-format/1.0/
-Upstream-Name: gpumem
-
-Files: *
-Copyright: 2026 the authors of gpumem
-License: Apache-2.0
- On Debian systems the text of the Apache License, version 2.0, is in
- /usr/share/common-licenses/Apache-2.0.
-TEXT
 mkdir "$stage/DEBIAN"
 cat >"$stage/DEBIAN/control" <<TEXT
 Package: gpumem
 Version: $version
 Architecture: $architecture
-Maintainer: gpumem maintainers <maintainers@gpumem.example>
+Maintainer: $maintainer
 Section: utils
 Priority: optional
 Depends: libc6 (>= 2.28)

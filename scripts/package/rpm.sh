@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# Makes the RPM of an installed tree: rpm.sh TREE VERSION MACHINE OUT. Called by package.sh, which sets SOURCE_DATE_EPOCH: the
+# Makes the RPM of an installed tree: rpm.sh TREE VERSION MACHINE OUT MAINTAINER. Called by package.sh, which sets SOURCE_DATE_EPOCH: the
 # same bytes for the same time. Everything is built and stripped already, so rpmbuild's own steps for that are off. Nothing
 # runs at installation, so nothing is left after removal.
 set -euo pipefail
-tree="$1" version="$2" machine="$3" out="$4"
+tree="$1" version="$2" machine="$3" out="$4" maintainer="$5"
 root="$(cd "$(dirname "$0")/../.." && pwd)"
 
 top="$(mktemp -d)"
@@ -15,8 +15,8 @@ Name: gpumem
 Version: $version
 Release: 1
 Summary: RAPIDS RMM's memory resources for unmodified CUDA programs
-License: Apache-2.0
-Packager: gpumem maintainers
+License: Apache-2.0 AND MIT AND BSD-3-Clause
+Packager: $maintainer
 Group: Development/Tools
 Requires: glibc >= 2.28
 AutoReqProv: no
@@ -36,7 +36,9 @@ find %{buildroot} -exec touch -h -d @$SOURCE_DATE_EPOCH {} +
 %dir /usr/lib/gpumem
 %attr(755,root,root) /usr/lib/gpumem/libgpumem.so
 /usr/share/gpumem
-%doc /usr/share/doc/gpumem
+%dir /usr/share/doc/gpumem
+%doc /usr/share/doc/gpumem/*.md
+%license /usr/share/doc/gpumem/LICENSE /usr/share/doc/gpumem/copyright
 /usr/share/man/man1/gpumem*.1.gz
 %dir /usr/share/bash-completion
 %dir /usr/share/bash-completion/completions
@@ -49,7 +51,7 @@ find %{buildroot} -exec touch -h -d @$SOURCE_DATE_EPOCH {} +
 /usr/share/fish/vendor_completions.d/gpumem.fish
 
 %changelog
-* $(date -u -d "@$SOURCE_DATE_EPOCH" '+%a %b %d %Y') gpumem maintainers <maintainers@gpumem.example> - $version-1
+* $(date -u -d "@$SOURCE_DATE_EPOCH" '+%a %b %d %Y') $maintainer - $version-1
 $(awk -v version="## $version" '$0 == version { inside = 1; next } /^## / { inside = 0 } inside && NF' "$root/CHANGELOG.md" | sed 's/%/%%/g')
 TEXT
 rpmbuild -bb --target "$machine" --quiet --define "_topdir $top" --define "_rpmdir $out" \

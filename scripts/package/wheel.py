@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Makes the Python wheel of an installed tree: wheel.py TREE VERSION MACHINE OUT. It holds the program, the library beside
+"""Makes the Python wheel of an installed tree: wheel.py TREE VERSION MACHINE OUT [MAINTAINER]. It holds the program, the library beside
 it, the examples and a console script, for every Python 3 and glibc 2.28 and later; needs no Python at build time but this
 file's. The same bytes for the same SOURCE_DATE_EPOCH. Called by package.sh.
 """
@@ -29,17 +29,17 @@ def main():
     os.execv(program, ["gpumem", *sys.argv[1:]])
 '''
 RUN_MODULE = '"""python -m gpumem."""\nfrom gpumem import main\n\nmain()\n'
-METADATA = """Metadata-Version: 2.1
+METADATA = """Metadata-Version: 2.4
 Name: gpumem
 Version: {version}
 Summary: RAPIDS RMM's memory resources for unmodified CUDA programs, by LD_PRELOAD
-License: Apache-2.0
-Classifier: License :: OSI Approved :: Apache Software License
-Classifier: Operating System :: POSIX :: Linux
+License-Expression: Apache-2.0 AND MIT AND BSD-3-Clause
+License-File: LICENSE
+License-File: copyright
+{maintainer}Classifier: Operating System :: POSIX :: Linux
 Classifier: Programming Language :: Python :: 3
 Requires-Python: >=3.6
 Description-Content-Type: text/markdown
-License-File: LICENSE
 
 {readme}"""
 
@@ -50,6 +50,7 @@ def digest(data):
 
 def main():
     tree, version, machine, out = pathlib.Path(sys.argv[1]), sys.argv[2], sys.argv[3], pathlib.Path(sys.argv[4])
+    maintainer = f"Maintainer-email: {sys.argv[5]}\n" if len(sys.argv) > 5 else ""
     tag = f"py3-none-manylinux_2_28_{machine}"
     info = f"gpumem-{version}.dist-info"
     files = {"gpumem/__init__.py": MODULE.encode(), "gpumem/__main__.py": RUN_MODULE.encode()}
@@ -60,10 +61,11 @@ def main():
     for file in sorted(examples.rglob("*.toml")):
         files[f"gpumem/examples/{file.relative_to(examples)}"] = file.read_bytes()
     readme = (ROOT / "README.md").read_text()
-    files[f"{info}/METADATA"] = METADATA.format(version=version, readme=readme).encode()
+    files[f"{info}/METADATA"] = METADATA.format(version=version, maintainer=maintainer, readme=readme).encode()
     files[f"{info}/WHEEL"] = f"Wheel-Version: 1.0\nGenerator: gpumem\nRoot-Is-Purelib: false\nTag: {tag}\n".encode()
     files[f"{info}/entry_points.txt"] = b"[console_scripts]\ngpumem = gpumem:main\n"
-    files[f"{info}/LICENSE"] = (ROOT / "LICENSE").read_bytes()
+    for name in ("LICENSE", "copyright"):
+        files[f"{info}/licenses/{name}"] = (tree / "share" / "doc" / "gpumem" / name).read_bytes()
     record = "".join(f"{name},{digest(data)},{len(data)}\n" for name, data in sorted(files.items()))
     files[f"{info}/RECORD"] = f"{record}{info}/RECORD,,\n".encode()
 

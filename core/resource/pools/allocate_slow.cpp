@@ -272,6 +272,10 @@ space::handle suballocator::try_rungs(slow_request& c) {
   GPUMEM_EXPECTS(held.owns_lock());
   auto& device = count_device();
   std::optional<driver::allocation_failed> refused;
+  struct lent {  // c lives longer
+    slow_request& to;
+    ~lent() { to.refused = nullptr; }
+  } const lent{c};
   c.refused = &refused;
 #define GPUMEM_RUNG(step, counter)                                         \
   if (auto h = step(held, c); h != space::none) {                          \

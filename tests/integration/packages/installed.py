@@ -133,6 +133,31 @@ def test_changes_of_this_version(build):
     harness.equal(versions[:1], [version()], "the newest version in CHANGELOG.md")
 
 
+# The folder that its headers are included from, and what it is called where its notice stands.
+COMPILED_IN = {"CLI": "CLI11", "fmt": "fmt", "nlohmann": "nlohmann/json", "spdlog": "spdlog", "toml++": "toml++"}
+
+
+def test_notices_of_what_is_compiled_in(build):
+    """Each library of headers that the product includes has its own notice and the text of its licence."""
+    included = set()
+    for folder in ("core", "config", "shim"):
+        for file in (ROOT / folder).rglob("*.[ch]pp"):
+            included |= set(re.findall(r"^#include <([\w+]+)/", file.read_text(), re.M))
+    harness.equal(included - {"sys", "linux"}, set(COMPILED_IN), "folders of headers that core, config and shim include")
+    with tempfile.TemporaryDirectory() as folder:
+        tree = install(build, folder)
+        documents = tree / "share" / "doc" / "gpumem"
+        stanzas = (documents / "copyright").read_text().split("\n\n")
+        assert "Apache License" in (documents / "LICENSE").read_text()
+    texts = {stanza.splitlines()[0]: stanza for stanza in stanzas if stanza.startswith("License:") and len(stanza.splitlines()) > 2}
+    for name in COMPILED_IN.values():
+        (notice,) = [stanza for stanza in stanzas if stanza.rstrip().endswith(f"\nComment: {name}")]
+        assert "lib/gpumem/libgpumem.so" in notice or name == "CLI11", notice
+        assert re.search(r"^Copyright: \d{4}", notice, re.M), notice
+        licence = re.search(r"^License: .*$", notice, re.M).group(0)
+        assert "AS IS" in texts[licence], f"{name}: no text of {licence}"
+
+
 def wheel(tree, out):
     subprocess.run([sys.executable, ROOT / "scripts" / "package" / "wheel.py", tree, version(), "x86_64", out], check=True, timeout=60,
                    env={**os.environ, "SOURCE_DATE_EPOCH": "1700000000"})
@@ -151,6 +176,7 @@ def test_the_wheel(build):
             harness.equal(set(listed), names, "files in RECORD")
             for name in names - {f"gpumem-{version()}.dist-info/RECORD"}:
                 harness.equal(int(listed[name]), archive.getinfo(name).file_size, name)
+            assert {f"gpumem-{version()}.dist-info/licenses/{name}" for name in ("LICENSE", "copyright")} <= names, names
             assert archive.getinfo("gpumem/bin/gpumem").external_attr >> 16 & 0o111 == 0o111, "the program is executable"
             archive.extractall(f"{folder}/site")
         os.chmod(f"{folder}/site/gpumem/bin/gpumem", 0o755)
