@@ -14,6 +14,7 @@ built() {
   echo "demo: building, some minutes the first time"
   scripts/build.sh release "$@" >"$log" 2>&1 || { cat "$log" >&2; echo "demo: error: the build failed" >&2; exit 1; }
   rm -f "$log"
+  unset GPUMEM_JOBS  # of the scripts: gpumem would warn of a name that it does not know
 }
 
 scripts/setup.sh
@@ -29,5 +30,5 @@ else
 fi
 echo "+ ${program[*]}"
 "${program[@]}"
-echo "+ build/gpumem run ${config[*]} -- ${program[*]}"
+echo "+ build/gpumem run ${config[*]:+${config[*]} }-- ${program[*]}"
 build/gpumem run "${config[@]}" -- "${program[@]}"

@@ -1,7 +1,7 @@
-"""The documents against the tree: every link leads somewhere, and docs/rmm.md names all that exists.
+"""The documents against the tree: every link leads somewhere, docs/rmm.md names all that exists.
 
 documents.py. Reads every Markdown file; each resource type, each of its options and each file of config/examples/rmm stands
-in docs/rmm.md.
+in docs/rmm.md; each test that docs/command_line.md names exists.
 """
 import pathlib
 import re
@@ -39,8 +39,27 @@ def parity_faults():
     return faults
 
 
+def command_line_faults():
+    """Every test that docs/command_line.md names, by the file and the function it stands for; every row names one."""
+    text = (ROOT / "docs" / "command_line.md").read_text()
+    rows = [line for line in text.splitlines() if re.match(r"\| (?!what \||---)", line)] or [""]
+    faults = [f"docs/command_line.md: no test in {row!r}" for row in rows if not re.search(r"(`[\w./ -]+`(, )?)+ \|$", row)]
+    named = re.findall(r"`((?:(?:unit|golden)\.)?(\w+)\.(\w+)\.(\w+))`", text)
+    assert len(named) > 50, named
+    for name, folder, file, test in named:
+        if name.startswith(("unit.", "golden.")):
+            path, wanted = ROOT / "tests" / name.split(".")[0] / folder / f"{file}.cpp", rf"^TEST(_F)?\(\w+, {test}\)"
+        elif name.startswith("integration."):
+            path, wanted = ROOT / "tests" / "integration" / file / "CMakeLists.txt", rf"^add_test\(NAME {name}$"
+        else:
+            path, wanted = ROOT / "tests" / "integration" / folder / f"{file}.py", rf"^def test_{test}\("
+        if not path.exists() or not re.search(wanted, path.read_text(), re.M):
+            faults.append(f"docs/command_line.md: there is no test {name}")
+    return faults
+
+
 def main():
-    faults = link_faults() + parity_faults()
+    faults = link_faults() + parity_faults() + command_line_faults()
     print(*faults, sep="\n")
     sys.exit(1 if faults else 0)
 
