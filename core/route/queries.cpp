@@ -146,6 +146,12 @@ bool owns(CUdeviceptr address) noexcept {
   return present != nullptr && live_block_at(*present, address) != space::none;
 }
 
+bool owns_device_memory(CUdeviceptr address) noexcept {
+  if (present == nullptr) return false;
+  space::handle const h = live_block_at(*present, address);
+  return h != space::none && resource::owner_of(present->where, h).home().kind == driver::memory_kind::device;
+}
+
 bool find(CUdeviceptr address, range& result) noexcept {
   if (present == nullptr) return false;
   auto& blocks = present->where.blocks;

@@ -50,6 +50,7 @@ void refused(driver::release const& release) noexcept;
 
 // True if `address` is the base of a live block of ours.
 bool owns(CUdeviceptr address) noexcept;
+bool owns_device_memory(CUdeviceptr address) noexcept;
 // The live block that contains `address` (interior too); false if it is not ours.
 bool find(CUdeviceptr address, range& result) noexcept;
 // Memory of a segment of ours that no block of the program's has: to the program it is freed, or never was

@@ -42,17 +42,22 @@ bool settings::wanted_within(std::uint64_t begin, std::uint64_t end) const noexc
 
 // Each allocation of the driver's that holds a part of the block; of those that others want on none is turned
 // off, and none of managed memory, of which it is on from the start (measured). That is told the driver all
-// the same: what it says, of the caller's context too, is the program's answer.
+// the same: what it says is the program's answer. It needs no context for that (measured), but for its blocks.
 CUresult settings::tell_driver(state& s, space::handle h, bool on) noexcept {
   auto const& real = driver::real;
   space::block const& b = s.where.blocks[h];
-  bool const managed = resource::owner_of(s.where, h).home().kind == driver::memory_kind::managed;
+  resource::chain_context const& home = resource::owner_of(s.where, h).home();
+  bool const managed = home.kind == driver::memory_kind::managed;
   if (real.cuPointerSetAttribute == nullptr || real.cuMemGetAddressRange_v2 == nullptr)
     return CUDA_ERROR_NOT_SUPPORTED;
   for (std::uint64_t at = b.begin(); at < b.end();) {
     CUdeviceptr base = 0;
     std::size_t size = 0;
-    CUresult code = real.cuMemGetAddressRange_v2(&base, &size, at);
+    CUresult code = CUDA_ERROR_UNKNOWN;
+    {
+      stream_order::scoped_context const here(home.context);
+      code = real.cuMemGetAddressRange_v2(&base, &size, at);
+    }
     if (code != CUDA_SUCCESS) return code;
     std::uint64_t const end = base + size > at ? base + size : b.end();
     bool const stays = managed || (wanted_within(base, end) && !GPUMEM_MUTANT(settings_shared));

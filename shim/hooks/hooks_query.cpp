@@ -69,8 +69,9 @@ CUresult about_block(hook which, CUdeviceptr address, bool ours, CUresult unknow
   return counted(which, 0, code);
 }
 
-// The program would look for the fault in itself.
-void tell_refused_export(CUresult code) noexcept {
+// Of memory that natively can be exported; the program would look for the fault in itself.
+void tell_refused_export(CUresult code, CUdeviceptr address) noexcept {
+  if (current_context() == nullptr || !route::owns_device_memory(address)) return;
   static std::atomic<bool> told{false};
   if (told.exchange(true, std::memory_order_relaxed)) return;
   char text[200];
@@ -150,8 +151,8 @@ CUresult cuIpcGetMemHandle(CUipcMemHandle* handle, CUdeviceptr address) {
   if (code == CUDA_SUCCESS && route::find(address, block)) {
     code = export_block(*handle, block);
     if (code == CUDA_SUCCESS) route::exported(block.base);
-  } else if (code != CUDA_SUCCESS && route::owns(address)) {
-    tell_refused_export(code);
+  } else if (code != CUDA_SUCCESS) {
+    tell_refused_export(code, address);
   }
   return counted(hook::cuIpcGetMemHandle, 0, code);
 }

@@ -99,7 +99,7 @@ GROUPS = {
         Case("memory_totals"),
         Case("alignment", configs=("aligned", *POOLS)),
         Case("cross_frees"),
-        Case("no_context", links=("driver",), counts=False),
+        Case("no_context", links=("driver",), counts=False, configs=("every_pool",)),
         Case("lost_context", counts=False),
         *[Case(name, counts=False) for name in ("attributes", "default_pool", "pitched", "unknown_pointers", "pool_attributes",
                                                    "out_of_memory")],

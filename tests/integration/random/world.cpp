@@ -50,8 +50,8 @@ static void every_thread_says_where() {
 
 static void last_words(int signal) {
   char text[200];
-  int length = std::snprintf(text, sizeof text, "signal %d in thread %d; operations %d, allocations %d\n",
-                             signal, static_cast<int>(gettid()), operations.load(), allocations.load());
+  int length = std::snprintf(text, sizeof text, "signal %d in thread %d; operations %d, allocations %d, faults %d\n",
+                             signal, static_cast<int>(gettid()), operations.load(), allocations.load(), faults.load());
   [[maybe_unused]] ssize_t written = write(1, text, static_cast<std::size_t>(length));
   for (std::size_t i = 0; i < doing.size(); ++i) {
     char const* const what = doing[i].load();

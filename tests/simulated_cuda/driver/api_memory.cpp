@@ -182,9 +182,10 @@ SIMULATED_API cuPointerGetAttributes(unsigned count, CUpointer_attribute* attrib
   return CUDA_SUCCESS;
 }
 
-// Of the program's allocation, whatever shares a driver block with it; virtual memory has none (measured).
+// Of the program's allocation, whatever shares a driver block with it; virtual memory has none. Needs no
+// context (both measured).
 SIMULATED_API cuPointerSetAttribute(void const* value, CUpointer_attribute attribute, CUdeviceptr address) {
-  SIMULATED_CALL(with_context);
+  SIMULATED_CALL(after_init);
   block* const found = m.memory_.find(address);
   if (value == nullptr || found == nullptr) return CUDA_ERROR_INVALID_VALUE;
   if (attribute != CU_POINTER_ATTRIBUTE_SYNC_MEMOPS) return CUDA_ERROR_INVALID_VALUE;
