@@ -7,7 +7,6 @@
 namespace gpumem::upstream {
 
 resource::extent cuda::reserve(resource::allocation_request const& request) {
-  retry();
   release_what_is_done();
   stats::memory_move const move;
   CUdeviceptr address = 0;
@@ -18,7 +17,7 @@ resource::extent cuda::reserve(resource::allocation_request const& request) {
   return {address, request.bytes, 0};
 }
 
-bool cuda::free(resource::extent const& memory) noexcept {
+bool cuda::give_away(resource::extent const& memory) noexcept {
   stats::memory_move const move;
   CUresult code = CUDA_SUCCESS;
   give(home_, [&] { code = driver::real.cuMemFree_v2(memory.address); });
@@ -27,30 +26,13 @@ bool cuda::free(resource::extent const& memory) noexcept {
   return true;
 }
 
-void cuda::give_away(resource::extent const& memory) noexcept {
-  refused_.release(memory, [this](auto const& m) { return free(m); });
-}
-
-void cuda::retry() noexcept {
-  refused_.retry([this](auto const& m) { return free(m); });
-}
-
-std::uint64_t cuda::trim() noexcept {
-  retry();
-  return deferred_release_source::trim();
-}
-
-void cuda::forget() noexcept {
-  deferred_release_source::forget();
-  refused_.retry([this](auto const& m) { return lost(m), true; });
-}
-
 void cuda::lost(resource::extent const& memory) noexcept {
   note_gone(home_, node_, memory);
 }
 
 // Host memory is in no device's ledger; the calls line and the node count it.
 resource::extent pinned_host::reserve(resource::allocation_request const& request) {
+  retry();
   void* address = nullptr;
   call(home_, node_, request.bytes, "pinned_host",
        [&] { return driver::real.cuMemHostAlloc(&address, request.bytes, request.flags | flags_); });
@@ -59,9 +41,30 @@ resource::extent pinned_host::reserve(resource::allocation_request const& reques
   return {base, request.bytes, 0};
 }
 
-void pinned_host::release(resource::extent const& memory, CUstream) noexcept {
-  give(home_, [&] { driver::real.cuMemFreeHost(reinterpret_cast<void*>(memory.address)); });
+bool pinned_host::give_away(resource::extent const& memory) noexcept {
+  CUresult code = CUDA_SUCCESS;
+  give(home_, [&] { code = driver::real.cuMemFreeHost(reinterpret_cast<void*>(memory.address)); });
+  if (code != CUDA_SUCCESS) return false;
   lost(memory);
+  return true;
+}
+
+void pinned_host::release(resource::extent const& memory, CUstream) noexcept {
+  retry();
+  refused_.release(memory, [this](auto const& m) { return give_away(m); });
+}
+
+void pinned_host::retry() noexcept {
+  refused_.retry([this](auto const& m) { return give_away(m); });
+}
+
+std::uint64_t pinned_host::trim() noexcept {
+  retry();
+  return 0;
+}
+
+void pinned_host::forget() noexcept {
+  refused_.retry([this](auto const& m) { return lost(m), true; });
 }
 
 void pinned_host::lost(resource::extent const& memory) noexcept {

@@ -4,7 +4,6 @@
 #pragma once
 
 #include "core/upstream/deferred_release_source.hpp"
-#include "core/upstream/refused_frees.hpp"
 
 namespace gpumem::upstream {
 
@@ -14,17 +13,11 @@ class cuda final : public deferred_release_source {
       : deferred_release_source(home, true), node_(node) {}
   resource::extent reserve(resource::allocation_request const& request) override;
   void lost(resource::extent const& memory) noexcept override;
-  void forget() noexcept override;
-  std::uint64_t trim() noexcept override;
 
  private:
-  void give_away(resource::extent const& memory) noexcept override;
-  bool free(resource::extent const& memory) noexcept;  // false: the driver refuses now
-  // Frees again what the driver refused to take back.
-  void retry() noexcept;
+  bool give_away(resource::extent const& memory) noexcept override;
 
   std::size_t const node_;
-  refused_frees refused_;
 };
 
 class pinned_host final : public resource::source {
@@ -35,11 +28,18 @@ class pinned_host final : public resource::source {
   resource::extent reserve(resource::allocation_request const& request) override;
   void release(resource::extent const& memory, CUstream order) noexcept override;
   void lost(resource::extent const& memory) noexcept override;
+  void forget() noexcept override;
+  std::uint64_t trim() noexcept override;
 
  private:
+  bool give_away(resource::extent const& memory) noexcept;
+  // Frees again what the driver refused to take back.
+  void retry() noexcept;
+
   resource::chain_context const& home_;
   std::size_t const node_;
   unsigned const flags_;
+  refused_frees refused_;
 };
 
 }  // namespace gpumem::upstream

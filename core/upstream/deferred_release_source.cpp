@@ -10,10 +10,19 @@ namespace gpumem::upstream {
 
 void deferred_release_source::release(resource::extent const& memory, CUstream order) noexcept {
   release_what_is_done();
-  if (home_.epochs.broken()) return give_away(memory);
-  if (order == nullptr && (driver_waits_ || home_.epochs.synchronize() == CUDA_SUCCESS))
-    return give_away(memory);
+  bool const waits_here = order == nullptr && !home_.epochs.broken() && !driver_waits_;
+  bool const at_once = home_.epochs.broken() || (order == nullptr && driver_waits_);
+  if (at_once || (waits_here && home_.epochs.synchronize() == CUDA_SUCCESS)) return hand_back(memory);
   defer(memory);
+}
+
+void deferred_release_source::hand_back(resource::extent const& memory) noexcept {
+  refused_.release(memory, [this](auto const& m) { return give_away(m); });
+}
+
+std::uint64_t deferred_release_source::release_what_is_done() noexcept {
+  refused_.retry([this](auto const& m) { return give_away(m); });
+  return release_done(true);
 }
 
 void deferred_release_source::defer(resource::extent const& memory) noexcept try {
@@ -48,7 +57,7 @@ std::uint64_t deferred_release_source::release_done(bool asks) noexcept {
   for (waiting const& w : done) {
     // Removed before it goes: from then on the address may be somebody else's.
     if (w.segment != nullptr) home_.where.segments.remove(w.segment);
-    give_away(w.memory);
+    hand_back(w.memory);
     bytes += w.memory.bytes;
   }
   return bytes;
@@ -56,17 +65,16 @@ std::uint64_t deferred_release_source::release_done(bool asks) noexcept {
 
 // At exit another thread may have stopped with the mutex held.
 std::uint64_t deferred_release_source::pending() noexcept {
-  if (!any_waits_.load(std::memory_order_relaxed)) return 0;
+  std::uint64_t bytes = refused_.bytes();
+  if (!any_waits_.load(std::memory_order_relaxed)) return bytes;
   std::unique_lock lock(waiting_mutex_, std::try_to_lock);
-  if (!lock) return 0;
-  std::uint64_t bytes = 0;
+  if (!lock) return bytes;
   for (waiting const& w : waiting_) bytes += home_.epochs.is_done(w.freed) ? 0 : w.memory.bytes;
   return bytes;
 }
 
 std::uint64_t deferred_release_source::trim() noexcept {
-  if (!any_waits_.load(std::memory_order_relaxed)) return 0;
-  home_.epochs.wait(home_.epochs.open());
+  if (any_waits_.load(std::memory_order_relaxed)) home_.epochs.wait(home_.epochs.open());
   return release_what_is_done();
 }
 
@@ -78,6 +86,7 @@ void deferred_release_source::forget() noexcept {
   }
   waiting_.clear();
   any_waits_.store(false, std::memory_order_relaxed);
+  refused_.retry([this](auto const& m) { return lost(m), true; });
 }
 
 }  // namespace gpumem::upstream

@@ -12,6 +12,7 @@
 #include "core/resource/resource.hpp"
 #include "core/resource/source.hpp"
 #include "core/upstream/leaving.hpp"
+#include "core/upstream/refused_frees.hpp"
 
 namespace gpumem::upstream {
 
@@ -27,10 +28,11 @@ class deferred_release_source : public resource::source {
   // `driver_waits`: give_away() of memory that is in use waits for its work.
   deferred_release_source(resource::chain_context const& home, bool driver_waits) noexcept
       : home_(home), owner_(home), driver_waits_(driver_waits) {}
-  // How memory goes whose context is there; lost(): of one that is gone.
-  virtual void give_away(resource::extent const& memory) noexcept { lost(memory); }
-  // What is done of what waits; nobody is waited for.
-  std::uint64_t release_what_is_done() noexcept { return release_done(true); }
+  // How memory goes whose context is there; lost(): of one that is gone. False: the driver takes nothing back
+  // now, as in a host function of a stream.
+  virtual bool give_away(resource::extent const& memory) noexcept { return lost(memory), true; }
+  // What is done of what waits, and what was refused before; nobody is waited for.
+  std::uint64_t release_what_is_done() noexcept;
 
   resource::chain_context const& home_;
 
@@ -41,6 +43,8 @@ class deferred_release_source : public resource::source {
     stream_order::epoch_id freed;
     space::segment* segment;  // null: there was no room for it
   };
+  // It goes, or waits for a later call.
+  void hand_back(resource::extent const& memory) noexcept;
   // Keeps memory until the work before this call is done.
   void defer(resource::extent const& memory) noexcept;
   // `asks`: the driver is asked what is done by now, else that counts which is known.
@@ -51,6 +55,7 @@ class deferred_release_source : public resource::source {
   std::atomic<bool> any_waits_{false};
   std::mutex waiting_mutex_;
   std::vector<waiting> waiting_;
+  refused_frees refused_;
 };
 
 }  // namespace gpumem::upstream

@@ -10,7 +10,6 @@
 namespace gpumem::upstream {
 
 resource::extent managed::reserve(resource::allocation_request const& request) {
-  retry();
   release_what_is_done();
   stats::memory_move const move;
   CUdeviceptr address = 0;
@@ -47,31 +46,13 @@ void managed::advise(CUdeviceptr address, std::uint64_t bytes) noexcept {
   base::log_line(base::log_level::warn, text);
 }
 
-bool managed::free(resource::extent const& memory) noexcept {
+bool managed::give_away(resource::extent const& memory) noexcept {
   stats::memory_move const move;
   CUresult code = CUDA_SUCCESS;
   give(home_, [&] { code = driver::real.cuMemFree_v2(memory.address); });
   if (code != CUDA_SUCCESS) return false;
   lost(memory);
   return true;
-}
-
-void managed::give_away(resource::extent const& memory) noexcept {
-  refused_.release(memory, [this](auto const& m) { return free(m); });
-}
-
-void managed::retry() noexcept {
-  refused_.retry([this](auto const& m) { return free(m); });
-}
-
-std::uint64_t managed::trim() noexcept {
-  retry();
-  return deferred_release_source::trim();
-}
-
-void managed::forget() noexcept {
-  deferred_release_source::forget();
-  refused_.retry([this](auto const& m) { return lost(m), true; });
 }
 
 void managed::lost(resource::extent const& memory) noexcept {

@@ -6,7 +6,6 @@
 #include <atomic>
 
 #include "core/upstream/deferred_release_source.hpp"
-#include "core/upstream/refused_frees.hpp"
 
 namespace gpumem::upstream {
 
@@ -23,21 +22,15 @@ class managed final : public deferred_release_source {
   resource::extent reserve(resource::allocation_request const& request) override;
   void lost(resource::extent const& memory) noexcept override;
   void renew(std::uint64_t address, std::uint64_t bytes) noexcept override { advise(address, bytes); }
-  void forget() noexcept override;
-  std::uint64_t trim() noexcept override;
 
  private:
-  void give_away(resource::extent const& memory) noexcept override;
-  bool free(resource::extent const& memory) noexcept;  // false: the driver refuses now
-  // Frees again what the driver refused to take back.
-  void retry() noexcept;
+  bool give_away(resource::extent const& memory) noexcept override;
   // Gives the configured advice for this memory.
   void advise(CUdeviceptr address, std::uint64_t bytes) noexcept;
 
   std::size_t const node_;
   options const options_;
   std::atomic<bool> told_{false};
-  refused_frees refused_;
 };
 
 }  // namespace gpumem::upstream

@@ -21,25 +21,28 @@ class refused_frees {
     try {
       std::lock_guard const held(mutex_);
       waiting_.push_back(memory);
-      some_.store(true, std::memory_order_relaxed);
+      bytes_.fetch_add(memory.bytes, std::memory_order_relaxed);
     } catch (std::bad_alloc const&) {
     }
   }
   template <typename Free>
   void retry(Free&& free) noexcept {
-    if (!some_.load(std::memory_order_relaxed)) return;
+    if (bytes() == 0) return;
     std::vector<resource::extent> now;
     {
       std::lock_guard const held(mutex_);
       now.swap(waiting_);
-      some_.store(false, std::memory_order_relaxed);
+      bytes_.store(0, std::memory_order_relaxed);
     }
     for (resource::extent const& memory : now) release(memory, free);
   }
 
+  // Of all that waits.
+  std::uint64_t bytes() const noexcept { return bytes_.load(std::memory_order_relaxed); }
+
  private:
   std::mutex mutex_;
-  std::atomic<bool> some_{false};
+  std::atomic<std::uint64_t> bytes_{0};
   std::vector<resource::extent> waiting_;
 };
 

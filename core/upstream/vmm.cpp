@@ -247,10 +247,16 @@ void vmm::peers_changed() noexcept {
 
 // Needs no context: memory of cuMemCreate belongs to the process.
 void vmm::lost(resource::extent const& memory) noexcept {
+  give_away(memory);
+}
+
+// What the driver does not unmap now stays mapped, and reserved; a second call goes on with that.
+bool vmm::give_away(resource::extent const& memory) noexcept {
   stats::memory_move const move;
   physical* const pages = entry(memory.address);
   std::uint64_t const count = memory.bytes / page_;
   std::uint64_t gone = 0;
+  bool all = true;
   for (std::uint64_t first = 0; first < count;) {
     if (pages[first] == 0) {
       ++first;
@@ -258,14 +264,17 @@ void vmm::lost(resource::extent const& memory) noexcept {
     }
     std::uint64_t last = first;
     while (last < count && pages[last] != 0) ++last;
-    take_down(memory.address + first * page_, (last - first) * page_);
-    gone += (last - first) * page_;
+    bool const down = take_down(memory.address + first * page_, (last - first) * page_);
+    gone += down ? (last - first) * page_ : 0;
+    all = all && down;
     first = last;
   }
   stats::add(stats::local().nodes[node_].bytes_out, gone);
   note_unmapped(home_, gone);
+  if (!all) return false;
   drop_range(memory.address);
   stats::gauge_subtract(stats::gauges(home_.device).segments, 1);
+  return true;
 }
 
 void vmm::drop_range(std::uint64_t base) noexcept {

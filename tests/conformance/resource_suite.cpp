@@ -177,6 +177,29 @@ TEST_P(resource_suite, gives_everything_back) {
   EXPECT_EQ(route::idle_bytes(context), 0u);
 }
 
+// In a host function of a stream the driver takes nothing back: it goes with a later call, and is held until then.
+TEST_P(resource_suite, what_the_driver_takes_back_later_stays_in_the_ledger) {
+  char const* const calls[] = {"cuMemFree_v2", "cuMemFreeAsync", "cuMemFreeHost", "cuMemUnmap"};
+  CUdeviceptr blocks[3] = {};
+  for (CUdeviceptr& block : blocks) {
+    ASSERT_EQ(get(std::min<std::uint64_t>(most, 4u << 20), &block), CUDA_SUCCESS);
+  }
+  for (char const* call : calls) {
+    driver.fail(call, CUDA_ERROR_NOT_PERMITTED, 1000);
+  }
+  ASSERT_EQ(give(blocks[0]), CUDA_SUCCESS);
+  ASSERT_EQ(give(blocks[1]), CUDA_SUCCESS);
+  route::give_back(context);
+  EXPECT_EQ(stats::get(stats::gauges(0).reserved), driver.used());
+  for (char const* call : calls) {
+    driver.fail(call, CUDA_SUCCESS, 0);
+  }
+  ASSERT_EQ(give(blocks[2]), CUDA_SUCCESS);
+  route::give_back(context);
+  check_ledger();
+  EXPECT_EQ(driver.used(), 0u);
+}
+
 TEST_P(resource_suite, forgets_with_its_context) {
   CUdeviceptr kept = 0, freed = 0;
   ASSERT_EQ(get(3000, &kept), CUDA_SUCCESS);

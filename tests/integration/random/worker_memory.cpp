@@ -178,7 +178,6 @@ void worker::export_one() {
 void worker::free_in_host_function() {
   std::optional<block> taken = here().take(random_);
   if (!taken) return;
-  if (taken->on_host()) return here().keep(std::move(*taken));
   struct parcel {
     place& home;
     block b;
@@ -187,7 +186,8 @@ void worker::free_in_host_function() {
   auto const run = [](void* argument) {
     auto* const mine = static_cast<parcel*>(argument);
     device_work::gives(mine->b, nullptr);
-    CUresult const code = cuMemFree(mine->b.address);
+    CUresult const code = mine->b.on_host() ? cuMemFreeHost(reinterpret_cast<void*>(mine->b.address))
+                                            : cuMemFree(mine->b.address);
     if (code == CUDA_ERROR_NOT_PERMITTED) {
       device_work::gave_not(mine->b);
       mine->home.keep(std::move(mine->b));
