@@ -154,16 +154,22 @@ bool owns_device_memory(CUdeviceptr address) noexcept {
 
 bool find(CUdeviceptr address, range& result) noexcept {
   if (present == nullptr) return false;
-  auto& blocks = present->where.blocks;
+  auto& where = present->where;
   space::handle h = live_block_at(*present, address);
-  if (h == space::none) {
-    space::segment* const inside = present->where.segments.containing(address);
+  resource::resource* owner = nullptr;
+  if (h != space::none) {
+    owner = &resource::owner_of(where, h);
+  } else {
+    space::segment* const inside = where.segments.containing(address);
     if (inside == nullptr || inside->owner == nullptr) return false;
-    h = resource::owner_of(*inside).block_at(*inside, address);
+    owner = &resource::owner_of(*inside);
+    h = owner->block_at(*inside, address);
+    if (h == space::none || where.blocks[h].now.load(std::memory_order_acquire) != space::state::live)
+      return false;
   }
-  if (h == space::none || blocks[h].now.load(std::memory_order_acquire) != space::state::live) return false;
-  if (is_of_others(resource::owner_of(present->where, h).home(), address)) return false;
-  result = {blocks[h].begin(), blocks[h].bytes() - blocks[h].rounding};
+  if (is_of_others(owner->home(), address)) return false;
+  space::block const& b = where.blocks[h];
+  result = {b.begin(), b.bytes() - b.rounding};
   return address - result.base < result.bytes || address == result.base;
 }
 

@@ -13,7 +13,7 @@
 namespace gpumem::resource {
 
 space::handle suballocator::settled_by_an_event(slow_request& c) noexcept {
-  home_.epochs.collect(*c.waiting);
+  home_.epochs.collect(c.look.waiting);
   return from_magazine(c);
 }
 
@@ -25,7 +25,7 @@ space::handle suballocator::carve(lock&, slow_request& c) {
 // them.
 space::handle suballocator::rotate(lock& held, slow_request& c) {
   GPUMEM_EXPECTS(held.owns_lock());
-  if (!c.waiting) return space::none;
+  if (!c.look.waits) return space::none;
   if (c.churns || count_churn(c)) {
     if (auto h = take_more_in_rotation(held, c); h != space::none) return h;
   }
@@ -248,7 +248,7 @@ void suballocator::settle(lock& held) noexcept {
 
 space::handle suballocator::try_rungs(slow_request& c) {
   // Many frees of this very size wait here: one event may settle them all, cheaper than new space.
-  if (c.waiting && c.own->worth_an_event(home_.epochs.open(), c.units) && !count_churn(c)) {
+  if (c.look.waits && c.own->worth_an_event(home_.epochs.open(), c.units) && !count_churn(c)) {
     if (auto h = settled_by_an_event(c); h != space::none) {
       stats::add(count_device().rung_reaped, 1);
       return h;

@@ -48,7 +48,7 @@ std::uint32_t suballocator::rounded_units(std::uint64_t bytes) const {
 }
 
 space::handle suballocator::from_magazine(slow_request& c) noexcept {
-  return c.own->take(blocks(), c.units, serves(c.request.slot), c.waiting, c.request.alignment);
+  return c.own->take(blocks(), c.units, serves(c.request.slot), c.look, c.request.alignment);
 }
 
 std::uint32_t suballocator::rounded_to_step(std::uint64_t bytes) const {
@@ -64,35 +64,39 @@ std::uint32_t suballocator::rounded_to_step(std::uint64_t bytes) const {
 }
 
 space::handle suballocator::allocate(allocation_request const& request) {
-  std::optional<space::epoch_id> waiting;
-  space::handle const h = try_allocate_cached(blocks(), known_magazine_of(request.slot), request.bytes,
-                                              request.slot, request.alignment, waiting);
-  return h != space::none ? h : allocate_slow(request, waiting);
+  cache_look look;
+  magazine* const own = caches_.find(request.slot);
+  space::handle const h =
+      try_allocate_cached(blocks(), own, request.bytes, request.slot, request.alignment, look);
+  if (h == space::none) return allocate_slow(request, own, look);
+  count_hit(stats::local(), request.slot, blocks()[h].bytes());
+  return h;
 }
 
-space::handle suballocator::allocate_slow(allocation_request const& request,
-                                          std::optional<space::epoch_id> waiting) {
+// The magazine is looked into here where that would have cost the hit path a call.
+space::handle suballocator::allocate_slow(allocation_request const& request, magazine* own, cache_look look) {
   std::uint32_t const units = rounded_units(request.bytes);
-  magazine* const own = caches_.find_or_make(request.slot);
-  stats::shard& shard = stats::local();
-  slow_request c{.request = request, .units = units, .own = own, .waiting = waiting};
-  space::handle const h = own != nullptr && !waiting ? from_magazine(c) : space::none;
+  if (own == nullptr) own = caches_.find_or_make(request.slot);
+  slow_request c{.request = request, .units = units, .own = own, .look = look};
+  space::handle const h = own != nullptr && !look.done ? from_magazine(c) : space::none;
   if (h == space::none) return allocate_counted(c);
-  count_hit(shard, request.slot, count_served(shard, units));
+  count_hit(stats::local(), request.slot, units * space::unit);
   return h;
 }
 
 // A hit is what needed nothing from upstream, on whatever rung. What is refused was never handed out.
 space::handle suballocator::allocate_counted(slow_request& c) {
-  stats::add(count().requests, 1);
+  stats::node_counters& counters = count();
+  stats::add(counters.requests, 1);
   space::handle const h = try_rungs(c);
-  stats::add(count().bytes_in, c.units * space::unit);
-  if (!c.grew) stats::add(count().hits, 1);
+  stats::add(counters.bytes_in, c.units * space::unit);
+  if (!c.grew) stats::add(counters.hits, 1);
   return h;
 }
 
 void suballocator::deallocate(space::handle h, free_order const& order) noexcept {
-  if (!try_cache(blocks(), known_magazine_of(order.slot), h, order.settled)) deallocate_slow(h, order);
+  magazine* const own = caches_.find(order.slot);
+  if (!try_cache(blocks(), own, stats::local(), h, blocks()[h], order.settled)) deallocate_slow(h, order);
 }
 
 void suballocator::deallocate_slow(space::handle h, free_order const& order) noexcept {
@@ -196,7 +200,7 @@ extent suballocator::reserve(allocation_request const& request) {
   std::uint32_t const units = rounded_units(request.bytes);
   allocation_request const plain{
       .bytes = request.bytes, .flags = request.flags, .alignment = request.alignment};
-  slow_request c{.request = plain, .units = units, .hidden = true, .waiting = {}};
+  slow_request c{.request = plain, .units = units, .hidden = true};
   space::handle const h = allocate_counted(c);
   return {blocks()[h].begin(), units * space::unit, h};
 }

@@ -38,16 +38,25 @@ class suballocator : public resource, public source {
   // This thread's magazine, or the stream's. Null: not made yet, or none can be. Of a thread it stays the
   // same.
   magazine* known_magazine_of(stream_order::slot s) const noexcept { return caches_.find(s); }
-  // The hit of allocate, without a call; `none`: leave the request to allocate_slow, with what was found
-  // `waiting`. `table`: of all blocks; `own`: the known magazine.
+  // The hit of allocate, without a call; `none`: leave the request to allocate_slow, with the same `own` and
+  // `look`, and a block to count_hit. `table`: of all blocks; `own`: the known magazine.
   space::handle try_allocate_cached(space::block_table& table, magazine* own, std::uint64_t bytes,
                                     stream_order::slot slot, std::uint32_t alignment,
-                                    std::optional<space::epoch_id>& waiting) noexcept;
-  // `waiting`: as known of this thread's magazine, which then need not be asked again.
-  space::handle allocate_slow(allocation_request const& request, std::optional<space::epoch_id> waiting);
+                                    cache_look& look) noexcept;
+  // Counts a block of so many bytes that a magazine had. `mine`: this thread's counters.
+  void count_hit(stats::shard& mine, stream_order::slot slot, std::uint64_t bytes) const noexcept {
+    stats::node_counters& counters = mine.nodes[node_];
+    stats::add(counters.requests, 1);
+    stats::add(counters.bytes_in, bytes);
+    stats::add(counters.hits, 1);
+    auto& device = mine.devices[home_.device_slot];
+    stats::add(slot == stream_order::no_slot ? device.rung_cached : device.rung_same_stream, 1);
+  }
+  space::handle allocate_slow(allocation_request const& request, magazine* own, cache_look look);
 
-  // The same of deallocate; false: nothing was done.
-  bool try_cache(space::block_table& table, magazine* own, space::handle h, bool settled) noexcept;
+  // The same of deallocate, of the block `b`; false: nothing was done.
+  bool try_cache(space::block_table& table, magazine* own, stats::shard& mine, space::handle h,
+                 space::block& b, bool settled) noexcept;
 
   void withhold(space::handle h, free_order const& order) noexcept override;
   void exported(std::uint64_t address) noexcept override;
@@ -78,26 +87,13 @@ class suballocator : public resource, public source {
   }
   // As deallocate, where no magazine takes the block without a call.
   void deallocate_slow(space::handle h, free_order const& order) noexcept;
-  // Counts a request that was served, in this node's counters.
-  stats::node_counters& count_served(stats::shard& shard, std::uint32_t units) const noexcept {
-    stats::node_counters& counters = shard.nodes[node_];
-    stats::add(counters.requests, 1);
-    stats::add(counters.bytes_in, units * space::unit);
-    return counters;
-  }
-  void count_hit(stats::shard& shard, stream_order::slot slot,
-                 stats::node_counters& counters) const noexcept {
-    stats::add(counters.hits, 1);
-    auto& device = shard.devices[home_.device_slot];
-    stats::add(slot == stream_order::no_slot ? device.rung_cached : device.rung_same_stream, 1);
-  }
   // A request on its way over the rungs.
   struct slow_request {
     allocation_request const& request;
     std::uint32_t units;
     bool hidden = false;  // from the block map: a segment of another resource
     magazine* own = nullptr;
-    std::optional<space::epoch_id> waiting;  // blocks of this very size wait in `own`; the youngest's epoch
+    cache_look look{};               // what is known of `own`: do blocks of this very size wait there?
     bool churns = false;             // too few of this size take turns, in a loop that does nothing else
     bool grew = false;               // upstream was asked
     bool would_split_piece = false;  // the last search found room that only part of a piece would give
@@ -197,29 +193,22 @@ inline bool suballocator::runs_in_one_order(stream_order::slot slot) const noexc
 
 [[gnu::always_inline]] inline space::handle suballocator::try_allocate_cached(
     space::block_table& table, magazine* own, std::uint64_t bytes, stream_order::slot slot,
-    std::uint32_t alignment, std::optional<space::epoch_id>& waiting) noexcept {
-  stats::shard* const shard = stats::own_shard;
-  if (shard == nullptr || own == nullptr || !has_class(bytes)) [[unlikely]]
+    std::uint32_t alignment, cache_look& look) noexcept {
+  if (own == nullptr || !has_class(bytes)) [[unlikely]]
     return space::none;
-  std::uint32_t const units = rounded_to_class(bytes);
-  space::handle const h = own->try_take(table, units, serves(slot), waiting, alignment);
-  if (h == space::none) [[unlikely]]
-    return h;
-  count_hit(*shard, slot, count_served(*shard, units));
-  return h;
+  return own->try_take(table, rounded_to_class(bytes), serves(slot), look, alignment);
 }
 
 [[gnu::always_inline]] inline bool suballocator::try_cache(space::block_table& table, magazine* own,
-                                                           space::handle h, bool settled) noexcept {
-  stats::shard* const shard = stats::own_shard;
-  if (shard == nullptr || own == nullptr) [[unlikely]]
+                                                           stats::shard& mine, space::handle h,
+                                                           space::block& b, bool settled) noexcept {
+  if (own == nullptr) [[unlikely]]
     return false;
-  space::block& b = table[h];
   std::uint64_t const bytes = b.bytes();  // once it lies in the magazine it may become another block's
   b.freed = settled ? home_.epochs.last_done() : home_.epochs.open();
-  if (!own->put_at_once(table, h)) [[unlikely]]
+  if (!own->put_at_once(table, h, b)) [[unlikely]]
     return false;
-  stats::add(shard->nodes[node_].bytes_out, bytes);
+  stats::add(mine.nodes[node_].bytes_out, bytes);
   return true;
 }
 

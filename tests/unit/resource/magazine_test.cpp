@@ -46,17 +46,18 @@ struct magazine_test : testing::Test {
     blocks[h].now.store(space::state::cached);
     return h;
   }
-  std::optional<space::epoch_id> waiting;
+  cache_look look;
   handle take(std::uint32_t units, space::epoch_id done) {
-    waiting.reset();
+    look = {};
     return kept.take(
-        blocks, units, [&](space::epoch_id s) { return s <= done; }, waiting);
+        blocks, units, [&](space::epoch_id s) { return s <= done; }, look);
   }
   handle try_take(std::uint32_t units, space::epoch_id done) {
-    waiting.reset();
+    look = {};
     return kept.try_take(
-        blocks, units, [&](space::epoch_id s) { return s <= done; }, waiting);
+        blocks, units, [&](space::epoch_id s) { return s <= done; }, look);
   }
+  bool put_at_once(handle h) { return kept.put_at_once(blocks, h, blocks[h]); }
   std::size_t length(handle h) {
     std::size_t count = 0;
     for (; h != none; h = blocks[h].next) ++count;
@@ -67,18 +68,18 @@ struct magazine_test : testing::Test {
 // A path without a call serves the thread that the magazine belongs to.
 TEST_F(magazine_test, at_once_is_for_its_own_thread_and_does_nothing_for_others) {
   handle const h = make(3, 7);
-  EXPECT_FALSE(kept.put_at_once(blocks, h)) << "nobody's";
+  EXPECT_FALSE(put_at_once(h)) << "nobody's";
   kept.belongs_to_this_thread();
   if (!base::has_barrier()) GTEST_SKIP() << "no membarrier here: magazines belong to nobody";
-  EXPECT_TRUE(kept.put_at_once(blocks, h));
+  EXPECT_TRUE(put_at_once(h));
   std::thread([&] {
     EXPECT_EQ(try_take(3, 9), none);
-    EXPECT_FALSE(kept.put_at_once(blocks, make(3)));
+    EXPECT_FALSE(put_at_once(make(3)));
   }).join();
   EXPECT_EQ(try_take(4, 9), none) << "another size";
-  EXPECT_EQ(waiting, std::nullopt);
+  EXPECT_FALSE(look.waits);
   EXPECT_EQ(try_take(3, 6), none);
-  EXPECT_EQ(waiting, 7u);
+  EXPECT_EQ(look.waiting, 7u);
   EXPECT_EQ(try_take(3, 7), h);
   EXPECT_EQ(blocks[h].now.load(), space::state::live);
   EXPECT_EQ(try_take(3, 7), none);
@@ -87,9 +88,9 @@ TEST_F(magazine_test, at_once_is_for_its_own_thread_and_does_nothing_for_others)
 TEST_F(magazine_test, at_once_leaves_it_where_others_would_have_to_make_room) {
   kept.belongs_to_this_thread();
   if (!base::has_barrier()) GTEST_SKIP() << "no membarrier here: magazines belong to nobody";
-  for (int i = 0; i < 512; ++i) EXPECT_TRUE(kept.put_at_once(blocks, make(3)));
+  for (int i = 0; i < 512; ++i) EXPECT_TRUE(put_at_once(make(3)));
   handle const h = make(3);
-  EXPECT_FALSE(kept.put_at_once(blocks, h));
+  EXPECT_FALSE(put_at_once(h));
   EXPECT_EQ(length(kept.put(blocks, h)), 512u);
   EXPECT_EQ(length(visited()), 1u);
 }
@@ -111,9 +112,9 @@ TEST_F(magazine_test, the_oldest_of_a_size_comes_first_and_only_when_done) {
   EXPECT_EQ(kept.put(blocks, first), none);
   EXPECT_EQ(kept.put(blocks, second), none);
   EXPECT_EQ(take(3, 0), none);
-  EXPECT_EQ(waiting, 2u) << "an event for the youngest settles them all";
+  EXPECT_EQ(look.waiting, 2u) << "an event for the youngest settles them all";
   EXPECT_EQ(take(4, 9), none);
-  EXPECT_FALSE(waiting.has_value());
+  EXPECT_FALSE(look.waits);
   EXPECT_EQ(take(3, 1), first);
   EXPECT_EQ(blocks[first].now.load(), space::state::live);
   EXPECT_EQ(take(3, 1), none);

@@ -9,7 +9,6 @@
 #include <array>
 #include <atomic>
 #include <cstdint>
-#include <optional>
 
 #include "core/base/contract.hpp"
 #include "core/base/threads/biased_lock.hpp"
@@ -20,27 +19,34 @@
 
 namespace gpumem::resource {
 
+// What a search for one size found out about a magazine where it got no block. Plain fields, so that they
+// stay in registers.
+struct cache_look {
+  bool done = false;            // it was looked into
+  bool waits = false;           // such blocks are there, but none may serve yet
+  space::epoch_id waiting = 0;  // the youngest's epoch
+};
+
 class alignas(64) magazine {
  public:
-  // Takes the first block of exactly `units` if `may_serve(epoch)`. The block becomes live. When such
-  // blocks exist but none may serve yet, `waiting` is the epoch of the youngest. A block whose address is no
-  // multiple of `alignment` (0: any is) stays where it is.
+  // Takes the first block of exactly `units` if `may_serve(epoch)`. The block becomes live. `none`: `look`
+  // says why. A block whose address is no multiple of `alignment` (0: any is) stays where it is.
   template <typename Predicate>
-  space::handle take(space::block_table& blocks, std::uint32_t units, Predicate may_serve,
-                     std::optional<space::epoch_id>& waiting, std::uint32_t alignment = 0) noexcept {
+  space::handle take(space::block_table& blocks, std::uint32_t units, Predicate may_serve, cache_look& look,
+                     std::uint32_t alignment = 0) noexcept {
     auto const held = lock_.lock();
-    space::handle const h = take_first(blocks, units, may_serve, waiting, alignment);
+    space::handle const h = take_first(blocks, units, may_serve, look, alignment);
     lock_.unlock(held);
     return h;
   }
   // The same without a call: `none` where there is nothing to take, and where the lock would cost one.
   template <typename Predicate>
   [[gnu::always_inline]] space::handle try_take(space::block_table& blocks, std::uint32_t units,
-                                                Predicate may_serve, std::optional<space::epoch_id>& waiting,
+                                                Predicate may_serve, cache_look& look,
                                                 std::uint32_t alignment = 0) noexcept {
     if (!lock_.lock_biased()) [[unlikely]]
       return space::none;
-    space::handle const h = take_first(blocks, units, may_serve, waiting, alignment);
+    space::handle const h = take_first(blocks, units, may_serve, look, alignment);
     lock_.unlock(base::biased_lock::hold::biased);
     return h;
   }
@@ -51,21 +57,23 @@ class alignas(64) magazine {
   space::handle put(space::block_table& blocks, space::handle h) noexcept {
     auto const held = lock_.lock();
     space::handle evicted = space::none;
-    if (!add(blocks, h)) {
-      row& r = rows_[row_of(blocks[h].units)];
+    space::block& b = blocks[h];
+    if (!add(blocks, h, b)) {
+      row& r = rows_[row_of(b.units)];
       evicted = r.head;
       bytes_ -= r.units * space::unit * r.count;
       r = {};
-      add(blocks, h);
+      add(blocks, h, b);
     }
     lock_.unlock(held);
     return evicted;
   }
-  // The same without a call. False where that cannot be: nothing was done.
-  [[gnu::always_inline]] bool put_at_once(space::block_table& blocks, space::handle h) noexcept {
+  // The same of the block `b`, without a call. False where that cannot be: nothing was done.
+  [[gnu::always_inline]] bool put_at_once(space::block_table& blocks, space::handle h,
+                                          space::block& b) noexcept {
     if (!lock_.lock_biased()) [[unlikely]]
       return false;
-    bool const added = add(blocks, h);
+    bool const added = add(blocks, h, b);
     lock_.unlock(base::biased_lock::hold::biased);
     return added;
   }
@@ -164,9 +172,9 @@ class alignas(64) magazine {
 
   template <typename Predicate>
   [[gnu::always_inline]] space::handle take_first(space::block_table& blocks, std::uint32_t units,
-                                                  Predicate may_serve,
-                                                  std::optional<space::epoch_id>& waiting,
+                                                  Predicate may_serve, cache_look& look,
                                                   std::uint32_t alignment) noexcept {
+    look.done = true;
     row& r = rows_[row_of(units)];
     if (r.units != units || r.head == space::none) [[unlikely]]
       return space::none;
@@ -175,7 +183,8 @@ class alignas(64) magazine {
     if (alignment != 0 && (b.begin() & (alignment - 1)) != 0) [[unlikely]]
       return space::none;
     if (!may_serve(b.freed)) [[unlikely]] {
-      waiting = blocks[r.tail].freed;
+      look.waits = true;
+      look.waiting = blocks[r.tail].freed;
       return space::none;
     }
     r.head = b.next;
@@ -187,8 +196,7 @@ class alignas(64) magazine {
   }
 
   // False where others would have to make room for it.
-  [[gnu::always_inline]] bool add(space::block_table& blocks, space::handle h) noexcept {
-    space::block& b = blocks[h];
+  [[gnu::always_inline]] bool add(space::block_table& blocks, space::handle h, space::block& b) noexcept {
     std::uint32_t const units = b.units;
     std::uint64_t const bytes = units * space::unit;
     row& r = rows_[row_of(units)];
