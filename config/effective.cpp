@@ -137,6 +137,7 @@ std::string effective_text(plan const& effective) {
   line(out, "device = " + chain_text(effective.device), effective.device.where);
   line(out, "managed = " + chain_text(effective.managed), effective.managed.where);
   line(out, "host = " + chain_text(effective.host), effective.host.where);
+  if (effective.pools) line(out, "pools = true", origin_of(effective, "route.pools"));
   for (auto const& rule : effective.rules) write_rule(out, rule);
   for (auto const& [name, resource] : effective.resources) {
     out += "\n[resource." + name + "]\n";

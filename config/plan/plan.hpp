@@ -69,6 +69,7 @@ struct plan {
   std::string path;  // of the file, empty: built-in default
   std::string text;  // the effective configuration, as TOML
   route_plan device, managed, host;
+  bool pools = false;  // of the program's, served by the chain of `device`
   std::vector<rule_plan> rules;
   std::map<std::string, resource_plan> resources;  // by name; every name used by a chain is here
   std::map<int, std::map<std::string, resource_plan>>

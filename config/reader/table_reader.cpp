@@ -76,6 +76,13 @@ void unknown_top(node const& value, findings& out) {
             note + "tables: " + forms);
 }
 
+void read_pools(node const& value, draft& to, findings& out) {
+  auto const read = read_value(*find_key("route", "pools"), value, "route.pools", out);
+  if (!read) return;
+  to.result.pools = std::get<bool>(*read);
+  to.result.origins["route.pools"] = {out.position(value.at)};
+}
+
 void read_routes(node const& table, draft& to, findings& out) {
   if (!expect_table(table, "route", "write [route] and below it device = [\"pool\", \"cuda\"]", out)) return;
   for (auto const& child : table.children) {
@@ -86,6 +93,8 @@ void read_routes(node const& table, draft& to, findings& out) {
       read_route(child, where, where, to.result.managed, to, out);
     else if (child.key == "host")
       read_route(child, where, where, to.result.host, to, out);
+    else if (child.key == "pools")
+      read_pools(child, to, out);
     else
       unknown_key(child, "[route]", names_in("route"), out);
   }

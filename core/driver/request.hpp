@@ -15,6 +15,7 @@ struct request {
   std::uint64_t bytes = 0;  // as asked, never rounded
   memory_kind kind = memory_kind::device;
   bool stream_ordered = false;   // cudaMallocAsync family: `stream` holds
+  bool of_pool = false;          // in the place of a pool that the program made
   std::uint16_t hook = 0;        // index into the shim's symbols.def
   std::uint16_t called = 0;      // the same of what the program itself called: a runtime function, or `hook`
   unsigned flags = 0;            // of cuMemAllocManaged / cuMemHostAlloc

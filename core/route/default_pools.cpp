@@ -8,10 +8,6 @@
 namespace gpumem::route {
 namespace {
 
-pool_figures& figures(int device) noexcept {
-  return present->figures[static_cast<std::size_t>(device)];
-}
-
 CUmemoryPool default_pool(int device) noexcept {
   CUmemoryPool pool = nullptr;
   auto const ask = driver::real.cuDeviceGetDefaultMemPool;
@@ -45,29 +41,32 @@ std::uint64_t less(std::uint64_t from, std::uint64_t bytes) noexcept {
 
 }  // namespace
 
-int served_pool(CUmemoryPool pool) noexcept {
-  if (present == nullptr || pool == nullptr) return -1;
+served_pool find_served(CUmemoryPool pool) noexcept {
+  if (present == nullptr || pool == nullptr) return {};
+  if (auto* const made = present->pools.find(pool); made != nullptr)
+    return {pool, &made->figures, made->device};
   for (int device = 0; device < static_cast<int>(present->figures.size()); ++device) {
     CUmemoryPool const its = default_pool(device);
-    if (its == nullptr) return -1;
+    if (its == nullptr) return {};
     if (its == pool) {
       begin_to_count(device);
-      return device;
+      return {pool, &present->figures[static_cast<std::size_t>(device)], device, true};
     }
   }
-  return -1;
+  return {};
 }
 
-void tell_attribute(int device, CUmemoryPool pool, CUmemPool_attribute attribute, void* value) noexcept {
-  pool_figures& ours = figures(device);
+void tell_attribute(served_pool const& pool, CUmemPool_attribute attribute, void* value) noexcept {
+  pool_figures& ours = *pool.figures;
   auto const add = [&](std::uint64_t more) {
     auto& told = *static_cast<cuuint64_t*>(value);
     // Segments of a chain that stands on this very pool are no blocks of the program's.
-    told = less(told, upstream::cuda_async::in_default_pool(device)) + more;
+    std::uint64_t const segments = pool.is_default ? upstream::cuda_async::in_default_pool(pool.device) : 0;
+    told = less(told, segments) + more;
   };
   cuuint64_t threshold = 0;
   auto const ask = driver::real.cuMemPoolGetAttribute;
-  if (ask != nullptr && ask(pool, CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, &threshold) == CUDA_SUCCESS)
+  if (ask != nullptr && ask(pool.handle, CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, &threshold) == CUDA_SUCCESS)
     ours.synchronized(threshold);  // whether the program has is not asked
   if (attribute == CU_MEMPOOL_ATTR_USED_MEM_CURRENT) add(ours.used());
   if (attribute == CU_MEMPOOL_ATTR_USED_MEM_HIGH) add(ours.used_high());
@@ -75,25 +74,26 @@ void tell_attribute(int device, CUmemoryPool pool, CUmemPool_attribute attribute
   if (attribute == CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH) add(ours.reserved_high());
 }
 
-void attribute_set(int device, CUmemPool_attribute attribute) noexcept {
-  if (attribute == CU_MEMPOOL_ATTR_USED_MEM_HIGH) figures(device).reset_used_high();
-  if (attribute == CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH) figures(device).reset_reserved_high();
+void attribute_set(served_pool const& pool, CUmemPool_attribute attribute) noexcept {
+  if (attribute == CU_MEMPOOL_ATTR_USED_MEM_HIGH) pool.figures->reset_used_high();
+  if (attribute == CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH) pool.figures->reset_reserved_high();
 }
 
-void trimmed(int device, std::uint64_t keep) noexcept {
-  std::uint64_t reserved = stats::get(stats::gauges(device).reserved);
+void trimmed(served_pool const& pool, std::uint64_t keep) noexcept {
+  std::uint64_t reserved = stats::get(stats::gauges(pool.device).reserved);
   if (reserved > keep) {
     present->known.each([&](context_entry& e) {
-      if (e.device == device) e.each_device_chain([](resource::chain& c) { c.give_back(); });
+      if (e.device == pool.device) e.each_device_chain([](resource::chain& c) { c.give_back(); });
     });
   }
-  figures(device).trimmed(keep);
+  pool.figures->trimmed(keep);
 }
 
 CUmemoryPool pool_of(CUdeviceptr block) noexcept {
   space::handle const h = present != nullptr ? live_block_at(*present, block) : space::none;
   if (h == space::none) return nullptr;
   space::block const& b = present->where.blocks[h];
+  if (CUmemoryPool const made = present->pools.of(b, h); made != nullptr) return made;
   bool const ordered = b.where != stream_order::no_slot || b.is(space::counted);
   return ordered ? default_pool(device_of(present->where, b)) : nullptr;
 }

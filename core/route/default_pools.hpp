@@ -1,6 +1,7 @@
-// What the program asks about a device's default memory pool. Chains serve what it takes from there by
-// cuMemAllocAsync, so an answer is the driver's for what the driver serves, plus pool_figures for the rest.
-// Called by the hooks of cuMemPool functions, after the driver succeeded; any thread.
+// What the program asks about memory pools: a device's default pool, from which it takes by cuMemAllocAsync,
+// and pools that it made (program_pools). Where chains serve in their place an answer is the driver's for
+// what the driver serves, plus pool_figures for the rest. Called by the hooks of cuMemPool functions, after
+// the driver succeeded; any thread.
 #pragma once
 
 #include <cuda.h>
@@ -8,20 +9,34 @@
 #include <cstdint>
 
 #include "core/driver/request.hpp"
+#include "core/route/pool_figures.hpp"
+#include "core/route/router.hpp"
 #include "core/space/block.hpp"
 
 namespace gpumem::route {
 
 struct state;
 
-// The device whose default pool this is, while chains serve in its place; -1: some other pool.
-int served_pool(CUmemoryPool pool) noexcept;
+// A pool in whose place chains serve: a device's default pool, or one that the program made.
+struct served_pool {
+  CUmemoryPool handle = nullptr;
+  pool_figures* figures = nullptr;  // null: chains do not serve in its place
+  int device = -1;
+  bool is_default = false;
+};
+served_pool find_served(CUmemoryPool pool) noexcept;
 
 // The driver's answer in `value`, for the four figures of bytes: ours is added.
-void tell_attribute(int device, CUmemoryPool pool, CUmemPool_attribute attribute, void* value) noexcept;
-void attribute_set(int device, CUmemPool_attribute attribute) noexcept;
+void tell_attribute(served_pool const& pool, CUmemPool_attribute attribute, void* value) noexcept;
+void attribute_set(served_pool const& pool, CUmemPool_attribute attribute) noexcept;
 // Gives idle memory of the device's chains back, unless they hold no more than `keep`.
-void trimmed(int device, std::uint64_t keep) noexcept;
+void trimmed(served_pool const& pool, std::uint64_t keep) noexcept;
+
+// After the program made a pool, and before it is destroyed.
+void pool_made(CUmemoryPool pool, CUmemPoolProps const& properties) noexcept;
+void pool_destroyed(CUmemoryPool pool) noexcept;
+// cuMemAllocFromPoolAsync, of a stream-ordered request; pass: the driver must answer.
+outcome allocate_from_pool(CUmemoryPool pool, driver::request const& request, CUdeviceptr* result) noexcept;
 
 // The pool that the driver would name for this block; null: none.
 CUmemoryPool pool_of(CUdeviceptr block) noexcept;

@@ -1,5 +1,6 @@
 // What the shim sees and core must know: captures, synchronisations, streams and contexts that come and go.
 // See router.hpp.
+#include "core/base/log/log.hpp"
 #include "core/base/mutant.hpp"
 #include "core/resource/adaptors/budget.hpp"
 #include "core/resource/pools/cache/thread_slots.hpp"
@@ -37,7 +38,7 @@ void captures_over(bool watched = true) noexcept {
 
 }  // namespace
 
-void start(chain_factory factory, free_mode free, rule_set* rules) noexcept {
+void start(chain_factory factory, free_mode free, rule_set* rules, bool serves_pools) noexcept {
   if (present != nullptr) return;
   auto* made = new (std::nothrow) state;
   if (made == nullptr) return;
@@ -48,6 +49,7 @@ void start(chain_factory factory, free_mode free, rule_set* rules) noexcept {
   made->synchronize_on_free = free == free_mode::synchronize;
   stream_order::one_stream.store(free == free_mode::one_stream, std::memory_order_release);
   made->rules = rules;
+  made->serves_pools = serves_pools;
   made->known.use(rules);
   present = made;
 }
@@ -176,8 +178,9 @@ bool context_ending::settle(bool surely) noexcept {
   return true;
 }
 
-void pool_chosen(int device) noexcept {
+void pool_chosen(int device, CUmemoryPool pool) noexcept {
   if (present != nullptr && static_cast<std::size_t>(device) < present->pool_uses.size()) {
+    present->chosen[static_cast<std::size_t>(device)].store(pool, std::memory_order_relaxed);
     present->pool_uses[static_cast<std::size_t>(device)].store(pool_use::drivers, std::memory_order_relaxed);
   }
 }
@@ -192,11 +195,21 @@ void peer_access_disabled(CUcontext user, CUcontext owner) noexcept {
 }
 
 void pool_shared(CUmemoryPool pool, int device) noexcept {
+  if (present == nullptr) return;
+  if (auto* const made = present->pools.find(pool); made != nullptr && made->device != device) {
+    if (made->live != 0) {
+      base::log_line(
+          base::log_level::warn,
+          "a memory pool was opened to another device after gpumem served from it: that device cannot "
+          "touch these blocks; set [route] pools = false for this program");
+    }
+    present->pools.withdraw(pool);
+  }
   auto const ask = driver::real.cuDeviceGetDefaultMemPool;
   CUmemoryPool of_device = nullptr;
   for (int owner = 0; owner < static_cast<int>(peers::max_devices) && ask != nullptr; ++owner) {
     if (ask(&of_device, owner) != CUDA_SUCCESS) return;
-    if (of_device == pool && owner != device) pool_chosen(owner);
+    if (of_device == pool && owner != device) pool_chosen(owner, pool);
   }
 }
 

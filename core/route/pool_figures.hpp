@@ -24,6 +24,11 @@ class pool_figures {
     if (stream_ordered) used_.fetch_sub(bytes, std::memory_order_relaxed);
   }
 
+  // Of another pool from now on.
+  void renew() noexcept {
+    for (auto* each : {&used_, &used_high_, &held_, &reserved_, &reserved_high_}) each->store(0);
+  }
+
   // The driver gives back what is idle by whole steps: at a trim it keeps at least so much, at a
   // synchronisation at most the threshold.
   void trimmed(std::uint64_t keep) noexcept { lower(rounded(keep)); }

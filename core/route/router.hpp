@@ -40,7 +40,9 @@ using chain_factory = std::unique_ptr<resource::chain> (*)(resource::chain_conte
 class rule_set;
 
 // Call once, before the first request. `rules` may be null; it outlives the router.
-void start(chain_factory factory, free_mode free, rule_set* rules = nullptr) noexcept;
+// `serves_pools`: chains also serve in the place of memory pools that the program makes.
+void start(chain_factory factory, free_mode free, rule_set* rules = nullptr,
+           bool serves_pools = false) noexcept;
 
 // Requests and frees themselves: hot_path.hpp.
 
@@ -113,7 +115,7 @@ CUcontext home_of(CUcontext context) noexcept;
 void context_gone(CUcontext context) noexcept;  // it has ended: its blocks are dead
 void exported(CUdeviceptr address) noexcept;  // an IPC handle names this block: its memory serves nobody else
 // The program set a memory pool of its own: stream-ordered calls on the device go to the driver.
-void pool_chosen(int device) noexcept;
+void pool_chosen(int device, CUmemoryPool pool) noexcept;
 
 // After success: `user` may touch the memory of `owner`, or may no longer.
 void peer_access_enabled(CUcontext user, CUcontext owner) noexcept;

@@ -42,7 +42,8 @@ bool settings::wanted_within(std::uint64_t begin, std::uint64_t end) const noexc
 
 // Each allocation of the driver's that holds a part of the block; of those that others want on none is turned
 // off, and none of managed memory, of which it is on from the start (measured). That is told the driver all
-// the same: what it says is the program's answer. It needs no context for that (measured), but for its blocks.
+// the same: what it says is the program's answer. It needs no context for that (measured), but for its
+// blocks.
 CUresult settings::tell_driver(state& s, space::handle h, bool on) noexcept {
   auto const& real = driver::real;
   space::block const& b = s.where.blocks[h];

@@ -79,7 +79,10 @@ std::optional<outcome> answer_request_slow(state& s, stream_place const& place,
   }
   if (!request.stream_ordered) return std::nullopt;
   pool_use const use = s.pool_use_of(entry->device);
-  if (use == pool_use::drivers || place.capturing) return pass;
+  if (place.capturing) return pass;
+  if (request.of_pool) return std::nullopt;
+  if (use == pool_use::drivers)
+    return allocate_from_pool(s.chosen[static_cast<std::size_t>(entry->device)].load(), request, result);
   counts = use == pool_use::counted;
   return std::nullopt;
 }
@@ -151,6 +154,7 @@ bool made_new(state& s, space::handle h, bool stream_ordered) noexcept {
   base::uncancelled const held;
   space::block& b = s.where.blocks[h];
   if (b.is(space::counted)) count_given(s, resource::owner_of(s.where, h).home().device, b, stream_ordered);
+  if (b.is(space::pooled)) s.pools.gave(b, h, stream_ordered);
   b.unmark(space::named);
   bool const undone = !b.is(space::altered) || s.set.undo(s, h);
   return undone && !b.is(space::exported);

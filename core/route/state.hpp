@@ -10,6 +10,7 @@
 #include "core/route/peers.hpp"
 #include "core/route/pitches.hpp"
 #include "core/route/pool_figures.hpp"
+#include "core/route/program_pools.hpp"
 #include "core/route/settings.hpp"
 #include "core/space/block_registry.hpp"
 
@@ -19,7 +20,7 @@ namespace gpumem::route {
 enum class pool_use : std::uint8_t {
   served,   // by its chain
   counted,  // the same, and the program has asked what its default pool says
-  drivers,  // the program set a memory pool of its own
+  drivers,  // the program set a memory pool of its own, or shared the default one
 };
 
 // The router's state: where blocks are, the contexts, and what the configuration chose.
@@ -36,6 +37,9 @@ struct state {
   std::array<std::atomic<pool_use>, 64> pool_uses{};                // by device
   std::array<pool_figures, 64> figures{};                           // by device, as far as they are counted
   std::array<std::atomic<bool>, stats::max_devices> limits_made{};  // all budgets of the device are there
+  bool serves_pools = false;                                        // [route] pools
+  program_pools pools;
+  std::array<std::atomic<CUmemoryPool>, 64> chosen{};  // by device, what the program set as its current pool
   pitches rows_known;
   settings set;
 

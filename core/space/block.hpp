@@ -47,7 +47,8 @@ inline constexpr marks exported = 2;  // shared by IPC, so its memory serves nob
 inline constexpr marks altered = 4;   // the program set something on it, to be undone when it is freed
 inline constexpr marks counted = 8;   // stands in the figures of its device's default pool
 inline constexpr marks named = 16;    // the program knows a number of it (route/identities)
-inline constexpr marks rare = exported | altered | counted | named;  // a free must look closer
+inline constexpr marks pooled = 32;   // of a pool that the program made (route/program_pools)
+inline constexpr marks rare = exported | altered | counted | named | pooled;  // a free must look closer
 
 // What a request and a free look at comes first: 32 of the 48 bytes, of which three blocks in four have all
 // in one cache line.

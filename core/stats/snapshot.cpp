@@ -248,7 +248,10 @@ class parser {
     for (std::uint32_t i = 0; i < head_->hook_count; ++i) {
       if (hooks_[i].calls == 0) continue;
       auto const entry = read<hook_entry>(head_->hook_offset + i * sizeof(hook_entry));
-      result_.hooks.push_back({text_of(entry.symbol), text_of(entry.route), hooks_[i]});
+      // What chains only see by default was served by the chain of device memory ([route] pools).
+      bool const by_choice = hooks_[i].served != 0 && text_of(entry.route) == "observed";
+      result_.hooks.push_back(
+          {text_of(entry.symbol), by_choice ? "device" : text_of(entry.route), hooks_[i]});
     }
   }
 

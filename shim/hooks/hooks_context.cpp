@@ -210,14 +210,14 @@ CUresult cuGreenCtxDestroy(CUgreenCtx green) {
 CUresult cuDeviceSetMemPool(CUdevice device, CUmemoryPool pool) {
   return observe(
       hook::cuDeviceSetMemPool, 0, [&] { return GPUMEM_REAL(cuDeviceSetMemPool)(device, pool); },
-      [&] { route::pool_chosen(device); });
+      [&] { route::pool_chosen(device, pool); });
 }
 
 CUresult cuMemSetMemPool(CUmemLocation* location, CUmemAllocationType type, CUmemoryPool pool) {
   return observe(
       hook::cuMemSetMemPool, 0, [&] { return GPUMEM_REAL(cuMemSetMemPool)(location, type, pool); },
       [&] {
-        if (location->type == CU_MEM_LOCATION_TYPE_DEVICE) route::pool_chosen(location->id);
+        if (location->type == CU_MEM_LOCATION_TYPE_DEVICE) route::pool_chosen(location->id, pool);
       });
 }
 

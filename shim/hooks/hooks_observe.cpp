@@ -3,6 +3,7 @@
 // is noted. An allocation that ran out of memory is tried once more after cached memory went back.
 #include <algorithm>
 
+#include "core/route/default_pools.hpp"
 #include "shim/hooks/dispatch.hpp"
 #include "shim/observed/memory_pools.hpp"
 #include "shim/observed/virtual_memory.hpp"
@@ -55,19 +56,27 @@ struct pool_request {
   std::size_t bytes;
   CUmemoryPool pool;
   CUstream stream;
+  void const* caller;
 };
 
 // Its memory is on the pool's device, whichever stream asks; one that is none, or whose context is not there,
 // is for the driver to refuse before any limit does.
 template <typename Real>
 CUresult pool_allocation(hook which, CUdeviceptr* result, pool_request const& asked, Real&& real) noexcept {
-  driver::request const request{.bytes = asked.bytes,
-                                .stream_ordered = true,
-                                .hook = static_cast<std::uint16_t>(which),
-                                .stream = asked.stream};
+  driver::request request{.bytes = asked.bytes,
+                          .stream_ordered = true,
+                          .hook = static_cast<std::uint16_t>(which),
+                          .called = program_call(static_cast<std::uint16_t>(which)),
+                          .stream = asked.stream,
+                          .caller = asked.caller};
   base::uncancelled const held;
   hook_scope const scope;
   if (!scope) return real();
+  if (is_default(asked.stream)) request.context = current_context();
+  if (result != nullptr && asked.bytes != 0 && (!is_default(asked.stream) || request.context != nullptr)) {
+    auto const outcome = route::allocate_from_pool(asked.pool, request, result);
+    if (outcome.served()) return counted(which, asked.bytes, outcome.code, true);
+  }
   int const device = memory_pools::instance().device_of(asked.pool);
   bool const elsewhere = device == memory_pools::host || is_graph_node(asked.stream) || result == nullptr;
   if (elsewhere) return counted(which, asked.bytes, with_room(real));
@@ -108,13 +117,16 @@ bool is_on_device(CUmemAllocationProp const* property) noexcept {
 extern "C" {
 
 CUresult cuMemAllocFromPoolAsync(CUdeviceptr* result, size_t bytes, CUmemoryPool pool, CUstream stream) {
-  return pool_allocation(hook::cuMemAllocFromPoolAsync, result, {bytes, pool, named_stream(stream, false)},
-                         [&] { return GPUMEM_REAL(cuMemAllocFromPoolAsync)(result, bytes, pool, stream); });
+  return pool_allocation(
+      hook::cuMemAllocFromPoolAsync, result,
+      {bytes, pool, named_stream(stream, false), program_caller(__builtin_return_address(0))},
+      [&] { return GPUMEM_REAL(cuMemAllocFromPoolAsync)(result, bytes, pool, stream); });
 }
 
 CUresult cuMemAllocFromPoolAsync_ptsz(CUdeviceptr* result, size_t bytes, CUmemoryPool pool, CUstream stream) {
   return pool_allocation(
-      hook::cuMemAllocFromPoolAsync_ptsz, result, {bytes, pool, named_stream(stream, true)},
+      hook::cuMemAllocFromPoolAsync_ptsz, result,
+      {bytes, pool, named_stream(stream, true), program_caller(__builtin_return_address(0))},
       [&] { return GPUMEM_REAL(cuMemAllocFromPoolAsync_ptsz)(result, bytes, pool, stream); });
 }
 
@@ -200,7 +212,10 @@ CUresult cuMemUnmap(CUdeviceptr address, size_t bytes) {
 CUresult cuMemPoolCreate(CUmemoryPool* pool, CUmemPoolProps const* properties) {
   return observe(
       hook::cuMemPoolCreate, 0, [&] { return GPUMEM_REAL(cuMemPoolCreate)(pool, properties); },
-      [&] { memory_pools::instance().made(*pool, *properties); });
+      [&] {
+        memory_pools::instance().made(*pool, *properties);
+        route::pool_made(*pool, *properties);
+      });
 }
 
 CUresult cuMemPoolDestroy(CUmemoryPool pool) {
@@ -210,6 +225,7 @@ CUresult cuMemPoolDestroy(CUmemoryPool pool) {
   // Before the call: after it the handle may be another pool's. One that could not be destroyed is asked
   // about anew.
   memory_pools::instance().destroyed(pool);
+  route::pool_destroyed(pool);
   return counted(hook::cuMemPoolDestroy, 0, GPUMEM_REAL(cuMemPoolDestroy)(pool));
 }
 

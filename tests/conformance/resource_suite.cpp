@@ -177,7 +177,8 @@ TEST_P(resource_suite, gives_everything_back) {
   EXPECT_EQ(route::idle_bytes(context), 0u);
 }
 
-// In a host function of a stream the driver takes nothing back: it goes with a later call, and is held until then.
+// In a host function of a stream the driver takes nothing back: it goes with a later call, and is held until
+// then.
 TEST_P(resource_suite, what_the_driver_takes_back_later_stays_in_the_ledger) {
   char const* const calls[] = {"cuMemFree_v2", "cuMemFreeAsync", "cuMemFreeHost", "cuMemUnmap"};
   CUdeviceptr blocks[3] = {};

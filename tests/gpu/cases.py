@@ -101,8 +101,8 @@ GROUPS = {
         Case("cross_frees"),
         Case("no_context", links=("driver",), counts=False, configs=("every_pool",)),
         Case("lost_context", counts=False),
-        *[Case(name, counts=False) for name in ("attributes", "default_pool", "pitched", "unknown_pointers", "pool_attributes",
-                                                   "out_of_memory")],
+        *[Case(name, counts=False) for name in ("attributes", "default_pool", "pitched", "unknown_pointers", "out_of_memory")],
+        Case("pool_attributes", counts=False, configs=("program_pools",)),
         Case("default_pool", ("late",), counts=False),
         Case("settings", configs=("every_pool",), counts=False),
         *[Case("first_call", (call,), links=("static",), counts=False)

@@ -55,7 +55,8 @@ void ask(const char* name, CUdeviceptr address) {
     show("cuPointerGetAttributes", cuPointerGetAttributes(1, &attribute, values, address));
   }
   value = 0;
-  show("cuPointerSetAttribute back", cuPointerSetAttribute(&value, CU_POINTER_ATTRIBUTE_SYNC_MEMOPS, address));
+  show("cuPointerSetAttribute back",
+       cuPointerSetAttribute(&value, CU_POINTER_ATTRIBUTE_SYNC_MEMOPS, address));
   CUdeviceptr base = 0;
   std::size_t size = 0;
   show("cuMemGetAddressRange", cuMemGetAddressRange(&base, &size, address));

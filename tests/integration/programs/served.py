@@ -36,6 +36,17 @@ def test_a_trim_of_the_default_pool_gives_back(build):
         assert (reserved >= 100 << 20) == kept, f"{mode}: {reserved} bytes are reserved at the end"
 
 
+def test_pools_of_the_program_are_served_by_choice(build):
+    config = pathlib.Path(POOLS["GPUMEM_CONFIG"]).with_name("program_pools.toml")
+    for env, by_choice in (({}, False), ({"GPUMEM_CONFIG": str(config)}, True)):
+        report = only_report(build.run([build.program("pool_attributes.shared")], preload=True, env=env))
+        hook = of_hook(report, "cuMemAllocFromPoolAsync")
+        harness.equal(hook["served"], hook["calls"] if by_choice else 0, "served")
+        harness.equal(hook["route"], "device" if by_choice else "observed", "route")
+        told = [finding for finding in report["findings"] if "not routed" in finding["text"]]
+        harness.equal(bool(told), not by_choice, "a finding")
+
+
 def caught(build, bug, program, env):
     plain = build.run([build.program(program)])
     library = {"LD_PRELOAD": str(build.folder / "libgpumem_mutant.so"), **env}

@@ -33,6 +33,7 @@ CONFIGS = {
     "cuda_async": 'version = 1\n[route]\ndevice = ["cuda_async"]\n',
     "synchronize": 'version = 1\n[route]\ndevice = ["pool", "cuda"]\n[behavior]\nfree = "synchronize"\n',
     "one_stream": 'version = 1\n[route]\ndevice = ["pool", "cuda"]\n[behavior]\nfree = "one_stream"\n',
+    "program_pools": 'version = 1\n[route]\ndevice = ["pool", "cuda"]\npools = true\n',
     "managed_and_host": 'version = 1\n[route]\ndevice = ["pool", "cuda"]\n'
                         'managed = ["prefetch", "managed_pool", "managed"]\nhost = ["host_pool", "pinned_host"]\n'
                         '[resource.managed]\nread_mostly = true\n[resource.managed_pool]\ntype = "pool"\n'

@@ -131,8 +131,7 @@ CUresult worker::refused_call() {
     default: {
       std::optional<block> b = here().take(random_);
       if (!b) return refused_call();
-      bool const async =
-          b->kind == memory::ordered || (!b->on_host() && b->kind != memory::managed && below(2) == 0);
+      bool const async = b->is_ordered() || (!b->on_host() && b->kind != memory::managed && below(2) == 0);
       for (CUevent const e : b->uses) {
         if (async) CHECK(cuStreamWaitEvent(on, e, 0));
       }

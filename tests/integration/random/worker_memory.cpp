@@ -40,6 +40,9 @@ bool worker::obtain(block& b, CUstream on) {
     case memory::ordered:
       code = cuMemAllocAsync(&b.address, b.bytes, on);
       break;
+    case memory::pooled:
+      code = cuMemAllocFromPoolAsync(&b.address, b.bytes, here().pool, on);
+      break;
     case memory::managed:
       code = cuMemAllocManaged(&b.address, b.bytes, CU_MEM_ATTACH_GLOBAL);
       break;
@@ -59,15 +62,16 @@ bool worker::obtain(block& b, CUstream on) {
     }
   }
   if (host != nullptr) b.address = reinterpret_cast<CUdeviceptr>(host);
-  // A limit of the chain holds for pitched memory as well, which no fallback serves.
-  if (code == CUDA_ERROR_OUT_OF_MEMORY && b.kind == memory::pitched) return false;
-  static char const* const names[] = {"plain",  "stream-ordered", "managed",
+  // A limit of the chain holds for these as well, which no fallback serves.
+  bool const of_driver = b.kind == memory::pitched || b.kind == memory::pooled;
+  if (code == CUDA_ERROR_OUT_OF_MEMORY && of_driver) return false;
+  static char const* const names[] = {"plain",  "stream-ordered", "of a pool", "managed",
                                       "pinned", "pinned (old)",   "pitched"};
   check(code, names[static_cast<std::size_t>(b.kind)]);
   if (code != CUDA_SUCCESS) return false;
   if (b.address % 256 != 0) fault("a block at %llx is not aligned", b.address);
   ++allocations;
-  bool const ordered = b.kind == memory::ordered;
+  bool const ordered = b.is_ordered();
   b.stamp = next_stamp();
   device_work::took(b, ordered ? on : nullptr);
   if (ordered) note_use(b, on);
@@ -100,7 +104,7 @@ void worker::touch_from_elsewhere(block& b) {
   std::size_t const back = now_;
   std::size_t const to =
       (now_ + 1 + below(static_cast<unsigned>(all_.places.size()) - 1)) % all_.places.size();
-  if (b.kind == memory::ordered && all_.places[to].device != here().device) return;
+  if (b.is_ordered() && all_.places[to].device != here().device) return;
   go(to);
   CUstream const on = own()[below(4)];
   order_from_elsewhere(b, on);
@@ -148,7 +152,7 @@ void worker::give_back(block& b) {
     return go(back);
   }
   // A driver takes it that all work on stream-ordered memory is over when it is freed so.
-  if (b.kind == memory::ordered) {
+  if (b.is_ordered()) {
     for (CUevent const e : b.uses) CHECK(cuEventSynchronize(e));
   }
   // Whatever context is current: the block knows its own.

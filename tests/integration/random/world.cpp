@@ -50,8 +50,9 @@ static void every_thread_says_where() {
 
 static void last_words(int signal) {
   char text[200];
-  int length = std::snprintf(text, sizeof text, "signal %d in thread %d; operations %d, allocations %d, faults %d\n",
-                             signal, static_cast<int>(gettid()), operations.load(), allocations.load(), faults.load());
+  int length =
+      std::snprintf(text, sizeof text, "signal %d in thread %d; operations %d, allocations %d, faults %d\n",
+                    signal, static_cast<int>(gettid()), operations.load(), allocations.load(), faults.load());
   [[maybe_unused]] ssize_t written = write(1, text, static_cast<std::size_t>(length));
   for (std::size_t i = 0; i < doing.size(); ++i) {
     char const* const what = doing[i].load();
@@ -88,6 +89,10 @@ void place::open() {
   }
   CHECK(cuCtxSetCurrent(context));
   work.open();
+  CUmemPoolProps plain{};
+  plain.allocType = CU_MEM_ALLOCATION_TYPE_PINNED;
+  plain.location = {CU_MEM_LOCATION_TYPE_DEVICE, {device}};
+  CHECK(cuMemPoolCreate(&pool, &plain));
   CHECK(cuStreamCreate(&shared[0], CU_STREAM_DEFAULT));
   CHECK(cuStreamCreate(&shared[1], CU_STREAM_NON_BLOCKING));
 }
@@ -95,7 +100,7 @@ void place::open() {
 // The driver's own pools outlive a reset, so stream-ordered memory is given back; so is pinned memory.
 void place::leave(block const& b) {
   device_work::gives(b, nullptr);
-  if (b.kind == memory::ordered) CHECK(cuMemFree(b.address));
+  if (b.is_ordered()) CHECK(cuMemFree(b.address));
   if (b.on_host()) CHECK(cuMemFreeHost(reinterpret_cast<void*>(b.address)));
 }
 
@@ -105,6 +110,7 @@ void place::close(unsigned way) {
   std::vector<block> dead;
   dead.swap(blocks_);
   for (block const& b : dead) leave(b);
+  CHECK(cuMemPoolDestroy(pool));
   work.close();
   if (!primary) {
     CHECK(cuCtxDestroy(context));

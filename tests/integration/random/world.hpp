@@ -35,7 +35,7 @@ inline bool too_many_faults() {
 inline std::array<std::atomic<char const*>, 64> doing{};
 void install_last_words();
 
-enum class memory { plain, ordered, managed, pinned, pinned_old, pitched };
+enum class memory { plain, ordered, pooled, managed, pinned, pinned_old, pitched };
 
 struct block {
   CUdeviceptr address = 0;
@@ -45,6 +45,7 @@ struct block {
   bool of_graph = false;      // which takes it at each launch
   std::vector<CUevent> uses;  // after each piece of work that touches it; all before a stream-ordered free
 
+  bool is_ordered() const { return kind == memory::ordered || kind == memory::pooled; }
   bool on_host() const { return kind == memory::pinned || kind == memory::pinned_old; }
   // Small enough to be compared by the host.
   bool is_checked() const { return bytes >= 4 && bytes <= 65536; }
@@ -60,6 +61,7 @@ class place {
   bool primary = true;
   CUcontext context = nullptr;
   std::array<CUstream, 2> shared{};
+  CUmemoryPool pool = nullptr;  // of its device, made and destroyed with the place
   device_work work;
 
   void open();

@@ -290,14 +290,14 @@ TEST_F(observe, what_a_capture_forbids_is_refused_for_that_and_not_by_a_limit) {
 
 TEST_F(observe, a_pool_of_the_programs_own_gets_the_ordered_calls) {
   CUdeviceptr const before = must_get(1000, stream(1));
-  pool_chosen(0);
+  pool_chosen(0, nullptr);
   CUdeviceptr unused = 0;
   EXPECT_PASS(get(1000, &unused, stream(1)));
   EXPECT_SERVED(give(before, stream(1)), CUDA_SUCCESS);
   must_get(1000);
   must_get(1000, stream(3), tests::second_context);
-  pool_chosen(-1);
-  pool_chosen(1 << 20);
+  pool_chosen(-1, nullptr);
+  pool_chosen(1 << 20, nullptr);
 }
 
 TEST_F(observe, a_lost_context_is_the_drivers) {

@@ -1,0 +1,58 @@
+// Memory pools that the program made, in whose place chains serve where the configuration says so ([route]
+// pools). Only plain pools of a device, whose memory nobody can tell from a chain's: no handle types, no
+// usage flags, no maximum, no access by others. Each keeps the figures that it would tell of itself, and each
+// block remembers its pool. Any thread; makes no driver call.
+#pragma once
+
+#include <cuda.h>
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <optional>
+
+#include "core/base/threads/mutex.hpp"
+#include "core/route/pool_figures.hpp"
+#include "core/space/block_registry.hpp"
+#include "core/space/side_table.hpp"
+
+namespace gpumem::route {
+
+class program_pools {
+ public:
+  // One pool. Its entry is another pool's when it is destroyed and all its blocks are freed.
+  struct pool {
+    std::atomic<CUmemoryPool> handle{nullptr};
+    int device = -1;
+    std::atomic<bool> serves{false};
+    std::atomic<std::uint64_t> live{0};  // blocks
+    pool_figures figures;
+  };
+
+  static bool is_plain(CUmemPoolProps const& properties) noexcept;
+
+  // Of a plain one. Beyond the last entry pools are the driver's alone.
+  void made(CUmemoryPool handle, int device) noexcept;
+  // Destroyed, or opened to others: serves no more. Its blocks live on.
+  void withdraw(CUmemoryPool handle) noexcept;
+  // Null: no pool that is served.
+  pool* find(CUmemoryPool handle) noexcept;
+
+  // A block was handed out in the place of `from`; false: there is no room to remember it.
+  bool took(pool& from, space::block& b, space::handle h) noexcept;
+  // A block of a pool is freed.
+  void gave(space::block& b, space::handle h, bool stream_ordered) noexcept;
+  // The pool of a block, also after its end; null: of none.
+  CUmemoryPool of(space::block const& b, space::handle h) noexcept;
+
+ private:
+  static constexpr std::size_t most = 64;
+  pool* pool_of(space::handle h) noexcept;
+
+  base::mutex mutex_;  // of what makes entries and the table; reading needs it not
+  std::array<pool, most> pools_{};
+  std::atomic<std::size_t> made_{0};                        // entries in use, or used once
+  std::optional<space::side_table<std::uint8_t>> entries_;  // by block: index of its pool
+};
+
+}  // namespace gpumem::route
