@@ -38,7 +38,8 @@ find %{buildroot} -exec touch -h -d @$SOURCE_DATE_EPOCH {} +
 /usr/share/gpumem
 %dir /usr/share/doc/gpumem
 %doc /usr/share/doc/gpumem/*.md
-%license /usr/share/doc/gpumem/LICENSE /usr/share/doc/gpumem/copyright
+%license /usr/share/doc/gpumem/LICENSE
+%license /usr/share/doc/gpumem/copyright
 /usr/share/man/man1/gpumem*.1.gz
 %dir /usr/share/bash-completion
 %dir /usr/share/bash-completion/completions
