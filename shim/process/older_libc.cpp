@@ -15,6 +15,7 @@
 #include <atomic>
 #include <cerrno>
 #include <csignal>
+#include <cstdarg>
 #include <cstdint>
 
 #include "shim/symbols/elf_object.hpp"
@@ -71,8 +72,37 @@ constinit moved<int(char const*, struct stat*) noexcept> libcs_lstat("lstat", &k
 
 }  // namespace
 
+// What C23 changed, glibc 2.38 and later have by other names, which its headers choose: these are the names before.
+extern "C" {
+long libcs_strtol(char const* text, char** end, int base) noexcept __asm__("strtol");
+long long libcs_strtoll(char const* text, char** end, int base) noexcept __asm__("strtoll");
+unsigned long libcs_strtoul(char const* text, char** end, int base) noexcept __asm__("strtoul");
+unsigned long long libcs_strtoull(char const* text, char** end, int base) noexcept __asm__("strtoull");
+int libcs_vsscanf(char const* text, char const* format, va_list to) noexcept __asm__("vsscanf");
+}
+
 #pragma GCC visibility push(hidden)
 extern "C" {
+
+long __isoc23_strtol(char const* text, char** end, int base) noexcept {
+  return libcs_strtol(text, end, base);
+}
+long long __isoc23_strtoll(char const* text, char** end, int base) noexcept {
+  return libcs_strtoll(text, end, base);
+}
+unsigned long __isoc23_strtoul(char const* text, char** end, int base) noexcept {
+  return libcs_strtoul(text, end, base);
+}
+unsigned long long __isoc23_strtoull(char const* text, char** end, int base) noexcept {
+  return libcs_strtoull(text, end, base);
+}
+int __isoc23_sscanf(char const* text, char const* format, ...) noexcept {
+  va_list to;
+  va_start(to, format);
+  int const found = libcs_vsscanf(text, format, to);
+  va_end(to);
+  return found;
+}
 
 // Some shared_ptr of libstdc++ counts without atomics where this is not zero; nobody would keep it for us.
 extern char __libc_single_threaded;
