@@ -8,8 +8,7 @@ cd "$(dirname "$0")/../.."
 packages="$1" machine="$2" version="$3"
 case "$machine" in x86_64) architecture=amd64 ;; aarch64) architecture=arm64 ;; *) architecture="$machine" ;; esac
 if [ "$machine" != "$(uname -m)" ]; then
-  echo "check: skipped: packages for $machine are not installed on $(uname -m); scripts/cross.sh runs such a build emulated"
-  exit 0
+  exec scripts/package/check_emulated.sh "$packages" "$machine" "$version"
 fi
 if [ "$(id -u)" -ne 0 ] || ! command -v debootstrap >/dev/null 2>&1; then
   echo "check: error: root and debootstrap are needed (Debian: debootstrap rpm lintian rpmlint)" >&2
