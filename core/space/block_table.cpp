@@ -1,35 +1,19 @@
 // See block_table.hpp.
 #include "core/space/block_table.hpp"
 
-#include <sys/mman.h>
-
 #include <mutex>
 
-#include "core/base/threads/address_room.hpp"
 #include "core/base/threads/biased_lock.hpp"
 
 namespace gpumem::space {
 
-block_table::block_table() noexcept {
-  // 3 GiB of addresses, or what may be taken of those that `ulimit -v` leaves.
-  std::uint64_t const room = base::address_room(most * sizeof(block));
-  for (std::uint64_t count = most; count >= 1ull << 12; count /= 2) {
-    if (count * sizeof(block) > room && count > 1ull << 12) continue;
-    void* memory = mmap(nullptr, count * sizeof(block), PROT_READ | PROT_WRITE,
-                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (memory == MAP_FAILED) continue;
-    madvise(memory, count * sizeof(block),
-            MADV_NOHUGEPAGE);  // a huge page would cost 2 MiB for the first block
-    blocks_ = static_cast<block*>(memory);
-    capacity_ = count;
-    return;
-  }
-}
+// 3 GiB of addresses, or what may be taken of those that `ulimit -v` leaves.
+block_table::block_table() noexcept
+    : pages_(most, sizeof(block)), blocks_(static_cast<block*>(pages_.begin())), capacity_(pages_.capacity()) {}
 
 // Blocks made one after the other often go to different threads, which then write to them at each allocation
 // and free: within a window of 1024 handles they are dealt out four apart, which is three cache lines.
 handle block_table::spread(handle ordinal) noexcept {
-  constexpr handle window = 1024;
   constexpr handle apart = 4;
   handle const at = ordinal % window;
   return ordinal - at + at % (window / apart) * apart + at / (window / apart);
@@ -57,7 +41,7 @@ handle block_table::take_released() noexcept {
 
 handle block_table::take_fresh() noexcept {
   std::uint64_t ordinal = used_.load(std::memory_order_relaxed);
-  while (ordinal < capacity_) {
+  while (ordinal < capacity_ && pages_.open(ordinal - ordinal % window + window)) {
     if (used_.compare_exchange_weak(ordinal, ordinal + 1, std::memory_order_relaxed)) {
       return spread(static_cast<handle>(ordinal));
     }

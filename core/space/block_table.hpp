@@ -9,6 +9,7 @@
 
 #include "core/space/block.hpp"
 #include "core/space/spin_lock.hpp"
+#include "core/space/table_pages.hpp"
 
 namespace gpumem::space {
 
@@ -46,13 +47,15 @@ class block_table {
     std::atomic<handle> first{none};  // read without the lock: is it worth taking?
   };
 
+  static constexpr handle window = 1024;
   static handle spread(handle ordinal) noexcept;
   static std::size_t own_list() noexcept;
   handle take_released() noexcept;
   handle take_fresh() noexcept;
 
-  block* blocks_ = nullptr;
-  std::uint64_t capacity_ = 0;
+  table_pages pages_;
+  block* const blocks_;
+  std::uint64_t const capacity_;
   std::atomic<std::uint64_t> used_{1};     // handle 0 is `none`
   std::atomic<bool> any_released_{false};  // ever
   std::array<list, 16> free_;

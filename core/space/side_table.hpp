@@ -3,13 +3,11 @@
 // takes no lock: the entry of a live block belongs to whoever has the block.
 #pragma once
 
-#include <sys/mman.h>
-
 #include <atomic>
 #include <type_traits>
 
-#include "core/base/threads/address_room.hpp"
 #include "core/space/block_table.hpp"
+#include "core/space/table_pages.hpp"
 
 namespace gpumem::space {
 
@@ -18,27 +16,13 @@ class side_table {
   static_assert(std::is_trivially_copyable_v<Value>);
 
  public:
-  side_table() noexcept {
-    std::uint64_t const room = base::address_room(block_table::most * sizeof(Value));
-    for (std::uint64_t count = block_table::most; count >= 1ull << 12; count /= 2) {
-      if (count * sizeof(Value) > room && count > 1ull << 12) continue;
-      void* const memory = mmap(nullptr, count * sizeof(Value), PROT_READ | PROT_WRITE,
-                                MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-      if (memory == MAP_FAILED) continue;
-      madvise(memory, count * sizeof(Value), MADV_NOHUGEPAGE);
-      values_ = static_cast<Value*>(memory);
-      capacity_ = count;
-      return;
-    }
-  }
+  side_table() noexcept : pages_(block_table::most, sizeof(Value)), values_(static_cast<Value*>(pages_.begin())) {}
   side_table(side_table const&) = delete;
-  ~side_table() {
-    if (values_ != nullptr) munmap(values_, capacity_ * sizeof(Value));
-  }
+  ~side_table() { pages_.unmap(); }
 
   // For a block being handed out. Null when the table is too short for it.
   Value* make(handle h) noexcept {
-    if (h >= capacity_) return nullptr;
+    if (!pages_.open(h + std::uint64_t{1})) return nullptr;
     handle seen = highest_.load(std::memory_order_relaxed);
     while (seen < h && !highest_.compare_exchange_weak(seen, h, std::memory_order_relaxed)) {
     }
@@ -55,8 +39,8 @@ class side_table {
   }
 
  private:
-  Value* values_ = nullptr;
-  std::uint64_t capacity_ = 0;
+  table_pages pages_;
+  Value* const values_;
   std::atomic<handle> highest_{0};
 };
 

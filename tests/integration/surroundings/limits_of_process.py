@@ -66,6 +66,9 @@ def test_other_limits(build):
     for name, value in (("nproc", 1), ("memlock", 0), ("core", 0), ("stack", 64 << 10), ("data", 256 * MIB)):
         same(build, ["limit", name, str(value), "malloc", "malloc"])
         same(build, ["malloc", "limit", name, str(value), "malloc"])
+    # What the tables reserve is not taken of what `ulimit -d` leaves the program.
+    for before in ([], ["malloc"]):
+        same(build, [*before, "limit", "data", str(256 * MIB), "malloc", "take", str(64 * MIB), "malloc"])
 
 
 def test_small_stacks(build):
