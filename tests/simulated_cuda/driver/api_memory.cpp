@@ -156,14 +156,14 @@ static CUresult attribute_of(machine& m, void* data, CUpointer_attribute attribu
 }
 
 SIMULATED_API cuPointerGetAttribute(void* data, CUpointer_attribute attribute, CUdeviceptr address) {
-  SIMULATED_CALL(with_context);
+  SIMULATED_CALL(after_init);  // no context (measured)
   if (data == nullptr) return CUDA_ERROR_INVALID_VALUE;
   return attribute_of(m, data, attribute, address);
 }
 
 SIMULATED_API cuPointerGetAttributes(unsigned count, CUpointer_attribute* attributes, void** data,
                                      CUdeviceptr address) {
-  SIMULATED_CALL(with_context);
+  SIMULATED_CALL(after_init);  // no context (measured)
   if (count == 0 || attributes == nullptr || data == nullptr) return CUDA_ERROR_INVALID_VALUE;
   for (unsigned i = 0; i < count; ++i) {  // what does not apply is zero; it is no error here
     if (attribute_of(m, data[i], attributes[i], address) == CUDA_SUCCESS) continue;
