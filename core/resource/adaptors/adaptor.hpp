@@ -1,35 +1,26 @@
 // Base of resources that add one behaviour to the one below and hold no segments (RMM's resource adaptor).
-// A derived class overrides allocate and freed, and asks below_ for the block. Any thread. The blocks
-// belong to the resource below: an adaptor may read them, and returns by give_back_block one that it cannot
-// hand on. A few instructions on a hit, no lock, heap or driver call, unless its purpose is debugging.
+// Requests and frees are counted by `counting`; a derived class says in serve() what it does with a request,
+// and asks pass_down() for the block. Any thread. The blocks belong to the resource below: an adaptor may
+// read them, and returns by give_back_block one that it cannot hand on. A few instructions on a hit, no lock,
+// heap or driver call, unless its purpose is debugging.
 #pragma once
 
-#include "core/driver/error.hpp"
-#include "core/resource/resource.hpp"
+#include "core/resource/counting.hpp"
 
 namespace gpumem::resource {
 
-class adaptor : public resource {
+class adaptor : public counting {
  public:
   adaptor(chain_context const& home, std::size_t node, resource& below) noexcept
-      : resource(home, node), below_(below) {
+      : counting(home, node), below_(below) {
     below_.set_parent(*this);
   }
 
  protected:
-  // Asks below for the block, counted as this resource's request.
+  // Asks below for the block, counted as asked of upstream.
   space::handle pass_down(allocation_request const& request) {
-    stats::node_counters& counters = count();
-    stats::add(counters.requests, 1);
-    stats::add(counters.upstream, 1);
-    try {
-      space::handle const h = below_.allocate(request);
-      stats::add(counters.bytes_in, blocks()[h].bytes());
-      return h;
-    } catch (driver::allocation_failed const&) {
-      stats::add(counters.failed, 1);
-      throw;
-    }
+    stats::add(count().upstream, 1);
+    return below_.allocate(request);
   }
   // A block from below that the program never saw.
   void give_back_block(space::handle h, allocation_request const& request) noexcept {

@@ -14,26 +14,14 @@ class aligned final : public adaptor {
           resource& below) noexcept
       : adaptor(home, node, below), alignment_(alignment), threshold_(threshold) {}
 
-  space::handle allocate(allocation_request const& request) override {
-    auto& counters = count();
-    stats::add(counters.requests, 1);
-    space::handle h = space::none;
-    if (request.bytes < threshold_) {
-      h = below_.allocate(request);
-    } else {
-      allocation_request larger = request;
-      larger.alignment = std::max(request.alignment, alignment_);
-      stats::add(counters.upstream, 1);
-      h = below_.allocate(larger);
-    }
-    stats::add(counters.bytes_in, blocks()[h].bytes());
-    return h;
-  }
-  void freed(space::handle h, free_order const&) noexcept override {
-    stats::add(count().bytes_out, blocks()[h].bytes());
+ private:
+  space::handle serve(allocation_request const& request) override {
+    if (request.bytes < threshold_) return below_.allocate(request);
+    allocation_request larger = request;
+    larger.alignment = std::max(request.alignment, alignment_);
+    return pass_down(larger);
   }
 
- private:
   std::uint32_t const alignment_;
   std::uint64_t const threshold_;
 };

@@ -21,7 +21,7 @@ bool has_stream(stream_order::slot slot, CUstream stream) noexcept {
 
 }  // namespace
 
-space::handle guard::allocate(allocation_request const& request) {
+space::handle guard::serve(allocation_request const& request) {
   allocation_request more = request;
   more.bytes = request.bytes + std::min(options_.redzone, ~request.bytes);
   space::handle const h = pass_down(more);
@@ -72,8 +72,7 @@ bool guard::settle(free_order const& order) noexcept {
   return driver::real.cuStreamSynchronize(order.stream) == CUDA_SUCCESS;
 }
 
-void guard::freed(space::handle h, free_order const& order) noexcept {
-  stats::add(count().bytes_out, blocks()[h].bytes());
+void guard::given_back(space::handle h, free_order const& order) noexcept {
   guarded block;
   {
     base::lock_guard lock(mutex_);

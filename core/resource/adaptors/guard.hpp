@@ -31,12 +31,13 @@ class guard final : public adaptor {
     stats::open_caller_tables();
   }
 
-  space::handle allocate(allocation_request const& request) override;
-  void freed(space::handle h, free_order const& order) noexcept override;
   void synchronized() noexcept override;
   void forget() noexcept override;
 
  private:
+  space::handle serve(allocation_request const& request) override;
+  void given_back(space::handle h, free_order const& order) noexcept override;
+
   // What is known of a live block.
   struct guarded {
     std::uint64_t bytes = 0;  // as asked

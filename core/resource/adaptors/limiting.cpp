@@ -26,7 +26,6 @@ void limiting::take(std::uint64_t bytes) {
     home_.relieve(home_.context);
     if (budget_.take(bytes)) return;
   }
-  stats::add(count().failed, 1);
   throw budget_.refusal(bytes);
 }
 
@@ -35,14 +34,12 @@ space::handle limiting::pass_on(allocation_request const& request, std::uint64_t
     return below_.allocate(request);
   } catch (driver::allocation_failed const&) {
     budget_.give(bytes);
-    stats::add(count().failed, 1);
     throw;
   }
 }
 
-space::handle limiting::allocate(allocation_request const& request) {
+space::handle limiting::serve(allocation_request const& request) {
   std::uint64_t const asked = rounded(request.bytes);
-  stats::add(count().requests, 1);
   take(asked);
   space::handle const h = pass_on(request, asked);
   std::uint64_t const got = blocks()[h].bytes();  // blocks of one size may be larger than the request
@@ -51,19 +48,16 @@ space::handle limiting::allocate(allocation_request const& request) {
   } else if (got > asked && !budget_.take(got - asked)) {
     give_back_block(h, request);
     budget_.give(asked);
-    stats::add(count().failed, 1);
     throw budget_.refusal(got);
   }
   own_part().bytes.fetch_add(got, std::memory_order_relaxed);
-  stats::add(count().bytes_in, got);
   return h;
 }
 
-void limiting::freed(space::handle h, free_order const&) noexcept {
+void limiting::given_back(space::handle h, free_order const&) noexcept {
   std::uint64_t const bytes = blocks()[h].bytes();
   own_part().bytes.fetch_sub(bytes, std::memory_order_relaxed);
   budget_.give(bytes);
-  stats::add(count().bytes_out, bytes);
 }
 
 // Parts are sums modulo 2^64: a block may be freed by another thread than the one that got it.
@@ -73,43 +67,23 @@ void limiting::forget() noexcept {
   budget_.give(mine);
 }
 
-extent limiting_source::reserve(allocation_request const& request) {
+extent limiting_source::serve(allocation_request const& request) {
   std::uint64_t const asked = rounded(request.bytes);
-  stats::node_counters& counters = stats::local().nodes[node_];
-  stats::add(counters.requests, 1);
-  if (!budget_.take(asked)) {
-    stats::add(counters.failed, 1);
-    throw budget_.refusal(asked);
-  }
+  if (!budget_.take(asked)) throw budget_.refusal(asked);
   extent memory;
   try {
     memory = below_.reserve(request);
   } catch (driver::allocation_failed const&) {
     budget_.give(asked);
-    stats::add(counters.failed, 1);
     throw;
   }
   if (memory.bytes < asked) budget_.give(asked - memory.bytes);
   if (memory.bytes > asked && !budget_.take(memory.bytes - asked)) {
-    budget_.give(asked);
     below_.release(memory, nullptr);
-    stats::add(counters.failed, 1);
+    budget_.give(asked);
     throw budget_.refusal(memory.bytes);
   }
-  stats::add(stats::local().nodes[node_].bytes_in, memory.bytes);
   return memory;
-}
-
-void limiting_source::release(extent const& memory, CUstream order) noexcept {
-  below_.release(memory, order);
-  stats::add(stats::local().nodes[node_].bytes_out, memory.bytes);
-  budget_.give(memory.bytes);
-}
-
-void limiting_source::lost(extent const& memory) noexcept {
-  below_.lost(memory);
-  stats::add(stats::local().nodes[node_].bytes_out, memory.bytes);
-  budget_.give(memory.bytes);
 }
 
 }  // namespace gpumem::resource

@@ -16,11 +16,11 @@ class limiting final : public adaptor {
   limiting(chain_context const& home, std::size_t node, resource& below, budget& shared) noexcept
       : adaptor(home, node, below), budget_(shared) {}
 
-  space::handle allocate(allocation_request const& request) override;
-  void freed(space::handle h, free_order const&) noexcept override;
   void forget() noexcept override;
 
  private:
+  space::handle serve(allocation_request const& request) override;
+  void given_back(space::handle h, free_order const&) noexcept override;
   // How much of the budget is this chain's, in parts that threads seldom share.
   struct alignas(64) part {
     std::atomic<std::uint64_t> bytes{0};
@@ -40,17 +40,16 @@ class limiting final : public adaptor {
 class limiting_source final : public source_adaptor {
  public:
   limiting_source(std::size_t node, source& below, budget& shared) noexcept
-      : source_adaptor(below), node_(node), budget_(shared) {
+      : source_adaptor(node, below), budget_(shared) {
     budget_.counts_segments();
   }
 
-  extent reserve(allocation_request const& request) override;
-  void release(extent const& memory, CUstream order) noexcept override;
-  void lost(extent const& memory) noexcept override;
   bool counts_in(budget const& b) const noexcept override { return &b == &budget_ || below_.counts_in(b); }
 
  private:
-  std::size_t const node_;
+  extent serve(allocation_request const& request) override;
+  void left(extent const& memory) noexcept override { budget_.give(memory.bytes); }
+
   budget& budget_;
 };
 

@@ -26,7 +26,7 @@ stats::event event_of(chain_context const& home, action what, std::uint64_t addr
 
 }  // namespace
 
-space::handle logging::allocate(allocation_request const& request) {
+space::handle logging::serve(allocation_request const& request) {
   stats::event e = event_of(home_, action::allocate, 0, request.bytes, request.stream);
   e.hook = request.hook();
   e.caller = request.caller();
@@ -46,8 +46,7 @@ space::handle logging::allocate(allocation_request const& request) {
   return h;
 }
 
-void logging::freed(space::handle h, free_order const& order) noexcept {
-  stats::add(count().bytes_out, blocks()[h].bytes());
+void logging::given_back(space::handle h, free_order const& order) noexcept {
   std::uint64_t* const asked = asked_.find(h);
   if (asked == nullptr) return;
   stats::event e = event_of(home_, action::free, blocks()[h].begin(), *asked, order.stream);
@@ -66,31 +65,19 @@ void logging::forget() noexcept {
   });
 }
 
-extent segment_logging::reserve(allocation_request const& request) {
-  stats::add(count().requests, 1);
-  stats::add(count().upstream, 1);
+extent segment_logging::serve(allocation_request const& request) {
   try {
-    extent const memory = below_.reserve(request);
-    stats::add(count().bytes_in, memory.bytes);
+    extent const memory = pass_down(request);
     log_.add(event_of(home_, action::allocate, memory.address, memory.bytes, request.stream));
     return memory;
   } catch (driver::allocation_failed const&) {
-    stats::add(count().failed, 1);
     log_.add(event_of(home_, action::allocate_failure, 0, request.bytes, request.stream));
     throw;
   }
 }
 
-void segment_logging::release(extent const& memory, CUstream order) noexcept {
-  stats::add(count().bytes_out, memory.bytes);
+void segment_logging::leaving(extent const& memory, CUstream order) noexcept {
   log_.add(event_of(home_, action::free, memory.address, memory.bytes, order));
-  below_.release(memory, order);
-}
-
-void segment_logging::lost(extent const& memory) noexcept {
-  stats::add(count().bytes_out, memory.bytes);
-  log_.add(event_of(home_, action::free, memory.address, memory.bytes, nullptr));
-  below_.lost(memory);
 }
 
 }  // namespace gpumem::resource

@@ -16,11 +16,12 @@ class logging final : public adaptor {
   logging(chain_context const& home, std::size_t node, resource& below, stats::event_log& log) noexcept
       : adaptor(home, node, below), log_(log) {}
 
-  space::handle allocate(allocation_request const& request) override;
-  void freed(space::handle h, free_order const& order) noexcept override;
   void forget() noexcept override;
 
  private:
+  space::handle serve(allocation_request const& request) override;
+  void given_back(space::handle h, free_order const& order) noexcept override;
+
   // As asked, of blocks that were logged: other adaptors may ask for more than the program did.
   space::side_table<std::uint64_t> asked_;
   stats::event_log& log_;
@@ -30,17 +31,13 @@ class logging final : public adaptor {
 class segment_logging final : public source_adaptor {
  public:
   segment_logging(chain_context const& home, std::size_t node, source& below, stats::event_log& log) noexcept
-      : source_adaptor(below), home_(home), node_(node), log_(log) {}
-
-  extent reserve(allocation_request const& request) override;
-  void release(extent const& memory, CUstream order) noexcept override;
-  void lost(extent const& memory) noexcept override;
+      : source_adaptor(node, below), home_(home), log_(log) {}
 
  private:
-  stats::node_counters& count() noexcept { return stats::local().nodes[node_]; }
+  extent serve(allocation_request const& request) override;
+  void leaving(extent const& memory, CUstream order) noexcept override;
 
   chain_context const& home_;
-  std::size_t const node_;
   stats::event_log& log_;
 };
 

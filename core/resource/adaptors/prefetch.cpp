@@ -41,32 +41,17 @@ void prefetcher::forget() noexcept {
   stream_ = nullptr;
 }
 
-space::handle prefetch::allocate(allocation_request const& request) {
-  stats::add(count().requests, 1);
+space::handle prefetch::serve(allocation_request const& request) {
   space::handle const h = below_.allocate(request);
-  stats::add(count().bytes_in, blocks()[h].bytes());
   mover_.move(blocks()[h].begin(), request.bytes,
               request.slot != stream_order::no_slot ? request.stream : nullptr);
   return h;
 }
 
-extent prefetch_source::reserve(allocation_request const& request) {
-  auto& counters = stats::local().nodes[node_];
-  stats::add(counters.requests, 1);
+extent prefetch_source::serve(allocation_request const& request) {
   extent const memory = below_.reserve(request);
-  stats::add(counters.bytes_in, memory.bytes);
   mover_.move(memory.address, memory.bytes, request.slot != stream_order::no_slot ? request.stream : nullptr);
   return memory;
-}
-
-void prefetch_source::lost(extent const& memory) noexcept {
-  stats::add(stats::local().nodes[node_].bytes_out, memory.bytes);
-  below_.lost(memory);
-}
-
-void prefetch_source::release(extent const& memory, CUstream order) noexcept {
-  stats::add(stats::local().nodes[node_].bytes_out, memory.bytes);
-  below_.release(memory, order);
 }
 
 }  // namespace gpumem::resource

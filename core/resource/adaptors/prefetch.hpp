@@ -38,13 +38,11 @@ class prefetch final : public adaptor {
   prefetch(chain_context const& home, std::size_t node, int device, resource& below) noexcept
       : adaptor(home, node, below), mover_(home, node, device) {}
 
-  space::handle allocate(allocation_request const& request) override;
-  void freed(space::handle h, free_order const&) noexcept override {
-    stats::add(count().bytes_out, blocks()[h].bytes());
-  }
   void forget() noexcept override { mover_.forget(); }
 
  private:
+  space::handle serve(allocation_request const& request) override;
+
   prefetcher mover_;
 };
 
@@ -52,15 +50,13 @@ class prefetch final : public adaptor {
 class prefetch_source final : public source_adaptor {
  public:
   prefetch_source(chain_context const& home, std::size_t node, int device, source& below) noexcept
-      : source_adaptor(below), node_(node), mover_(home, node, device) {}
+      : source_adaptor(node, below), mover_(home, node, device) {}
 
-  extent reserve(allocation_request const& request) override;
-  void release(extent const& memory, CUstream order) noexcept override;
-  void lost(extent const& memory) noexcept override;
   void forget() noexcept override { mover_.forget(); }
 
  private:
-  std::size_t const node_;
+  extent serve(allocation_request const& request) override;
+
   prefetcher mover_;
 };
 

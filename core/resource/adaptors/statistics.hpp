@@ -24,11 +24,12 @@ class statistics final : public adaptor {
     if (options.callsites) stats::open_caller_tables();
   }
 
-  space::handle allocate(allocation_request const& request) override;
-  void freed(space::handle h, free_order const& order) noexcept override;
   void forget() noexcept override { figures_.all_lost(); }
 
  private:
+  space::handle serve(allocation_request const& request) override;
+  void given_back(space::handle h, free_order const& order) noexcept override;
+
   statistics_options const options_;
   stats::node_figures figures_;
 };
@@ -37,17 +38,13 @@ class statistics final : public adaptor {
 class segment_statistics final : public source_adaptor {
  public:
   segment_statistics(std::size_t node, statistics_options const& options, source& below) noexcept
-      : source_adaptor(below), options_(options), node_(node), figures_(node) {}
-
-  extent reserve(allocation_request const& request) override;
-  void release(extent const& memory, CUstream order) noexcept override;
-  void lost(extent const& memory) noexcept override;
+      : source_adaptor(node, below), options_(options), figures_(node) {}
 
  private:
-  stats::node_counters& count() noexcept { return stats::local().nodes[node_]; }
+  extent serve(allocation_request const& request) override;
+  void leaving(extent const& memory, CUstream) noexcept override;
 
   statistics_options const options_;
-  std::size_t const node_;
   stats::node_figures figures_;
 };
 

@@ -14,7 +14,7 @@ stats::call_site tracking::site(void const* caller) noexcept {
   return stats::site_of(node_, {frames, count});
 }
 
-space::handle tracking::allocate(allocation_request const& request) {
+space::handle tracking::serve(allocation_request const& request) {
   space::handle const h = pass_down(request);
   if (live_block* const noted = live_.make(h); noted != nullptr) {
     *noted = {request.bytes, site(request.caller())};
@@ -23,8 +23,7 @@ space::handle tracking::allocate(allocation_request const& request) {
   return h;
 }
 
-void tracking::freed(space::handle h, free_order const& order) noexcept {
-  stats::add(count().bytes_out, blocks()[h].bytes());
+void tracking::given_back(space::handle h, free_order const& order) noexcept {
   live_block* const noted = live_.find(h);
   if (noted == nullptr || noted->bytes == 0) return;
   stats::count_free(noted->from, noted->bytes);

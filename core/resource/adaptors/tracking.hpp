@@ -21,12 +21,13 @@ class tracking final : public adaptor {
     stats::open_caller_tables();
   }
 
-  space::handle allocate(allocation_request const& request) override;
-  void freed(space::handle h, free_order const& order) noexcept override;
   bool refused(refused_free const& what) noexcept override;
   void forget() noexcept override;
 
  private:
+  space::handle serve(allocation_request const& request) override;
+  void given_back(space::handle h, free_order const& order) noexcept override;
+
   // What is known of a block that the program has.
   struct live_block {
     std::uint64_t bytes;  // as asked; 0: not live

@@ -44,27 +44,19 @@ void spill::took(std::size_t node, std::uint64_t bytes) noexcept {
   if (now > most) stats::add(stats::local().nodes[node].most, now - most);  // threads add up to the highest
 }
 
-space::handle fallback::allocate(allocation_request const& request) {
-  stats::add(count().requests, 1);
+space::handle fallback::serve(allocation_request const& request) {
   space::handle h = space::none;
-  std::size_t served = 0;
-  try {
-    served = first_that_serves(branches_.size(), [&](std::size_t i) {
-      stats::add(stats::local().nodes[branches_[i].node].requests, 1);
-      try {
-        h = branches_[i].top->allocate(request);
-      } catch (driver::allocation_failed const&) {
-        stats::add(stats::local().nodes[branches_[i].node].failed, 1);
-        throw;
-      }
-    });
-  } catch (driver::allocation_failed const&) {
-    stats::add(count().failed, 1);
-    throw;
-  }
+  std::size_t const served = first_that_serves(branches_.size(), [&](std::size_t i) {
+    stats::add(stats::local().nodes[branches_[i].node].requests, 1);
+    try {
+      h = branches_[i].top->allocate(request);
+    } catch (driver::allocation_failed const&) {
+      stats::add(stats::local().nodes[branches_[i].node].failed, 1);
+      throw;
+    }
+  });
   std::uint64_t const bytes = blocks()[h].bytes();
   stats::add(served == 0 ? count().hits : count().upstream, 1);
-  stats::add(count().bytes_in, bytes);
   stats::node_counters& counters = stats::local().nodes[branches_[served].node];
   stats::add(counters.hits, 1);
   stats::add(counters.bytes_in, bytes);
@@ -83,10 +75,9 @@ std::size_t fallback::branch_of(space::handle h) noexcept {
   return i;
 }
 
-void fallback::freed(space::handle h, free_order const&) noexcept {
+void fallback::given_back(space::handle h, free_order const&) noexcept {
   std::uint64_t const bytes = blocks()[h].bytes();
   std::size_t const from = branch_of(h);
-  stats::add(count().bytes_out, bytes);
   stats::add(stats::local().nodes[branches_[from].node].bytes_out, bytes);
   if (from > 0) spills_[from].gave(bytes);
 }

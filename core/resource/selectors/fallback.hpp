@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "core/base/threads/mutex.hpp"
-#include "core/resource/resource.hpp"
+#include "core/resource/counting.hpp"
 #include "core/resource/source.hpp"
 
 namespace gpumem::resource {
@@ -24,22 +24,22 @@ class spill {
   std::atomic<std::uint64_t> now_{0};
 };
 
-class fallback final : public resource {
+class fallback final : public counting {
  public:
   struct branch {
     resource* top;
     std::size_t node;  // of the report, for what this chain took
   };
   fallback(chain_context const& home, std::size_t node, std::vector<branch> branches)
-      : resource(home, node), branches_(std::move(branches)), spills_(branches_.size()) {
+      : counting(home, node), branches_(std::move(branches)), spills_(branches_.size()) {
     for (branch const& b : branches_) b.top->set_parent(*this);
   }
 
-  space::handle allocate(allocation_request const& request) override;
-  void freed(space::handle h, free_order const&) noexcept override;
   void lost(space::handle h) noexcept override { freed(h, {}); }
 
  private:
+  space::handle serve(allocation_request const& request) override;
+  void given_back(space::handle h, free_order const&) noexcept override;
   std::size_t branch_of(space::handle h) noexcept;
 
   std::vector<branch> const branches_;
