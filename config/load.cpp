@@ -8,9 +8,9 @@
 
 #include "config/checks/validate.hpp"
 #include "config/effective.hpp"
-#include "config/reader/source_file.hpp"
+#include "config/reader/file/source_file.hpp"
 #include "config/reader/table_reader.hpp"
-#include "config/reader/toml_reader.hpp"
+#include "config/reader/file/toml_reader.hpp"
 
 namespace gpumem::config {
 namespace {

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Checks the order of the layers: a file includes only its own folder and lower ones (core/README.md), and of its own
 # folder only its own room and lower ones. Also: one user of fmt (core/base/text/format), spdlog (core/base/log/log) and
-# toml++ (config/reader/toml_reader), and nothing of the product includes tests.
+# toml++ (config/reader/file/toml_reader), and nothing of the product includes tests.
 # layers.sh [ROOT] checks a tree; layers.sh --self-test plants each violation in a small tree and demands that it is found.
 set -euo pipefail
 
@@ -26,7 +26,7 @@ ROOMS = {
 ONLY_USER = {
     "fmt": re.compile(r"core/base/text/format[^/]*$"),
     "spdlog": re.compile(r"core/base/log/log\.[^/]*$"),
-    "toml++": re.compile(r"config/reader/toml_reader[^/]*$"),
+    "toml++": re.compile(r"config/reader/file/toml_reader[^/]*$"),
 }
 SOURCE = (".hpp", ".h", ".cpp", ".c", ".def", ".S", ".in")
 INCLUDE = re.compile(r'^\s*#\s*include\s+(["<])([^">]+)[">]')
@@ -101,17 +101,17 @@ self_test() {
     'core/space/segment.hpp|#include "core/stream_order/epoch.hpp"'
     'core/resource/pools/pool.cpp|#include "core/upstream/cuda.hpp"'
     'core/route/router.cpp|#include "config/plan/plan.hpp"'
-    'core/report/text.cpp|#include "shim/process/process.hpp"'
+    'core/report/output/text.cpp|#include "shim/process/process.hpp"'
     'config/plan/plan.cpp|#include "shim/process/process.hpp"'
-    'shim/hooks/hooks.cpp|#include "shim/cli/run.hpp"'
-    'core/report/text.cpp|#include <fmt/format.h>'
+    'shim/hooks/hooks.cpp|#include "shim/cli/run/run.hpp"'
+    'core/report/output/text.cpp|#include <fmt/format.h>'
     'config/checks/validate.cpp|#include <toml++/toml.h>'
     'core/base/log/log_pattern.cpp|#include <spdlog/logger.h>'
     'shim/hooks/hooks.cpp|#include "tests/simulated_cuda/simulated.h"'
     'core/elsewhere/file.cpp|#include <vector>'
     'core/resource/pools/pool.hpp|#include "core/resource/adaptors/guard.hpp"'
     'core/resource/pools/cache/magazine.hpp|#include "core/resource/pools/pool.hpp"'
-    'config/reader/rule_reader.cpp|#include "config/checks/validate.hpp"'
+    'config/reader/sections/rule_reader.cpp|#include "config/checks/validate.hpp"'
     'config/plan/plan.hpp|#include "config/load.hpp"'
     'shim/new_file.cpp|#include <vector>'
     'shim/elsewhere/new_file.cpp|#include <vector>'

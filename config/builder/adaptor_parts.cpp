@@ -1,5 +1,5 @@
 // See parts.hpp. Here: the adaptors `aligned`, `limiting` and `prefetch`.
-#include "config/builder/limits.hpp"
+#include "config/builder/budgets.hpp"
 #include "config/builder/parts.hpp"
 #include "core/resource/adaptors/aligned.hpp"
 #include "core/resource/adaptors/limiting.hpp"

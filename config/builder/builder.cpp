@@ -5,10 +5,10 @@
 
 #include "config/builder/parts.hpp"
 #include "config/checks/segment_needs.hpp"
-#include "config/reader/rule_checks.hpp"
+#include "config/reader/sections/rule_checks.hpp"
 #include "config/schema/schema.hpp"
 #include "core/base/text/bytes.hpp"
-#include "core/resource/adaptors/crossing.hpp"
+#include "core/resource/selectors/crossing.hpp"
 #include "core/resource/pools/direct.hpp"
 #include "core/resource/pools/fixed_size.hpp"
 #include "core/resource/selectors/binning.hpp"

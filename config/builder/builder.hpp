@@ -9,7 +9,7 @@
 
 #include "config/plan/plan.hpp"
 #include "core/route/router.hpp"
-#include "core/route/rules.hpp"
+#include "core/route/rules/rules.hpp"
 
 namespace gpumem::config {
 

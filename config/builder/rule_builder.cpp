@@ -1,7 +1,7 @@
 // See builder.hpp. Here: the rules of the plan as the values that core matches requests against. Called once,
 // at the start, on one thread.
 #include "config/builder/builder.hpp"
-#include "config/reader/rule_checks.hpp"
+#include "config/reader/sections/rule_checks.hpp"
 
 namespace gpumem::config {
 namespace {

@@ -8,7 +8,7 @@
 #include "config/checks/chain_order.hpp"
 #include "config/checks/chain_sizes.hpp"
 #include "config/checks/chain_view.hpp"
-#include "config/reader/resource_reader.hpp"
+#include "config/reader/sections/resource_reader.hpp"
 #include "core/base/text/bytes.hpp"
 
 namespace gpumem::config {

@@ -2,7 +2,7 @@
 // uses. Called by validate, once a load; one thread.
 #pragma once
 
-#include "config/reader/draft.hpp"
+#include "config/reader/values/draft.hpp"
 #include "config/text/diagnostic.hpp"
 
 namespace gpumem::config {

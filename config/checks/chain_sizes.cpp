@@ -5,7 +5,7 @@
 #include <map>
 #include <set>
 
-#include "config/reader/bounds.hpp"
+#include "config/reader/values/bounds.hpp"
 #include "core/base/text/bytes.hpp"
 
 namespace gpumem::config {

@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "config/reader/draft.hpp"
+#include "config/reader/values/draft.hpp"
 #include "config/schema/schema.hpp"
 #include "config/text/diagnostic.hpp"
 

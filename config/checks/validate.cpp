@@ -5,8 +5,8 @@
 #include <bit>
 
 #include "config/checks/chain_rules.hpp"
-#include "config/reader/resource_reader.hpp"
-#include "config/reader/rule_checks.hpp"
+#include "config/reader/sections/resource_reader.hpp"
+#include "config/reader/sections/rule_checks.hpp"
 #include "config/text/size_text.hpp"
 
 namespace gpumem::config {

@@ -3,7 +3,7 @@
 // broken are skipped.
 #pragma once
 
-#include "config/reader/draft.hpp"
+#include "config/reader/values/draft.hpp"
 #include "config/text/diagnostic.hpp"
 
 namespace gpumem::config {

@@ -10,7 +10,7 @@
 #include <variant>
 #include <vector>
 
-#include "core/route/free_mode.hpp"
+#include "core/route/rules/free_mode.hpp"
 
 namespace gpumem::config {
 

@@ -2,7 +2,7 @@
 // GPUMEM_SIMULATED_* belongs to the tests' stand-in for CUDA and is none of ours.
 #include "config/reader/environment.hpp"
 
-#include "config/reader/value_reader.hpp"
+#include "config/reader/values/value_reader.hpp"
 #include "config/schema/schema.hpp"
 #include "config/text/suggest.hpp"
 

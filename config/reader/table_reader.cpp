@@ -6,11 +6,11 @@
 #include <optional>
 #include <span>
 
-#include "config/reader/bounds.hpp"
-#include "config/reader/resource_reader.hpp"
-#include "config/reader/route_reader.hpp"
-#include "config/reader/rule_reader.hpp"
-#include "config/reader/value_reader.hpp"
+#include "config/reader/values/bounds.hpp"
+#include "config/reader/sections/resource_reader.hpp"
+#include "config/reader/sections/route_reader.hpp"
+#include "config/reader/sections/rule_reader.hpp"
+#include "config/reader/values/value_reader.hpp"
 #include "config/schema/schema.hpp"
 #include "config/text/suggest.hpp"
 

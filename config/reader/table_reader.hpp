@@ -2,9 +2,9 @@
 // Called once a load, on one thread. Goes on after every error, so that all of them are found at once.
 #pragma once
 
-#include "config/reader/draft.hpp"
+#include "config/reader/values/draft.hpp"
 #include "config/text/diagnostic.hpp"
-#include "config/text/document.hpp"
+#include "config/text/node.hpp"
 
 namespace gpumem::config {
 

@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-#include "config/text/document.hpp"
+#include "config/text/node.hpp"
 
 namespace gpumem::config {
 

@@ -5,7 +5,7 @@
 #include <string>
 #include <string_view>
 
-#include "config/text/document.hpp"
+#include "config/text/node.hpp"
 
 namespace gpumem::config {
 

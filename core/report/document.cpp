@@ -4,11 +4,11 @@
 #include <algorithm>
 #include <utility>
 
-#include "core/report/callers.hpp"
+#include "core/report/call_sites.hpp"
 #include "core/report/coverage.hpp"
 #include "core/report/findings.hpp"
 #include "core/report/remedy.hpp"
-#include "core/report/symbol_names.hpp"
+#include "core/report/names/symbol_names.hpp"
 
 namespace gpumem::report {
 namespace {

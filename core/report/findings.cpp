@@ -5,7 +5,7 @@
 
 #include "core/base/text/bytes.hpp"
 #include "core/report/coverage.hpp"
-#include "core/report/symbol_names.hpp"
+#include "core/report/names/symbol_names.hpp"
 
 namespace gpumem::report {
 namespace {

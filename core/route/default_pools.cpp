@@ -2,7 +2,7 @@
 #include "core/route/default_pools.hpp"
 
 #include "core/base/mutant.hpp"
-#include "core/route/state.hpp"
+#include "core/route/router_state.hpp"
 #include "core/upstream/cuda_async.hpp"
 
 namespace gpumem::route {

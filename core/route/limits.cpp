@@ -5,7 +5,7 @@
 
 #include "core/driver/error.hpp"
 #include "core/resource/adaptors/budget.hpp"
-#include "core/route/state.hpp"
+#include "core/route/router_state.hpp"
 #include "core/stats/page/state_page.hpp"
 #include "core/stream_order/relaxed_mode.hpp"
 #include "core/stream_order/watched_calls.hpp"

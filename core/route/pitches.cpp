@@ -2,7 +2,7 @@
 #include "core/route/pitches.hpp"
 
 #include "core/base/mutant.hpp"
-#include "core/route/state.hpp"
+#include "core/route/router_state.hpp"
 
 namespace gpumem::route {
 namespace {

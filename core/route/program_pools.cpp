@@ -3,7 +3,7 @@
 
 #include "core/route/default_pools.hpp"
 #include "core/route/slow_steps.hpp"
-#include "core/route/state.hpp"
+#include "core/route/router_state.hpp"
 
 namespace gpumem::route {
 

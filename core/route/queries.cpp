@@ -3,7 +3,7 @@
 #include <utility>
 
 #include "core/base/mutant.hpp"
-#include "core/route/state.hpp"
+#include "core/route/router_state.hpp"
 #include "core/route/thread_streams.hpp"
 #include "core/stats/page/state_page.hpp"
 #include "core/stream_order/relaxed_mode.hpp"

@@ -9,7 +9,7 @@
 #include <memory>
 
 #include "core/driver/request.hpp"
-#include "core/route/free_mode.hpp"
+#include "core/route/rules/free_mode.hpp"
 
 namespace gpumem::resource {
 class chain;

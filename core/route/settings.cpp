@@ -6,7 +6,7 @@
 
 #include "core/base/mutant.hpp"
 #include "core/driver/managed_memory.hpp"
-#include "core/route/state.hpp"
+#include "core/route/router_state.hpp"
 #include "core/stream_order/relaxed_mode.hpp"
 
 namespace gpumem::route {

@@ -6,7 +6,7 @@
 #include <new>
 
 #include "core/base/mutant.hpp"
-#include "core/route/state.hpp"
+#include "core/route/router_state.hpp"
 
 namespace gpumem::route {
 

@@ -6,7 +6,7 @@
 
 #include <cstdint>
 
-#include "core/route/contexts.hpp"
+#include "core/route/contexts/contexts.hpp"
 
 namespace gpumem::route {
 

@@ -12,7 +12,7 @@
 #include <string_view>
 
 #include "core/base/text/printable.hpp"
-#include "core/stats/page/page_source.hpp"
+#include "core/stats/page_reader.hpp"
 #include "core/stats/page/state_page.hpp"
 
 namespace gpumem::stats {

@@ -9,7 +9,7 @@
 #include "core/base/threads/uncancelled.hpp"
 #include "core/driver/request.hpp"
 #include "core/driver/table.hpp"
-#include "core/route/hot_path.hpp"
+#include "core/route/requests/hot_path.hpp"
 #include "core/route/router.hpp"
 #include "core/stats/page/counters.hpp"
 #include "shim/observed/observed_memory.hpp"

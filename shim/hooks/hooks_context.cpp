@@ -5,7 +5,7 @@
 #include <array>
 #include <atomic>
 
-#include "core/route/met_contexts.hpp"
+#include "core/route/contexts/met_contexts.hpp"
 #include "shim/hooks/dispatch.hpp"
 #include "shim/observed/virtual_memory.hpp"
 #include "shim/process/primary_calls.hpp"

@@ -18,7 +18,7 @@
 
 #include "shim/process/process.hpp"
 #include "shim/symbols/lookup.hpp"
-#include "shim/symbols/startup_data.hpp"
+#include "shim/symbols/objects/startup_data.hpp"
 
 namespace process = gpumem::shim::process;
 

@@ -51,7 +51,7 @@ void adjust(CUpointer_attribute attribute, void* value, route::range const& bloc
 }
 
 // `ours`: the answer is the block's alone, also where the driver does not know the address at all, as with
-// memory of the host (upstream/system). `unknown_address`: what the driver says of memory that is freed.
+// memory of the host (upstream/host/system). `unknown_address`: what the driver says of memory that is freed.
 template <typename Real, typename Answer>
 CUresult about_block(hook which, CUdeviceptr address, bool ours, CUresult unknown_address, Real&& real,
                      Answer&& answer) noexcept {

@@ -8,8 +8,8 @@
 #include <cstdlib>
 
 #include "shim/hooks/dispatch.hpp"
-#include "shim/symbols/elf_object.hpp"
-#include "shim/symbols/known_objects.hpp"
+#include "shim/symbols/objects/elf_object.hpp"
+#include "shim/symbols/objects/known_objects.hpp"
 #include "shim/symbols/runtime_calls.hpp"
 #include "shim/symbols/runtime_symbols.hpp"
 

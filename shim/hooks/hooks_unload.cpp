@@ -3,7 +3,7 @@
 // at its caller, so a hook changes nothing for it.
 #include <atomic>
 
-#include "core/route/callers.hpp"
+#include "core/route/rules/calling_objects.hpp"
 #include "shim/symbols/lookup.hpp"
 
 extern "C" int dlclose(void* library) {

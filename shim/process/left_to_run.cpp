@@ -9,7 +9,7 @@
 
 #include "core/base/files/file_identity.hpp"
 #include "core/base/log/log.hpp"
-#include "core/stats/page/run_mark.hpp"
+#include "core/stats/page/file/run_mark.hpp"
 #include "core/stats/page/state_page.hpp"
 #include "shim/process/settings.hpp"
 

@@ -18,7 +18,7 @@
 #include <cstdarg>
 #include <cstdint>
 
-#include "shim/symbols/elf_object.hpp"
+#include "shim/symbols/objects/elf_object.hpp"
 
 namespace {
 

@@ -4,7 +4,7 @@
 // before main, on the only thread.
 #include <dlfcn.h>
 
-#include "shim/symbols/elf_object.hpp"
+#include "shim/symbols/objects/elf_object.hpp"
 
 #if __GLIBC_PREREQ(2, 34)
 extern "C" {

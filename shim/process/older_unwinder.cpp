@@ -8,7 +8,7 @@
 #include <atomic>
 #include <cstdint>
 
-#include "shim/symbols/elf_object.hpp"
+#include "shim/symbols/objects/elf_object.hpp"
 
 #if __GLIBC_PREREQ(2, 35)
 namespace {

@@ -18,10 +18,10 @@
 #include "core/base/threads/roomy_stack.hpp"
 #include "core/base/threads/uncancelled.hpp"
 #include "core/driver/table.hpp"
-#include "core/report/write_reports.hpp"
+#include "core/report/output/write_reports.hpp"
 #include "core/route/router.hpp"
 #include "core/stats/events/event_log.hpp"
-#include "core/stats/page/run_mark.hpp"
+#include "core/stats/page/file/run_mark.hpp"
 #include "core/stats/page/state_page.hpp"
 #include "shim/observed/memory_pools.hpp"
 #include "shim/observed/observed_memory.hpp"
@@ -32,11 +32,11 @@
 #include "shim/process/settings.hpp"
 #include "shim/process/thread_state.hpp"
 #include "shim/symbols/bypass.hpp"
-#include "shim/symbols/elf_object.hpp"
+#include "shim/symbols/objects/elf_object.hpp"
 #include "shim/symbols/hook_names.hpp"
 #include "shim/symbols/lookup.hpp"
 #include "shim/symbols/real_symbols.hpp"
-#include "shim/symbols/startup_data.hpp"
+#include "shim/symbols/objects/startup_data.hpp"
 
 namespace gpumem::shim::process {
 

@@ -12,7 +12,7 @@
 #include <string>
 
 #include "config/builder/builder.hpp"
-#include "config/builder/limits.hpp"
+#include "config/builder/budgets.hpp"
 #include "config/load.hpp"
 #include "core/base/files/file_pattern.hpp"
 #include "core/base/files/high_fd.hpp"

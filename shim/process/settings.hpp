@@ -6,7 +6,7 @@
 #include <span>
 #include <string_view>
 
-#include "core/report/write_reports.hpp"
+#include "core/report/output/write_reports.hpp"
 
 namespace gpumem::shim::settings {
 

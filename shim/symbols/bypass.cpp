@@ -9,7 +9,7 @@
 #include <cstdio>
 #include <cstring>
 
-#include "shim/symbols/elf_object.hpp"
+#include "shim/symbols/objects/elf_object.hpp"
 #include "shim/symbols/real_symbols.hpp"
 
 namespace gpumem::shim {

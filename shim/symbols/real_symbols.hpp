@@ -6,7 +6,7 @@
 
 #include <atomic>
 
-#include "shim/symbols/elf_object.hpp"
+#include "shim/symbols/objects/elf_object.hpp"
 #include "shim/symbols/hook.hpp"
 
 namespace gpumem::shim {

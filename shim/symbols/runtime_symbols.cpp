@@ -7,9 +7,9 @@
 
 #include <array>
 
-#include "shim/symbols/elf_object.hpp"
+#include "shim/symbols/objects/elf_object.hpp"
 #include "shim/symbols/hook_names.hpp"
-#include "shim/symbols/known_objects.hpp"
+#include "shim/symbols/objects/known_objects.hpp"
 #include "shim/symbols/lookup.hpp"
 
 namespace gpumem::shim {

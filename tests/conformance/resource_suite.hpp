@@ -13,7 +13,7 @@
 #include "core/resource/pools/fixed_size.hpp"
 #include "core/resource/pools/pool.hpp"
 #include "core/resource/selectors/binning.hpp"
-#include "core/route/hot_path.hpp"
+#include "core/route/requests/hot_path.hpp"
 #include "core/route/router.hpp"
 #include "core/upstream/cuda.hpp"
 #include "core/upstream/cuda_async.hpp"

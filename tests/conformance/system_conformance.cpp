@@ -1,7 +1,7 @@
 // The upstream `system`: each request by itself, and a pool. The host is as large as the scripted device, and
 // its memory is counted there. Only the chains are here; what they promise is in resource_suite.cpp. The
 // factory runs on the router's slow path, as config/builder/builder's does.
-#include "core/upstream/system.hpp"
+#include "core/upstream/host/system.hpp"
 #include "tests/conformance/resource_suite.hpp"
 #include "tests/unit/fake_driver/fake_host.hpp"
 

@@ -8,7 +8,7 @@
 #include <cstring>
 #include <string_view>
 
-#include "core/stats/page/page_file.hpp"
+#include "core/stats/page/file/page_file.hpp"
 #include "core/stats/page/state_page.hpp"
 
 extern char** environ;

@@ -6,7 +6,7 @@
 #include <atomic>
 
 #include "core/stats/page/layout.hpp"
-#include "core/stats/page/page_file.hpp"
+#include "core/stats/page/file/page_file.hpp"
 
 namespace gpumem::stats {
 

@@ -11,7 +11,7 @@
 #include <cstring>
 
 #include "core/stats/page/layout.hpp"
-#include "core/stats/page/page_file.hpp"
+#include "core/stats/page/file/page_file.hpp"
 
 namespace gpumem::stats {
 namespace {

@@ -18,12 +18,12 @@
 #include <filesystem>
 
 #include "config/builder/builder.hpp"
-#include "config/builder/limits.hpp"
+#include "config/builder/budgets.hpp"
 #include "config/builder/option_reader.hpp"
 #include "config/load.hpp"
 #include "core/base/log/log.hpp"
 #include "core/resource/adaptors/budget.hpp"
-#include "core/route/hot_path.hpp"
+#include "core/route/requests/hot_path.hpp"
 #include "core/route/limits.hpp"
 #include "core/route/router.hpp"
 #include "tests/fuzz/config/random_configuration.hpp"

@@ -19,9 +19,9 @@
 
 #include "core/base/text/printable.hpp"
 #include "core/report/document.hpp"
-#include "core/report/elf_symbols.hpp"
-#include "shim/cli/check.hpp"
-#include "shim/cli/report.hpp"
+#include "core/report/names/elf_symbols.hpp"
+#include "shim/cli/check/check.hpp"
+#include "shim/cli/report/report.hpp"
 #include "tests/fuzz/readers/mutator.hpp"
 #include "tests/fuzz/readers/seeds.hpp"
 

@@ -4,7 +4,7 @@
 // linked to libpthread; never in gpumem.
 #include <pthread.h>
 
-#include "shim/symbols/elf_object.hpp"
+#include "shim/symbols/objects/elf_object.hpp"
 
 namespace {
 

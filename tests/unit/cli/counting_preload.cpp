@@ -3,7 +3,7 @@
 #include <cstdlib>
 #include <string_view>
 
-#include "core/report/write_reports.hpp"
+#include "core/report/output/write_reports.hpp"
 #include "core/stats/page/state_page.hpp"
 
 namespace {

@@ -1,5 +1,5 @@
 // The environment that `gpumem run` gives a program.
-#include "shim/cli/preload.hpp"
+#include "shim/cli/programs/preload.hpp"
 
 #include <gtest/gtest.h>
 

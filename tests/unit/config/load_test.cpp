@@ -8,7 +8,7 @@
 #include <cstdlib>
 #include <fstream>
 
-#include "config/reader/source_file.hpp"
+#include "config/reader/file/source_file.hpp"
 
 namespace gpumem::config {
 namespace {

@@ -1,8 +1,8 @@
 // A host whose memory is that of the scripted driver, so that its size is set and its use is seen there. For
-// tests of upstream/system.
+// tests of upstream/host/system.
 #pragma once
 
-#include "core/upstream/host_memory.hpp"
+#include "core/upstream/host/host_memory.hpp"
 #include "tests/unit/fake_driver/fake_driver.hpp"
 
 namespace gpumem::tests {

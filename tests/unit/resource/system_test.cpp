@@ -1,6 +1,6 @@
 // The upstream `system` over a host of a set size: when it is built, what it refuses, where its pages are
 // told to be, and when they go back.
-#include "core/upstream/system.hpp"
+#include "core/upstream/host/system.hpp"
 
 #include <string>
 #include <utility>

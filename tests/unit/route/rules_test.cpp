@@ -1,5 +1,5 @@
 // Rules: who is matched, which comes first, what libraries are told by, and what the router does with it.
-#include "core/route/rules.hpp"
+#include "core/route/rules/rules.hpp"
 
 #include <dlfcn.h>
 

@@ -1,5 +1,5 @@
 // The folder of state pages: ours, private, no link; and the signs that tell processes apart.
-#include "core/stats/page/page_file.hpp"
+#include "core/stats/page/file/page_file.hpp"
 
 #include <gtest/gtest.h>
 #include <sys/stat.h>

@@ -1,0 +1,18 @@
+// The sections of the text report, in their order; each adds its lines, or nothing when it has nothing to
+// say. Used by text.cpp only.
+#pragma once
+
+#include <string>
+
+#include "core/report/output/text.hpp"
+
+namespace gpumem::report {
+
+void add_devices(std::string& text, document const& from, text_options const& options);
+void add_timeline(std::string& text, document const& from, text_options const& options);
+void add_calls(std::string& text, document const& from, text_options const& options);
+void add_chains(std::string& text, document const& from, text_options const& options);
+void add_sizes(std::string& text, document const& from, text_options const& options);
+void add_failures(std::string& text, document const& from, text_options const& options);
+
+}  // namespace gpumem::report

@@ -1,0 +1,244 @@
+// See contexts.hpp.
+#include "core/route/contexts/contexts.hpp"
+
+#include <cstdio>
+#include <new>
+#include <string>
+#include <utility>
+
+#include "core/base/log/log.hpp"
+#include "core/base/mutant.hpp"
+#include "core/base/threads/uncancelled.hpp"
+#include "core/stats/page/in_use.hpp"
+#include "core/stream_order/one_stream.hpp"
+#include "core/stream_order/relaxed_mode.hpp"
+#include "core/stream_order/watched_calls.hpp"
+
+namespace gpumem::route {
+
+void register_device(int device) noexcept {
+  auto const& real = driver::real;
+  char name[96] = "";
+  CUuuid uuid{};
+  std::size_t total = 0;
+  real.cuDeviceGetName(name, sizeof name, device);
+  real.cuDeviceGetUuid(&uuid, device);
+  real.cuDeviceTotalMem_v2(&total, device);
+  char text[48] = "GPU-";
+  int at = 4;
+  for (int i = 0; i < 16; ++i) {
+    if (i == 4 || i == 6 || i == 8 || i == 10) text[at++] = '-';
+    std::snprintf(text + at, 3, "%02x", static_cast<unsigned>(static_cast<unsigned char>(uuid.bytes[i])));
+    at += 2;
+  }
+  stats::register_device(device, name, text, total);
+}
+
+bool look_at_use(CUcontext context, int device) noexcept {
+  if (stream_order::active_captures.load(std::memory_order_acquire) != 0) return false;
+  stream_order::scoped_context here(context);
+  bool noted = false;
+  for (int attempt = 0; attempt < 3 && !noted; ++attempt) {
+    stats::in_use_question question(device);
+    std::size_t free_bytes = 0;
+    std::size_t total = 0;
+    if (driver::real.cuMemGetInfo_v2(&free_bytes, &total) != CUDA_SUCCESS) return false;
+    noted = question.answered(total - free_bytes);
+  }
+  return noted;
+}
+
+namespace {
+
+// What is in use before this process took anything through a hook: its context, and other processes. Later
+// growth of what is unseen is told from it.
+void look_first(CUcontext context, int device) noexcept {
+  if (stats::get(stats::gauges(device).first_looked) != 0 || !look_at_use(context, device)) return;
+  stats::note_first_unseen(device);
+}
+
+void log_passthrough(int device, char const* why) noexcept {
+  char text[256];
+  std::snprintf(text, sizeof text, "device %d: %.200s", device, why);
+  stats::note_unbuilt(text);
+  std::snprintf(text, sizeof text,
+                "device %d: its chain could not be built (%s); memory goes straight to the driver", device,
+                why);
+  base::log_line(base::log_level::warn, text);
+}
+
+template <std::size_t... numbers>
+std::array<resource::chain_context, max_chains> homes(space::block_registry& where, peers const& access,
+                                                      stream_order::epochs& order, CUcontext context,
+                                                      int device, rule_set const* rules,
+                                                      std::index_sequence<numbers...>) noexcept {
+  auto const kind = [rules](std::size_t number) {
+    if (number < kinds) return static_cast<driver::memory_kind>(number);
+    return rules != nullptr ? rules->kind_of(number) : driver::memory_kind::device;
+  };
+  auto const reach = [&](std::size_t number) {
+    return kind(number) == driver::memory_kind::device ? access.mask_of(device) : nullptr;
+  };
+  return {{{where, order, context, device, kind(numbers), give_back, reach(numbers), numbers}...}};
+}
+
+}  // namespace
+
+context_entry::context_entry(space::block_registry& where, peers const& access, CUcontext context,
+                             int device_number, rule_set const* rules, std::uint64_t order_of_making)
+    : handle(context),
+      serial(order_of_making),
+      device(device_number),
+      order(context, device_number),
+      homes_(homes(where, access, order, context, device_number, rules,
+                   std::make_index_sequence<max_chains>())) {
+  for (std::size_t i = 0; rules != nullptr && i < rules->size(); ++i) {
+    rule const& r = (*rules)[i];
+    bool const here = r.device < 0 || r.device == device;
+    rule_nodes_.push_back(here ? stats::register_node("rule " + std::to_string(i + 1), "rule", 0, device,
+                                                      "rules", r.label + ": " + r.serves)
+                               : stats::max_nodes - 1);
+  }
+}
+
+resource::chain* context_entry::make_chain(std::size_t k, chain_factory factory) noexcept {
+  if (made_[k].load(std::memory_order_acquire)) return chains_[k].load(std::memory_order_acquire);
+  base::uncancelled const held;
+  std::lock_guard lock(mutex_);
+  if (made_[k].load(std::memory_order_relaxed)) return chains_[k].load(std::memory_order_relaxed);
+  if (gone.load(std::memory_order_relaxed)) return nullptr;
+  try {
+    stream_order::relaxed_mode relaxed(true);
+    stream_order::scoped_context here(handle);
+    resource::chain* const made = factory(homes_[k]).release();
+    chains_[k].store(made, std::memory_order_release);
+    if (made != nullptr) quick_[k].store(made->top().quick(), std::memory_order_release);
+  } catch (driver::allocation_failed const& failed) {
+    log_passthrough(device, failed.what());
+  } catch (std::bad_alloc const&) {
+    log_passthrough(device, "no host memory");
+  }
+  made_[k].store(true, std::memory_order_release);
+  return chains_[k].load(std::memory_order_relaxed);
+}
+
+bool context_entry::lives() const noexcept {
+  return id == 0 || GPUMEM_MUTANT(ended_served) || !driver::has_ended(handle, id);
+}
+
+bool context_entry::forget() noexcept {
+  {
+    std::lock_guard lock(mutex_);  // a chain that is being made is there, or is never made
+    if (gone.exchange(true, std::memory_order_acq_rel)) return false;
+    order.abandon();
+  }
+  each_chain([](resource::chain& c) { c.forget(); });
+  return true;
+}
+
+context_entry* contexts::find_alive(CUcontext context) noexcept {
+  for (;;) {
+    context_entry* const found = find(context);
+    if (found == nullptr || !found->order.ending() || found->lives()) return found;
+    if (GPUMEM_MUTANT(stale_context)) return found;
+    end(*found);
+  }
+}
+
+void contexts::end_begins(context_ending& call) noexcept {
+  std::lock_guard lock(mutex_);
+  call.since_ = made_;
+  call.next_ = endings_;
+  endings_ = &call;
+  each([&](context_entry& e) {
+    if (e.handle == call.handle_) e.order.end_begins();
+  });
+}
+
+void contexts::settle(context_ending const& call, bool ended) noexcept {
+  std::lock_guard lock(mutex_);
+  each([&](context_entry& e) {
+    if (e.handle == call.handle_ && ((ended && e.serial <= call.since_) || !e.lives())) end(e);
+  });
+}
+
+void contexts::end_over(context_ending const& call) noexcept {
+  std::lock_guard lock(mutex_);
+  context_ending** at = &endings_;
+  while (*at != &call) at = &(*at)->next_;
+  *at = call.next_;
+  each([&](context_entry& e) {
+    if (e.handle == call.handle_) e.order.end_failed();
+  });
+}
+
+void contexts::end(context_entry& gone) noexcept {
+  if (GPUMEM_MUTANT(stale_context) || !gone.forget()) return;
+  captures_over();
+  changes_.fetch_add(1, std::memory_order_acq_rel);
+  if (!access_.forget(gone.handle)) return;
+  each([](context_entry& e) { e.each_chain([](resource::chain& c) { c.peers_changed(); }); });
+}
+
+void contexts::add_green(CUcontext context, CUcontext primary) noexcept {
+  std::lock_guard lock(mutex_);
+  if (find_green(context) != nullptr) return;
+  auto* made = new (std::nothrow) green_context{context, primary};
+  if (made == nullptr) return;
+  made->next = greens_.load(std::memory_order_relaxed);
+  greens_.store(made, std::memory_order_release);
+}
+
+void contexts::watch_captures() noexcept {
+  std::lock_guard lock(watching_);
+  bool const on = stream_order::watching_captures.load(std::memory_order_acquire) > 0 &&
+                  !GPUMEM_MUTANT(served_in_watched_capture);
+  each([on](context_entry& e) { e.order.watch(on); });
+}
+
+void contexts::captures_over(bool watched) noexcept {
+  if (watched) watch_captures();
+  if (stream_order::active_captures.load(std::memory_order_acquire) > 0) return;
+  each([](context_entry& e) { e.order.joins_over(); });
+}
+
+// What was handed out while one order was promised may still be in use by work from before: that ends here.
+void contexts::end_one_stream(char const* why) noexcept {
+  if (!stream_order::one_stream.load(std::memory_order_relaxed) || !stream_order::one_stream.exchange(false))
+    return;
+  each([](context_entry& e) { e.order.synchronize(); });
+  char text[160];
+  std::snprintf(text, sizeof text, "%s: from now on free = \"one_stream\" is as \"deferred\"", why);
+  base::log_line(base::log_level::warn, text);
+}
+
+context_entry* contexts::find_or_make(CUcontext context) noexcept {
+  if (auto* found = find_alive(context); found != nullptr) return found;
+  base::uncancelled const held;
+  if (auto const* green = find_green(context); green != nullptr) return find_or_make(green->primary);
+  std::lock_guard lock(mutex_);
+  if (auto* found = find_alive(context); found != nullptr) return found;
+  if (first_.load(std::memory_order_relaxed) != nullptr) end_one_stream("a second context is used");
+  CUdevice device = 0;
+  {
+    stream_order::scoped_context here(context);
+    if (!here.is_there() || driver::real.cuCtxGetDevice(&device) != CUDA_SUCCESS) return nullptr;
+  }
+  register_device(device);
+  look_first(context, device);
+  context_entry* made = nullptr;
+  try {
+    made = new context_entry(where_, access_, context, device, rules_, ++made_);
+  } catch (std::bad_alloc const&) {
+    return nullptr;
+  }
+  for (context_ending const* call = endings_; call != nullptr; call = call->next_) {
+    if (call->handle_ == context) made->order.end_begins();
+  }
+  made->next = first_.load(std::memory_order_relaxed);
+  first_.store(made, std::memory_order_release);
+  watch_captures();
+  return made;
+}
+
+}  // namespace gpumem::route

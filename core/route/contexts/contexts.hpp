@@ -1,0 +1,179 @@
+// The contexts of this process as core knows them, each with its epochs, stream identities and chains, made
+// at its first request. Found by handle without a lock. An entry is never destroyed, only marked gone,
+// because the driver may use a handle again for another context.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <memory>
+#include <mutex>
+
+#include "core/driver/context_id.hpp"
+#include "core/resource/chain.hpp"
+#include "core/route/contexts/peers.hpp"
+#include "core/route/router.hpp"
+#include "core/route/rules/rules.hpp"
+#include "core/stream_order/epochs.hpp"
+#include "core/stream_order/streams.hpp"
+
+namespace gpumem::route {
+
+// Name, id and size of a device for the report; at its first context or its first memory that is only seen.
+void register_device(int device) noexcept;
+
+// Asks the driver how much of the device is in use, and notes it for the ledger. Not while a stream captures.
+bool look_at_use(CUcontext context, int device) noexcept;
+
+// One CUDA context: its epochs, streams and chains.
+struct context_entry {
+  context_entry(space::block_registry& where, peers const& access, CUcontext context, int device_number,
+                rule_set const* rules, std::uint64_t order_of_making);
+
+  // A route's chain, or one of rules; made on first use. Null: passthrough.
+  resource::chain* chain_of(std::size_t number, chain_factory factory) noexcept {
+    auto* const made = chains_[number].load(std::memory_order_acquire);
+    return made != nullptr ? made : make_chain(number, factory);
+  }
+  // The same where it was made.
+  resource::chain* made_chain(std::size_t number) const noexcept {
+    return chains_[number].load(std::memory_order_acquire);
+  }
+  // The top of that chain where it is there and its hits need no virtual call, else null.
+  resource::suballocator* quick_of(std::size_t number) const noexcept {
+    return quick_[number].load(std::memory_order_acquire);
+  }
+  // Counts a request that rule `index` took.
+  void count_rule(std::size_t index, std::uint64_t bytes) const noexcept {
+    auto& counters = stats::local().nodes[rule_nodes_[index]];
+    stats::add(counters.requests, 1);
+    stats::add(counters.bytes_in, bytes);
+  }
+  // False: the driver says that the context has ended, though nobody has said so yet.
+  bool lives() const noexcept;
+  // Once, whoever is first: its memory is nobody's any more. False: another thread did it.
+  bool forget() noexcept;
+
+  CUcontext const handle;
+  std::uint64_t const id = driver::id_of(handle);
+  std::uint64_t const serial;  // of all that were made, from 1 on
+  int const device;
+  std::size_t const device_slot = stats::device_slot(device);
+  stream_order::epochs order;
+  stream_order::streams streams;
+  std::atomic<bool> gone{false};
+  context_entry* next = nullptr;
+
+  template <typename Visit>
+  void each_chain(Visit visit) noexcept {
+    for (auto const& c : chains_) {
+      if (auto* made = c.load(std::memory_order_acquire); made != nullptr) visit(*made);
+    }
+  }
+
+  // Those whose memory is in the device's ledger: all but the host's.
+  template <typename Visit>
+  void each_device_chain(Visit visit) noexcept {
+    for (std::size_t i = 0; i < chains_.size(); ++i) {
+      auto* made = chains_[i].load(std::memory_order_acquire);
+      if (made != nullptr && homes_[i].kind != driver::memory_kind::host) visit(*made);
+    }
+  }
+
+ private:
+  resource::chain* make_chain(std::size_t number, chain_factory factory) noexcept;
+
+  std::array<resource::chain_context, max_chains> homes_;
+  std::array<std::atomic<resource::chain*>, max_chains> chains_{};
+  std::array<std::atomic<resource::suballocator*>, max_chains> quick_{};
+  std::array<std::atomic<bool>, max_chains> made_{};
+  std::vector<std::size_t> rule_nodes_;
+  std::mutex mutex_;
+};
+
+// A green context is a part of a primary context: the same memory, and an event of the primary context covers
+// its work. So requests in it are requests in the primary one.
+struct green_context {
+  CUcontext const handle;
+  CUcontext const primary;
+  std::atomic<bool> gone{false};
+  green_context* next = nullptr;
+};
+
+class contexts {
+ public:
+  // `changes` moves on when one is gone.
+  contexts(space::block_registry& where, peers& access, std::atomic<std::uint64_t>& changes) noexcept
+      : where_(where), access_(access), changes_(changes) {}
+
+  void use(rule_set const* rules) noexcept { rules_ = rules; }
+
+  // The entry of this handle, or of the primary context of a green one; null: none yet. No lock.
+  context_entry* find(CUcontext context) const noexcept {
+    for (auto* e = first_.load(std::memory_order_acquire); e != nullptr; e = e->next) {
+      if (e->handle == context && !e->gone.load(std::memory_order_acquire)) return e;
+    }
+    green_context const* const green = find_green(context);
+    return green != nullptr ? find(green->primary) : nullptr;
+  }
+  green_context* find_green(CUcontext context) const noexcept {
+    for (auto* g = greens_.load(std::memory_order_acquire); g != nullptr; g = g->next) {
+      if (g->handle == context && !g->gone.load(std::memory_order_acquire)) return g;
+    }
+    return nullptr;
+  }
+  void add_green(CUcontext context, CUcontext primary) noexcept;
+  // The same, and sure to be the one that the handle names now: of one that may be ending the driver is
+  // asked.
+  context_entry* find_alive(CUcontext context) noexcept;
+  context_entry* find_by(stream_order::epochs const& order) const noexcept {
+    for (auto* e = first_.load(std::memory_order_acquire); e != nullptr; e = e->next) {
+      if (&e->order == &order) return e;
+    }
+    return nullptr;
+  }
+  // Null when the device cannot be asked or memory is short.
+  context_entry* find_or_make(CUcontext context) noexcept;
+  // Whether captures watch what threads do has changed: tells every context.
+  void watch_captures() noexcept;
+  // After the end of a capture, in whatever way; `watched`: it may have watched what threads do.
+  void captures_over(bool watched = true) noexcept;
+
+  // See context_ending. Until it is over nobody is served from the context without a question to the driver,
+  // by an entry that is there or by one that is made meanwhile.
+  void end_begins(context_ending& call) noexcept;
+  // `ended`: those that were there when it began have; of others the driver is asked.
+  void settle(context_ending const& call, bool ended) noexcept;
+  // The call is over, whatever came of it.
+  void end_over(context_ending const& call) noexcept;
+  // It has ended.
+  void end(context_entry& gone) noexcept;
+  // Of stream_order::one_stream, which holds no longer.
+  void end_one_stream(char const* why) noexcept;
+
+  // The chain of a resource; null: its context is gone.
+  resource::chain* chain_of(resource::chain_context const& home) const noexcept {
+    context_entry* const entry = find(home.context);
+    return entry != nullptr ? entry->made_chain(home.number) : nullptr;
+  }
+
+  template <typename Visit>
+  void each(Visit visit) noexcept {
+    for (auto* e = first_.load(std::memory_order_acquire); e != nullptr; e = e->next) {
+      if (!e->gone.load(std::memory_order_acquire)) visit(*e);
+    }
+  }
+
+ private:
+  space::block_registry& where_;
+  peers& access_;
+  std::atomic<std::uint64_t>& changes_;
+  rule_set const* rules_ = nullptr;
+  std::atomic<context_entry*> first_{nullptr};
+  std::atomic<green_context*> greens_{nullptr};
+  std::uint64_t made_ = 0;
+  context_ending* endings_ = nullptr;  // calls under way
+  std::mutex mutex_;
+  std::mutex watching_;  // what is told last is what is true
+};
+
+}  // namespace gpumem::route

@@ -1,0 +1,232 @@
+// Fast paths of requests and frees, inlined into the hooks, which alone include this: two extra calls were
+// a good part of a pair. allocate() and release() are rows of steps: `_fast` ones are inline and serve the
+// usual case, `_slow` ones are calls (slow_steps.cpp). Whatever is rare starts again in allocate_carefully()
+// or release_carefully(), which take the same steps and the slow ones between. Any thread; nothing here
+// throws, locks, or makes a driver call on a hit.
+#pragma once
+
+#include "core/resource/pools/suballocator.hpp"
+#include "core/route/requests/slow_steps.hpp"
+#include "core/route/router_state.hpp"
+#include "core/stream_order/relaxed_mode.hpp"
+
+namespace gpumem::route {
+
+// Moves on when a stream or a context comes or goes: what a caller remembers of either is then old.
+inline std::uint64_t changes() noexcept {
+  return present != nullptr ? present->streams_changed.load(std::memory_order_acquire) : 0;
+}
+
+// Whether a capture runs anywhere in the process.
+inline bool captures_run() noexcept {
+  return stream_order::active_captures.load(std::memory_order_acquire) > 0;
+}
+
+// --- the steps of a request ---
+
+[[gnu::always_inline]] inline stream_place find_place_fast(state& s,
+                                                           driver::request const& request) noexcept {
+  return request.stream_ordered ? place_of(s, request.stream, request.context)
+                                : stream_place{.entry = entry_of(s, request.context)};
+}
+
+// Nothing rare holds: the context is well, no capture and no count of the program's own pool is concerned.
+[[gnu::always_inline]] inline bool is_usual_fast(state& s, stream_place const& place,
+                                                 driver::request const& request) noexcept {
+  if (place.entry == nullptr || !place.entry->order.well()) return false;
+  if (!request.stream_ordered) return true;
+  return s.pool_use_of(place.entry->device) == pool_use::served && !place.capturing;
+}
+
+// What this thread did last is most often what it does now: of the steps from the context to its magazine,
+// each of which waits for the one before, none is left.
+[[gnu::always_inline]] inline supply find_supply_fast(state& s, context_entry& entry, std::size_t number,
+                                                      stream_order::slot slot, bool stream_ordered) noexcept {
+  auto const& last = resource::own_slots->last;
+  if (!stream_ordered && last.begins_at(&entry, number)) [[likely]]
+    return {.quick = last.to, .own = last.own, .remembered = true};
+  if (resource::suballocator* const quick = entry.quick_of(number); quick != nullptr) [[likely]]
+    return {.quick = quick, .own = quick->known_magazine_of(slot)};
+  return {.chain = entry.chain_of(number, s.factory)};
+}
+
+// The block is the program's now.
+[[gnu::always_inline]] inline void hand_out_fast(space::block& b, std::uint64_t handed, std::uint64_t asked,
+                                                 stream_order::slot slot) noexcept {
+  b.rounding = static_cast<std::uint32_t>(handed - asked);
+  b.where = slot;
+}
+
+// For this thread's next request, and for the free of this block.
+[[gnu::always_inline]] inline void remember_fast(context_entry& entry, std::size_t number, supply& from,
+                                                 std::uint64_t address, space::handle h,
+                                                 stream_order::slot slot, bool stream_ordered,
+                                                 std::uint32_t removals) noexcept {
+  auto* slots = resource::own_slots;
+  if (slots == &resource::no_slots) [[unlikely]] {
+    slots = resource::attach_thread();
+    if (slots == nullptr) return;
+  }
+  if (!stream_ordered && !from.remembered && from.quick != nullptr) [[unlikely]] {
+    from.own = from.quick->known_magazine_of(slot);
+    if (from.own != nullptr) slots->last = {&entry, number, from.quick, from.own};
+  }
+  // A stream's is not this thread's for good: the block may be another stream's when this thread frees it.
+  slots->recent.remember(address, h, from.quick, slot == stream_order::no_slot ? from.own : nullptr,
+                         removals);
+}
+
+[[gnu::always_inline]] inline void count_request_fast(stats::shard& mine, context_entry& entry,
+                                                      driver::memory_kind kind, std::uint64_t asked,
+                                                      std::uint64_t handed) noexcept {
+  stats::size_bucket& bucket = mine.sizes[stats::bucket_of(asked)];
+  stats::add(bucket.count, 1);
+  stats::add(bucket.bytes, asked);
+  if (kind == driver::memory_kind::host) return;
+  auto& counters = mine.devices[entry.device_slot];
+  stats::add(counters.allocated_blocks, 1);
+  stats::add(counters.allocated_requested, asked);
+  stats::add(counters.allocated_handed, handed);
+  if (stats::must_settle(counters)) [[unlikely]]
+    settle(entry);
+}
+
+// `request` by value, and a copy for everybody else: what nothing else points to can stay in registers.
+// `careful` is in slow_steps.cpp alone: what is rare would take registers from what is not.
+template <bool careful = false>
+[[gnu::always_inline]] inline outcome allocate(driver::request request, CUdeviceptr* result) noexcept {
+  state* const s = present;
+  if (s == nullptr) [[unlikely]]
+    return pass;
+  stream_place const place = find_place_fast(*s, request);
+  bool counts = false;  // in the figures of a pool that the program asked for
+  if constexpr (careful) {
+    if (auto const answer = answer_request_slow(*s, place, request, result, counts)) return *answer;
+  } else if (!is_usual_fast(*s, place, request)) [[unlikely]] {
+    return allocate_carefully(driver::request(request), result);
+  }
+  context_entry& entry = *place.entry;
+  stream_order::slot const slot = request.stream_ordered ? place.slot : stream_order::no_slot;
+  std::size_t number = static_cast<std::size_t>(request.kind);
+  if (s->rules != nullptr && !take_rule(*s->rules, entry, driver::request(request), number)) return pass;
+  supply from = find_supply_fast(*s, entry, number, slot, request.stream_ordered);
+  if (from.quick == nullptr && from.chain == nullptr) [[unlikely]]
+    return pass;
+  std::uint32_t const removals = s->where.segments.removals();
+  resource::cache_look look;
+  space::handle h = space::none;
+  if (from.quick != nullptr)
+    h = from.quick->try_allocate_cached(s->where.blocks, from.own, request.bytes, slot, 0, look);
+  bool const hit = h != space::none;
+  if (!hit) [[unlikely]] {
+    taken const slowly = take_slow(from, entry, number, driver::request(request), slot, look, result);
+    if (slowly.h == space::none) return slowly.refusal;
+    h = slowly.h;
+  }
+  space::block& b = s->where.blocks[h];
+  std::uint64_t const handed = b.bytes(), address = b.begin();
+  stats::shard& mine = stats::local();
+  if (hit) [[likely]]
+    from.quick->count_hit(mine, slot, handed);
+  hand_out_fast(b, handed, request.bytes, slot);
+  if (careful && counts) count_taken(*s, entry.device, b);
+  remember_fast(entry, number, from, address, h, slot, request.stream_ordered, removals);
+  *result = address;
+  count_request_fast(mine, entry, request.kind, request.bytes, handed);
+  return {CUDA_SUCCESS};
+}
+
+// --- the steps of a free ---
+
+[[gnu::always_inline]] inline resource::recent_blocks::found find_block_fast(state& s,
+                                                                             CUdeviceptr address) noexcept {
+  auto known = resource::own_slots->recent.find(s.where, address);
+  if (known.h == space::none) known.h = live_block_at(s, address);
+  return known;
+}
+
+// The same as is_usual_fast; a free that is to be a barrier is rare.
+[[gnu::always_inline]] inline bool is_usual_fast(state& s, resource::chain_context const& home,
+                                                 driver::release const& release) noexcept {
+  bool const barrier = !release.stream_ordered && s.synchronize_on_free;
+  return home.epochs.well() && !barrier;
+}
+
+// After which work the memory is free; false: that is rare.
+[[gnu::always_inline]] inline bool order_fast(state& s, resource::chain_context const& home,
+                                              driver::release const& release, freed_after& when) noexcept {
+  if (!release.stream_ordered) return true;
+  stream_place const place = place_of(s, release.stream, release.context);
+  if (place.entry == nullptr || place.entry->handle != home.context || place.capturing) return false;
+  when = {.slot = place.slot, .stream = release.stream};
+  return true;
+}
+
+// Of two threads that free one block at once, one gets the driver's answer for a second free.
+[[gnu::always_inline]] inline bool take_from_program_fast(space::block& b) noexcept {
+  space::state expected = space::state::live;
+  return b.now.compare_exchange_strong(expected, space::state::cached, std::memory_order_acq_rel);
+}
+
+[[gnu::always_inline]] inline void count_free_fast(stats::shard& mine, resource::chain_context const& home,
+                                                   space::block const& b, bool on_another_stream) noexcept {
+  auto& counters = mine.devices[home.device_slot];
+  stats::add(counters.freed_blocks, 1);
+  stats::add(counters.freed_requested, b.bytes() - b.rounding);
+  stats::add(counters.freed_handed, b.bytes());
+  if (on_another_stream) stats::add(counters.cross_stream_frees, 1);
+}
+
+// Into the magazine of this thread or stream; false: nothing was done.
+[[gnu::always_inline]] inline bool cache_fast(state& s, stats::shard& mine, resource::resource& owner,
+                                              resource::recent_blocks::found const& known, space::block& b,
+                                              freed_after const& when) noexcept {
+  resource::suballocator* const quick = owner.quick();
+  if (owner.parent() != nullptr || quick == nullptr) return false;
+  resource::magazine* const own = known.own != nullptr && when.slot == stream_order::no_slot
+                                      ? known.own
+                                      : quick->known_magazine_of(when.slot);
+  return quick->try_cache(s.where.blocks, own, mine, known.h, b, when.settled);
+}
+
+template <bool careful = false>
+[[gnu::always_inline]] inline outcome release(driver::release release) noexcept {
+  state* const s = present;
+  if (s == nullptr) [[unlikely]]
+    return pass;
+  auto const known = find_block_fast(*s, release.address);
+  if (known.h == space::none) [[unlikely]]
+    return release_of_none(driver::release(release));
+  space::block& b = s->where.blocks[known.h];
+  resource::resource& owner = known.owner != nullptr ? *known.owner : resource::owner_of(s->where, known.h);
+  resource::chain_context const& home = owner.home();
+  bool const of_host = home.kind == driver::memory_kind::host;
+  if constexpr (careful) {
+    if (auto const answer = answer_free_slow(home, release)) return *answer;
+  } else if (!is_usual_fast(*s, home, release)) [[unlikely]] {
+    return release_carefully(driver::release(release));
+  }
+  if (of_host != (release.kind == driver::memory_kind::host)) [[unlikely]]
+    return {CUDA_ERROR_INVALID_VALUE};
+  freed_after when;
+  if constexpr (careful) {
+    if (auto const answer = order_slow(*s, home, release, when)) return *answer;
+  } else if (!order_fast(*s, home, release, when)) [[unlikely]] {
+    return release_carefully(driver::release(release));
+  }
+  if (!take_from_program_fast(b)) [[unlikely]]
+    return {CUDA_ERROR_INVALID_VALUE};
+  stats::shard& mine = stats::local();
+  if (!of_host) count_free_fast(mine, home, b, release.stream_ordered && b.where != when.slot);
+  bool const may_serve = !of_host || !owner.keeps_freed() || synchronize_other_contexts(*s, home);
+  // A block that another process may have open serves nobody again. One with work that nobody can wait for
+  // stays as it is until its context ends.
+  bool const as_new = !b.is(space::rare) || made_new(*s, known.h, release.stream_ordered);
+  bool const serves_again = as_new && may_serve;
+  if (serves_again && cache_fast(*s, mine, owner, known, b, when)) [[likely]]
+    return {CUDA_SUCCESS};
+  give_to_owner_slow(owner, known.h, when, driver::release(release), serves_again, may_serve);
+  return {CUDA_SUCCESS};
+}
+
+}  // namespace gpumem::route

@@ -1,0 +1,174 @@
+// See slow_steps.hpp.
+#include "core/route/requests/slow_steps.hpp"
+
+#include <sched.h>
+
+#include "core/base/mutant.hpp"
+#include "core/base/threads/uncancelled.hpp"
+#include "core/route/requests/hot_path.hpp"
+#include "core/route/limits.hpp"
+#include "core/route/contexts/met_contexts.hpp"
+#include "core/stats/page/state_page.hpp"
+#include "core/stream_order/relaxed_mode.hpp"
+
+namespace gpumem::route {
+
+namespace {
+
+// The context of `ended` is gone, though nobody has said so: the same again, of what its handle names now.
+outcome allocate_elsewhere(context_entry& ended, driver::request const& request,
+                           CUdeviceptr* result) noexcept {
+  present->known.end(ended);
+  return allocate_carefully(request, result);
+}
+
+// What a chain refused: the program hears of it, unless the context is gone.
+[[gnu::cold]] outcome refuse(driver::request const& request, context_entry& entry, std::size_t number,
+                             driver::allocation_failed const& failed, CUdeviceptr* result) noexcept {
+  if (entry.gone.load(std::memory_order_acquire)) return allocate_elsewhere(entry, request, result);
+  // It is the tables that have no room: the driver serves, under the same limits.
+  if (failed.kind() == driver::refused_by::tables) return pass;
+  note_refusal({.bytes = request.bytes,
+                .stream = reinterpret_cast<std::uint64_t>(request.stream),
+                .hook = request.hook,
+                .device = entry.device},
+               failed, entry.chain_of(number, present->factory)->measure());
+  *result = 0;  // as the driver does when it refuses (measured)
+  return {failed.code()};
+}
+
+// Of a context that is gone: the address is the driver's now, or a block of another one. It is looked up
+// again once the call that ended the context has taken its blocks off the map, and waits for nothing any
+// more.
+outcome release_after_end(resource::chain_context const& home, driver::release const& release) noexcept {
+  while (home.epochs.ending() && !home.epochs.broken()) sched_yield();
+  return release_carefully(release);
+}
+
+}  // namespace
+
+bool take_rule(rule_set& rules, context_entry const& entry, driver::request const& request,
+               std::size_t& number) noexcept {
+  std::size_t const taken = rules.match(request, entry.device);
+  if (taken == rule_set::none) return true;
+  entry.count_rule(taken, request.bytes);
+  number = rules[taken].chain;
+  return number != passthrough;
+}
+
+outcome allocate_carefully(driver::request const& request, CUdeviceptr* result) noexcept {
+  return allocate<true>(request, result);
+}
+
+outcome release_carefully(driver::release const& release) noexcept {
+  return route::release<true>(release);
+}
+
+std::optional<outcome> answer_request_slow(state& s, stream_place const& place,
+                                           driver::request const& request, CUdeviceptr* result,
+                                           bool& counts) noexcept {
+  context_entry* const entry = place.entry;
+  if (entry == nullptr || entry->order.broken()) return pass;
+  if (!entry->order.well()) {
+    if (entry->order.ending() && !entry->lives()) return allocate_elsewhere(*entry, request, result);
+    CUresult const refusal = place.capturing ? CUDA_SUCCESS : stream_order::ask_captures();
+    if (refusal != CUDA_SUCCESS) {
+      *result = 0;
+      return outcome{refusal};
+    }
+  }
+  if (!request.stream_ordered) return std::nullopt;
+  pool_use const use = s.pool_use_of(entry->device);
+  if (place.capturing) return pass;
+  if (request.of_pool) return std::nullopt;
+  if (use == pool_use::drivers)
+    return allocate_from_pool(s.chosen[static_cast<std::size_t>(entry->device)].load(), request, result);
+  counts = use == pool_use::counted;
+  return std::nullopt;
+}
+
+taken take_slow(supply from, context_entry& entry, std::size_t number, driver::request const& request,
+                stream_order::slot slot, resource::cache_look look, CUdeviceptr* result) noexcept {
+  resource::allocation_request const wanted{
+      .bytes = request.bytes, .slot = slot, .stream = request.stream, .flags = request.flags, .by = &request};
+  try {
+    return {from.quick != nullptr ? from.quick->allocate_slow(wanted, from.own, look)
+                                  : from.chain->top().allocate(wanted)};
+  } catch (driver::allocation_failed const& failed) {
+    return {.refusal = refuse(request, entry, number, failed, result)};
+  }
+}
+
+std::optional<outcome> answer_free_slow(resource::chain_context const& home,
+                                        driver::release const& release) noexcept {
+  if (home.epochs.well()) return std::nullopt;
+  if (home.epochs.broken()) return pass;  // the driver tells the program that its context is lost
+  if (home.epochs.ending()) {
+    whose const found = of_ending(home, release.address);
+    if (found == whose::untold) return pass;
+    if (found == whose::others) return release_after_end(home, release);
+  }
+  CUresult const refusal = refusal_by_driver(release);
+  return refusal != CUDA_SUCCESS ? std::optional(outcome{refusal}) : std::nullopt;
+}
+
+std::optional<outcome> order_slow(state& s, resource::chain_context const& home,
+                                  driver::release const& release, freed_after& when) noexcept {
+  if (release.stream_ordered) {
+    stream_place const place = place_of(s, release.stream, release.context);
+    if (place.entry == nullptr) return pass;
+    if (place.capturing) return outcome{refusal_by_driver(release)};
+    if (place.entry->handle == home.context) {
+      when = {.slot = place.slot, .stream = release.stream};
+      return std::nullopt;
+    }
+    // The work of another context is no part of this one's epochs: the host waits for it.
+    base::uncancelled const held;
+    stream_order::relaxed_mode relaxed(true);
+    driver::real.cuStreamSynchronize(release.stream);
+    return std::nullopt;
+  }
+  if (!s.synchronize_on_free) return std::nullopt;
+  // While a stream captures the barrier cannot be had: this free waits for its epoch like any other.
+  CUresult const code = home.epochs.synchronize();
+  if (home.epochs.broken()) return pass;
+  if (code != CUDA_SUCCESS && code != CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED) return outcome{code};
+  when.settled = code == CUDA_SUCCESS;
+  return std::nullopt;
+}
+
+void give_to_owner_slow(resource::resource& owner, space::handle h, freed_after when,
+                        driver::release const& release, bool serves_again, bool may_serve) noexcept {
+  resource::free_order const order{
+      .slot = when.slot, .settled = when.settled, .stream = when.stream, .by = &release};
+  if (serves_again) return resource::take_back(owner, h, order);
+  resource::tell_parents(owner, h, order);
+  if (may_serve) owner.withhold(h, order);
+}
+
+outcome release_of_none(driver::release const& release) noexcept {
+  return unknown_free(*present, release.address) ? outcome{refusal_of_none(release)} : pass;
+}
+
+bool made_new(state& s, space::handle h, bool stream_ordered) noexcept {
+  base::uncancelled const held;
+  space::block& b = s.where.blocks[h];
+  if (b.is(space::counted)) count_given(s, resource::owner_of(s.where, h).home().device, b, stream_ordered);
+  if (b.is(space::pooled)) s.pools.gave(b, h, stream_ordered);
+  b.unmark(space::named);
+  bool const undone = !b.is(space::altered) || s.set.undo(s, h);
+  return undone && !b.is(space::exported);
+}
+
+bool synchronize_other_contexts(state& s, resource::chain_context const& home) noexcept {
+  // Those that never allocated anything are known from now on: a capture may begin in them, too.
+  bool done = GPUMEM_MUTANT(unknown_contexts) ||
+              each_met_context([](CUcontext context) { present->known.find_or_make(context); });
+  s.known.each([&](context_entry& e) {
+    if (&e.order == &home.epochs || e.order.broken()) return;
+    done = e.order.synchronize() == CUDA_SUCCESS && done;
+  });
+  return done;
+}
+
+}  // namespace gpumem::route

@@ -1,0 +1,161 @@
+// The one state of this process's router, shared by the files of core/route, and the small steps of its hot
+// path. Made by start(), never destroyed; a forked child leaves it behind.
+#pragma once
+
+#include <array>
+#include <atomic>
+
+#include "core/route/contexts/contexts.hpp"
+#include "core/route/identities.hpp"
+#include "core/route/contexts/peers.hpp"
+#include "core/route/pitches.hpp"
+#include "core/route/pool_figures.hpp"
+#include "core/route/program_pools.hpp"
+#include "core/route/settings.hpp"
+#include "core/space/block_registry.hpp"
+
+namespace gpumem::route {
+
+// What becomes of stream-ordered requests on a device.
+enum class pool_use : std::uint8_t {
+  served,   // by its chain
+  counted,  // the same, and the program has asked what its default pool says
+  drivers,  // the program set a memory pool of its own, or shared the default one
+};
+
+// The router's state: where blocks are, the contexts, and what the configuration chose.
+struct state {
+  space::block_registry where;
+  peers access;
+  // Moves on when a stream or a context comes or goes: what is remembered of their handles is then asked for
+  // again.
+  std::atomic<std::uint64_t> streams_changed{1};
+  contexts known{where, access, streams_changed};
+  chain_factory factory = nullptr;
+  rule_set* rules = nullptr;  // null: none
+  bool synchronize_on_free = false;
+  std::array<std::atomic<pool_use>, 64> pool_uses{};                // by device
+  std::array<pool_figures, 64> figures{};                           // by device, as far as they are counted
+  std::array<std::atomic<bool>, stats::max_devices> limits_made{};  // all budgets of the device are there
+  bool serves_pools = false;                                        // [route] pools
+  program_pools pools;
+  std::array<std::atomic<CUmemoryPool>, 64> chosen{};  // by device, what the program set as its current pool
+  pitches rows_known;
+  settings set;
+
+  identities numbers;
+
+  pool_use pool_use_of(int device) const noexcept {
+    return static_cast<std::size_t>(device) < pool_uses.size()
+               ? pool_uses[static_cast<std::size_t>(device)].load(std::memory_order_relaxed)
+               : pool_use::served;
+  }
+};
+
+extern state* present;
+
+// Where a stream belongs: its context, and its slot there; no_slot where the driver cannot name streams
+// (before 12.0). `entry` null: the driver must answer.
+struct stream_place {
+  context_entry* entry = nullptr;
+  stream_order::slot slot = stream_order::no_slot;
+  bool capturing = false;  // its allocations and frees are graph nodes of the driver's
+};
+
+// What each thread remembers, until a stream or a context comes or goes: the context it used last, and a few
+// streams by handle, two places for each. The driver is asked only once for each: its answers take a lock of
+// its own, which 16 threads would meet at.
+class route_memo {
+ public:
+  context_entry* find(CUcontext context, std::uint64_t now) const noexcept {
+    return context_ == context && since_ == now ? entry_ : nullptr;
+  }
+  void keep(CUcontext context, context_entry* entry, std::uint64_t now) noexcept {
+    renew(now);
+    context_ = context;
+    entry_ = entry;
+  }
+
+  stream_place find(CUstream stream, CUcontext current, std::uint64_t now) const noexcept {
+    if (since_ != now) return {};
+    std::size_t const first = index_of(stream);
+    for (std::size_t const i : {first, first ^ 1}) {
+      stream_line const& line = streams_[i];
+      if (line.stream == stream && line.current == current) return {line.entry, line.slot};
+    }
+    return {};
+  }
+  void keep(CUstream stream, CUcontext current, stream_place const& place, std::uint64_t now) noexcept {
+    renew(now);
+    std::size_t const first = index_of(stream);
+    streams_[first ^ 1] = streams_[first];
+    streams_[first] = {stream, current, place.entry, place.slot};
+  }
+
+ private:
+  // One stream with its place.
+  struct stream_line {
+    CUstream stream = nullptr;
+    CUcontext current = nullptr;
+    context_entry* entry = nullptr;  // null: unused
+    stream_order::slot slot = stream_order::no_slot;
+  };
+
+  static std::size_t index_of(CUstream stream) noexcept {
+    return (reinterpret_cast<std::uint64_t>(stream) >> 4) * 0x9e3779b97f4a7c15ull >> 62;
+  }
+  // Forgets all when a stream or a context came or went since.
+  void renew(std::uint64_t now) noexcept {
+    if (since_ == now) return;
+    *this = {};
+    since_ = now;
+  }
+
+  std::uint64_t since_ = 0;
+  CUcontext context_ = nullptr;
+  context_entry* entry_ = nullptr;
+  std::array<stream_line, 4> streams_{};
+};
+inline constinit thread_local route_memo memo;
+
+// Null when the device cannot be asked or memory is short.
+context_entry* look_up(state& s, CUcontext context) noexcept;
+inline context_entry* entry_of(state& s, CUcontext context) noexcept {
+  auto* const known = memo.find(context, s.streams_changed.load(std::memory_order_acquire));
+  return known != nullptr ? known : look_up(s, context);
+}
+
+// A stream that captures, or belongs to a capture by a dependency.
+bool captures(CUstream stream) noexcept;
+stream_place look_up(state& s, CUstream stream, CUcontext current) noexcept;
+// `current` names the context of a default stream, and is null with any other.
+inline stream_place place_of(state& s, CUstream stream, CUcontext current) noexcept {
+  stream_place place = memo.find(stream, current, s.streams_changed.load(std::memory_order_acquire));
+  if (place.entry == nullptr) return look_up(s, stream, current);
+  if (place.entry->order.capturing()) place.capturing = captures(stream);
+  return place;
+}
+
+// Whose an address is that a block of this context had, while a call runs that may end the context and give
+// the address to others before it returns. `untold`: the driver cannot be asked (in a host function); its
+// answer to a free, a refusal for the caller's sake, is the program's as it is.
+enum class whose { ours, others, untold };
+whose of_ending(resource::chain_context const& home, CUdeviceptr address) noexcept;
+inline bool is_of_others(resource::chain_context const& home, CUdeviceptr address) noexcept {
+  return home.epochs.ending() && of_ending(home, address) == whose::others;
+}
+
+// The live block that begins there, or `none`: asked of the map.
+space::handle live_block_at(state& s, CUdeviceptr address) noexcept;
+
+// Of an address that is no live block's: whether it lies in a segment, whose base the driver would take for
+// an allocation of the program's.
+bool unknown_free(state& s, CUdeviceptr address) noexcept;
+
+// Takes down the ledger of the device now.
+void take_down(int device) noexcept;
+// The same where this thread has requested more than it has leave for; and after reserved memory changed,
+// which also asks how much the device holds in all.
+void settle(context_entry& entry) noexcept;
+
+}  // namespace gpumem::route

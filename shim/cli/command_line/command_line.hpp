@@ -1,0 +1,48 @@
+// The command line of `gpumem` as data: verbs, flags, their texts, and where their values go. Made by main,
+// which parses with it; man pages and completions are made from the same `app`, so that nothing is said
+// twice. One thread. Only parses.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <string>
+#include <vector>
+
+#include "shim/cli/check/check.hpp"
+#include "shim/cli/report/report.hpp"
+#include "shim/cli/run/run.hpp"
+
+namespace gpumem::cli {
+
+class command_line {
+ public:
+  command_line();
+  command_line(command_line const&) = delete;
+  command_line& operator=(command_line const&) = delete;
+
+  CLI::App app;
+  CLI::App *run_verb, *check_verb, *report_verb;
+  bool version = false;
+  run_options run;
+  check_options check;
+  report_options report;
+
+  enum class outcome { good, help, misused };
+  // The arguments without the program's name. When misused, `problem` and the lines of `hints` are for
+  // people.
+  outcome parse(std::vector<std::string> arguments);
+  std::string problem, hints;
+  int misused_code() const;  // of the verb that was asked for
+
+ private:
+  void add_run();
+  void add_check();
+  void add_report();
+  void take_command(std::vector<std::string>& arguments);
+  outcome misused(std::vector<std::string> const& arguments, std::string const& reason);
+
+  bool text_ = false;
+  CLI::Option* explain_ = nullptr;
+  std::string program_in_help_;  // never filled: take_command has it
+};
+
+}  // namespace gpumem::cli
