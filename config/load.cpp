@@ -23,7 +23,7 @@ constexpr char const* built_in_name = "built-in default";
 
 void read_text(std::string const& name, std::string_view text, load_result& to) {
   text = strip_mark(text);
-  findings out(name, text);
+  diagnostics out(name, text);
   draft all;
   node root;
   if (check_text(text, out) && read_toml(text, root, out)) {

@@ -18,10 +18,15 @@ RANK = {
 # The rooms of a folder, low to high; "" is the folder itself. Rooms in one string do not see each other.
 ROOMS = {
     "core/base": ["", "threads", "text", "files", "log"],
-    "core/stats": ["page", "callers", "", "events"],
+    "core/stats": ["page/file", "page", "callers", "", "events"],
     "core/resource": ["", "pools/backing pools/cache", "adaptors pools selectors"],
-    "config": ["plan", "text", "schema", "reader", "checks", "", "builder"],
-    "shim": ["symbols", "observed", "process", "hooks"],
+    "core/upstream": ["", "host"],
+    "core/route": ["rules", "contexts", "", "requests"],
+    "core/report": ["names", "", "output"],
+    "config": ["plan", "text", "schema", "reader/file reader/values", "reader/sections", "reader", "checks", "",
+               "builder"],
+    "shim": ["symbols/objects", "symbols", "observed", "process", "hooks"],
+    "shim/cli": ["", "programs", "check report", "run", "command_line"],
 }
 ONLY_USER = {
     "fmt": re.compile(r"core/base/text/format[^/]*$"),
@@ -127,10 +132,10 @@ self_test() {
     fi
   done
   rm -rf "${tree:?}"/*
-  mkdir -p "$tree/core/base/text" "$tree/core/base/log" "$tree/shim/process" "$tree/config/reader"
+  mkdir -p "$tree/core/base/text" "$tree/core/base/log" "$tree/shim/process" "$tree/config/reader/file"
   echo '#include <fmt/format.h>' >"$tree/core/base/text/format.cpp"
   echo '#include <spdlog/logger.h>' >"$tree/core/base/log/log.cpp"
-  echo '#include <toml++/toml.h>' >"$tree/config/reader/toml_reader.cpp"
+  echo '#include <toml++/toml.h>' >"$tree/config/reader/file/toml_reader.cpp"
   echo '#include "core/base/text/bytes.hpp"' >"$tree/shim/process/process.cpp"
   echo '#include "shim/symbols/hook.hpp"' >>"$tree/shim/process/process.cpp"
   if ! check_tree "$tree"; then

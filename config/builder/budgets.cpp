@@ -1,4 +1,4 @@
-// See limits.hpp. Follows routes and rules through bins and fallbacks to every `limiting` that may stand in
+// See budgets.hpp. Follows routes and rules through bins and fallbacks to every `limiting` that may stand in
 // its way.
 #include "config/builder/budgets.hpp"
 

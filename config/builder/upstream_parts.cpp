@@ -29,10 +29,10 @@ std::unique_ptr<resource::source> vmm(option_reader const& options, site const& 
 
 std::unique_ptr<resource::source> managed(option_reader const& options, site const& at) {
   std::string const where = options.word("preferred_location");
-  using place = upstream::managed::place;
-  upstream::managed::options const o{.preferred_location = where == "host"     ? place::host
-                                                           : where == "device" ? place::device
-                                                                               : place::any,
+  using location = upstream::managed::location;
+  upstream::managed::options const o{.preferred_location = where == "host"     ? location::host
+                                                           : where == "device" ? location::device
+                                                                               : location::any,
                                      .read_mostly = options.flag("read_mostly", false)};
   return std::make_unique<upstream::managed>(at.home, at.node, o);
 }

@@ -20,7 +20,7 @@ class search {
   }
 
   // `below`: the index in `view` of what `id` draws from.
-  void visit(chain_view const& view, std::string const& id, std::size_t below, place at) {
+  void visit(chain_view const& view, std::string const& id, std::size_t below, file_position at) {
     auto const open = std::find(way_.begin(), way_.end(), id);
     if (open != way_.end()) {
       std::string text;
@@ -42,7 +42,7 @@ class search {
         auto const self = std::find(view.names.begin(), view.names.end(), to);
         visit(view, to,
               self == view.names.end() ? below : static_cast<std::size_t>(self - view.names.begin()) + 1,
-              bin_place(view.all, view.device, id, i));
+              bin_position(view.all, view.device, id, i));
       }
     }
     if (resource != nullptr) {

@@ -67,7 +67,7 @@ class walk {
   }
 
   // A resource of the chain or of a bin; `below` is the index of what it draws from.
-  void part(chain_view const& view, std::string const& id, std::size_t below, place at, above const& over) {
+  void part(chain_view const& view, std::string const& id, std::size_t below, file_position at, above const& over) {
     resource_plan const& resource = *view.resource(id);
     type_info const& type = *view.type(id);
     if (!holds_word(type.routes, view.route)) {
@@ -90,7 +90,7 @@ class walk {
       std::string const& to = (*bins)[i].to;
       if (to.empty() || view.type(to) == nullptr || !entered_.insert(id + "." + to + "." + view.where).second)
         continue;
-      part(view, to, below, bin_place(view.all, view.device, id, i), over);
+      part(view, to, below, bin_position(view.all, view.device, id, i), over);
     }
     for (auto const& branch : branches(resource, view)) {
       if (entered_.insert(branch.where + "." + over.cutter).second) chain(branch, over);
@@ -108,7 +108,7 @@ class walk {
                        : "move it behind " + quoted(view.names.back()) + ", or remove what follows it");
   }
 
-  static void needs_managed(chain_view const& view, std::string const& id, std::size_t below, place at) {
+  static void needs_managed(chain_view const& view, std::string const& id, std::size_t below, file_position at) {
     if (below >= view.names.size()) return;
     std::string const& end = view.names.back();
     resource_plan const* const last = view.resource(end);

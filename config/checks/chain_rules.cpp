@@ -14,14 +14,14 @@
 namespace gpumem::config {
 namespace {
 
-void check_bin_fits(bin const& entry, resource_plan const* target, place at, draft const& all,
-                    std::string const& where, findings& out) {
+void check_bin_fits(bin const& entry, resource_plan const* target, file_position at, draft const& all,
+                    std::string const& where, diagnostics& out) {
   if (target == nullptr || target->type != "fixed_size") return;
   auto const block = target->options.find("block_size");
   if (block == target->options.end()) return;
   auto const* const size = std::get_if<size_value>(&block->second);
   if (size == nullptr || size->bytes >= entry.max) return;
-  place const defined = all.where(where + entry.to + ".block_size", "resource." + entry.to + ".block_size");
+  file_position const defined = all.where(where + entry.to + ".block_size", "resource." + entry.to + ".block_size");
   auto const shown = [](std::uint64_t bytes) { return std::string(base::print_exact_bytes(bytes).view()); };
   out.error("E305", at,
             "bin of up to " + shown(entry.max) + " goes to " + quoted(entry.to) + ", whose blocks are " +
@@ -31,7 +31,7 @@ void check_bin_fits(bin const& entry, resource_plan const* target, place at, dra
 }
 
 // A name in a bin or a chain of resource `user`; one that is used only there becomes a resource here.
-void resolve(draft& all, std::string const& name, place at, std::string const& user, findings& out) {
+void resolve(draft& all, std::string const& name, file_position at, std::string const& user, diagnostics& out) {
   if (all.result.resources.contains(name)) return;
   if (!resolve_name(name, at, user, all, out)) return;
   complete(all.result.resources.at(name), "resource." + name, all, out);
@@ -39,11 +39,11 @@ void resolve(draft& all, std::string const& name, place at, std::string const& u
 
 // Names in the bins and chains of every resource, so that a typing error is found also where no route uses
 // it.
-void resolve_parts(draft& all, resource_plan const& resource, int device, findings& out) {
+void resolve_parts(draft& all, resource_plan const& resource, int device, diagnostics& out) {
   auto const* const bins = bins_of(resource);
   for (std::size_t i = 0; bins != nullptr && i < bins->size(); ++i) {
     if ((*bins)[i].to.empty()) continue;
-    resolve(all, (*bins)[i].to, bin_place(all, device, resource.name, i), "a bin of " + quoted(resource.name),
+    resolve(all, (*bins)[i].to, bin_position(all, device, resource.name, i), "a bin of " + quoted(resource.name),
             out);
   }
   auto const* const chains = chains_of(resource);
@@ -59,13 +59,13 @@ void resolve_parts(draft& all, resource_plan const& resource, int device, findin
   }
 }
 
-void check_bins(resource_plan const& binning, int device, draft const& all, findings& out) {
+void check_bins(resource_plan const& binning, int device, draft const& all, diagnostics& out) {
   auto const* const bins = bins_of(binning);
   std::string const number = "device." + std::to_string(device) + ".";
   for (std::size_t i = 0; bins != nullptr && i < bins->size(); ++i) {
     if ((*bins)[i].to.empty()) continue;
     check_bin_fits((*bins)[i], all.result.find((*bins)[i].to, device),
-                   bin_place(all, device, binning.name, i), all, number, out);
+                   bin_position(all, device, binning.name, i), all, number, out);
   }
 }
 
@@ -86,7 +86,7 @@ void reach(plan const& result, std::string const& id, std::set<std::string>& use
   for (auto const& [number, resources] : result.devices) follow(result.find(id, number));
 }
 
-void check_unused(draft const& all, findings& out) {
+void check_unused(draft const& all, diagnostics& out) {
   std::set<std::string> used;
   for (auto const* route : {&all.result.device, &all.result.managed, &all.result.host}) {
     for (auto const& id : route->chain) reach(all.result, id, used);
@@ -113,7 +113,7 @@ void check_chain(chain_view const& view) {
 
 }  // namespace
 
-void check_chains(draft& all, findings& out) {
+void check_chains(draft& all, diagnostics& out) {
   plan const& result = all.result;
   std::vector<std::string> names;  // a copy: resolving adds resources
   for (auto const& [name, resource] : result.resources) names.push_back(name);

@@ -7,6 +7,6 @@
 
 namespace gpumem::config {
 
-void check_chains(draft& all, findings& out);
+void check_chains(draft& all, diagnostics& out);
 
 }  // namespace gpumem::config

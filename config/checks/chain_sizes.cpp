@@ -95,7 +95,7 @@ class pieces {
     auto const where = [&](std::string const& of, std::string const& what) {
       return view.all.where(device + of + "." + what, "resource." + of + "." + what, "resource." + of);
     };
-    place const limited = where(most.from, most.key);
+    file_position const limited = where(most.from, most.key);
     view.out.error("E312", where(resource.name, key),
                    quoted(resource.name) + " takes " + exact(bytes) + " in one piece, and " +
                        quoted(most.from) + " below it gives at most " + exact(most.bytes) + " (" + most.key +

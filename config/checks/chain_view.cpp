@@ -5,7 +5,7 @@
 
 namespace gpumem::config {
 
-place chain_view::at(std::size_t index) const {
+file_position chain_view::at(std::size_t index) const {
   std::string const i = "." + std::to_string(index);
   return all.where(device_where + i, where + i, device_where, where);
 }
@@ -30,7 +30,7 @@ std::vector<std::vector<std::string>> const* chains_of(resource_plan const& reso
                                          : std::get_if<std::vector<std::vector<std::string>>>(&found->second);
 }
 
-place bin_place(draft const& all, int device, std::string const& binning, std::size_t index) {
+file_position bin_position(draft const& all, int device, std::string const& binning, std::size_t index) {
   std::string const bin = binning + ".bins." + std::to_string(index) + ".to";
   return all.where("device." + std::to_string(device) + "." + bin, "resource." + bin, "resource." + binning);
 }

@@ -13,17 +13,17 @@
 namespace gpumem::config {
 
 struct chain_view {
-  std::string where;         // its place in the file: "route.device", "resource.spill.chains.0"
-  std::string device_where;  // the place that wins, if there is one: "device.1.spill.chains.0"
+  std::string where;         // its file_position in the file: "route.device", "resource.spill.chains.0"
+  std::string device_where;  // the file_position that wins, if there is one: "device.1.spill.chains.0"
   std::string shown;         // for messages
   std::string route;         // whose memory it serves: "device", "managed", "host"
   std::vector<std::string> const& names;
   int device;  // -1: those without values of their own
   bool of_fallback;
   draft const& all;
-  findings& out;
+  diagnostics& out;
 
-  place at(std::size_t index) const;
+  file_position at(std::size_t index) const;
   // Null: unknown, which was said when it was read.
   resource_plan const* resource(std::string const& id) const;
   type_info const* type(std::string const& id) const;
@@ -32,7 +32,7 @@ struct chain_view {
 std::vector<bin> const* bins_of(resource_plan const& resource);
 std::vector<std::vector<std::string>> const* chains_of(resource_plan const& resource);
 // Where the name of bin `index` stands.
-place bin_place(draft const& all, int device, std::string const& binning, std::size_t index);
+file_position bin_position(draft const& all, int device, std::string const& binning, std::size_t index);
 
 // The chains of a fallback that stands in `user`.
 std::vector<chain_view> branches(resource_plan const& fallback, chain_view const& user);

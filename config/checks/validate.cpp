@@ -24,12 +24,12 @@ bool is_surely_larger(size_value const& a, size_value const& b) noexcept {
   return a.kind == b.kind && a.kind != unit::bytes && a.percent > b.percent;
 }
 
-void check_pool(resource_plan const& pool, std::string const& where, draft const& all, findings& out) {
+void check_pool(resource_plan const& pool, std::string const& where, draft const& all, diagnostics& out) {
   size_value const* const initial = size_of(pool, "initial_pool_size");
   size_value const* const maximum = size_of(pool, "maximum_pool_size");
   if (initial == nullptr || maximum == nullptr || !is_surely_larger(*initial, *maximum)) return;
   std::string const base = "resource." + pool.name;
-  place const limit = all.where(where + ".maximum_pool_size", base + ".maximum_pool_size");
+  file_position const limit = all.where(where + ".maximum_pool_size", base + ".maximum_pool_size");
   out.error("E220", all.where(where + ".initial_pool_size", base + ".initial_pool_size"),
             "initial_pool_size (" + write_size(*initial) + ") is larger than maximum_pool_size (" +
                 write_size(*maximum) + ", " + std::to_string(limit.line) + ":" +
@@ -37,7 +37,7 @@ void check_pool(resource_plan const& pool, std::string const& where, draft const
             "raise maximum_pool_size, or leave initial_pool_size out: the pool grows by itself");
 }
 
-void check_aligned(resource_plan const& aligned, std::string const& where, draft const& all, findings& out) {
+void check_aligned(resource_plan const& aligned, std::string const& where, draft const& all, diagnostics& out) {
   size_value const* const alignment = size_of(aligned, "alignment");
   if (alignment == nullptr || std::has_single_bit(alignment->bytes)) return;
   size_value up;
@@ -47,7 +47,7 @@ void check_aligned(resource_plan const& aligned, std::string const& where, draft
             "the next one is " + write_size(up));
 }
 
-void check_resource(resource_plan& resource, std::string const& where, draft const& all, findings& out) {
+void check_resource(resource_plan& resource, std::string const& where, draft const& all, diagnostics& out) {
   complete(resource, where, all, out);
   if (resource.type == "pool") check_pool(resource, where, all, out);
   if (resource.type == "aligned") check_aligned(resource, where, all, out);
@@ -55,7 +55,7 @@ void check_resource(resource_plan& resource, std::string const& where, draft con
 
 }  // namespace
 
-void validate(draft& all, findings& out) {
+void validate(draft& all, diagnostics& out) {
   for (auto& [name, resource] : all.result.resources) {
     check_resource(resource, "resource." + name, all, out);
   }

@@ -9,6 +9,6 @@
 namespace gpumem::config {
 
 // Fills in defaults and turns exponents into bins on the way.
-void validate(draft& all, findings& out);
+void validate(draft& all, diagnostics& out);
 
 }  // namespace gpumem::config

@@ -25,14 +25,14 @@ std::vector<std::string_view> names_in(std::string_view table) {
   return names;
 }
 
-bool expect_table(node const& value, std::string const& shown, std::string const& remedy, findings& out) {
+bool expect_table(node const& value, std::string const& shown, std::string const& remedy, diagnostics& out) {
   if (value.type == node::kind::table) return true;
   out.error("E203", value.at, shown + " must be a table, not " + std::string(kind_name(value.type)), remedy);
   return false;
 }
 
 // False when the file is of another version: then its other words may mean anything.
-bool check_version(node const& root, findings& out) {
+bool check_version(node const& root, diagnostics& out) {
   node const* const version = root.find("version");
   if (version == nullptr) {
     out.error("E105", {1, 1, 1}, "the file has no version", "write version = 1 as its first line");
@@ -47,7 +47,7 @@ bool check_version(node const& root, findings& out) {
   return !number;
 }
 
-void unknown_top(node const& value, findings& out) {
+void unknown_top(node const& value, diagnostics& out) {
   bool const is_table = value.type == node::kind::table;
   if (is_table && find_type(value.key) != nullptr) {
     out.error("E202", value.key_at, "unknown table [" + value.key + "]",
@@ -76,14 +76,14 @@ void unknown_top(node const& value, findings& out) {
             note + "tables: " + forms);
 }
 
-void read_pools(node const& value, draft& to, findings& out) {
+void read_pools(node const& value, draft& to, diagnostics& out) {
   auto const read = read_value(*find_key("route", "pools"), value, "route.pools", out);
   if (!read) return;
   to.result.pools = std::get<bool>(*read);
   to.result.origins["route.pools"] = {out.position(value.at)};
 }
 
-void read_routes(node const& table, draft& to, findings& out) {
+void read_routes(node const& table, draft& to, diagnostics& out) {
   if (!expect_table(table, "route", "write [route] and below it device = [\"pool\", \"cuda\"]", out)) return;
   for (auto const& child : table.children) {
     std::string const where = "route." + child.key;
@@ -102,14 +102,14 @@ void read_routes(node const& table, draft& to, findings& out) {
 
 // A file that says nothing of chains, only where the report goes, means the chain that is there without a
 // file.
-void keep_default_route(draft& to, findings& out) {
+void keep_default_route(draft& to, diagnostics& out) {
   to.result.device.passthrough = false;
   to.result.device.chain = {"pool", "cuda"};
   for (auto const& name : to.result.device.chain) resolve_name(name, {1, 1, 1}, "route.device", to, out);
 }
 
 // [behavior], [report] and [log]: keys with one value each.
-void read_settings(node const& table, draft& to, findings& out) {
+void read_settings(node const& table, draft& to, diagnostics& out) {
   if (!expect_table(table, table.key, "write [" + table.key + "] and its keys below", out)) return;
   plan& result = to.result;
   for (auto const& child : table.children) {
@@ -147,7 +147,7 @@ std::optional<int> device_number(std::string_view text) noexcept {
   return number <= largest_device ? std::optional(number) : std::nullopt;
 }
 
-void read_device(node const& table, draft& to, findings& out) {
+void read_device(node const& table, draft& to, diagnostics& out) {
   std::string const where = "device." + table.key;
   auto const number = device_number(table.key);
   if (!number) {
@@ -173,7 +173,7 @@ void read_device(node const& table, draft& to, findings& out) {
 
 }  // namespace
 
-void read_tables(node const& root, draft& to, findings& out) {
+void read_tables(node const& root, draft& to, diagnostics& out) {
   if (!check_version(root, out)) return;
   node const* const resources = root.find("resource");
   if (resources != nullptr &&

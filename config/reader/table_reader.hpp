@@ -8,6 +8,6 @@
 
 namespace gpumem::config {
 
-void read_tables(node const& root, draft& to, findings& out);
+void read_tables(node const& root, draft& to, diagnostics& out);
 
 }  // namespace gpumem::config

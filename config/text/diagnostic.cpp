@@ -71,16 +71,16 @@ std::string quoted(std::string_view text) {
   return result + "\"";
 }
 
-std::string findings::position(place at) const {
+std::string diagnostics::position(file_position at) const {
   return file_ + ":" + std::to_string(at.line) + ":" + std::to_string(at.column);
 }
 
-bool findings::has_errors() const noexcept {
+bool diagnostics::has_errors() const noexcept {
   return std::any_of(list_.begin(), list_.end(),
                      [](auto const& item) { return item.level == severity::error; });
 }
 
-void findings::add(severity level, char const* code, place at, std::string text, std::string note) {
+void diagnostics::add(severity level, char const* code, file_position at, std::string text, std::string note) {
   if (list_.size() >= most && (level == severity::warning || has_errors())) return;
   // Per-device views repeat the rules; what they find twice is said once.
   for (auto const& item : list_) {

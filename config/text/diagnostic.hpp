@@ -18,34 +18,34 @@ struct diagnostic {
   severity level = severity::error;
   std::string code;  // "E301"
   std::string file;  // as the user named it; "gpumem: environment" for variables
-  place at;          // line 0: the file as a whole
+  file_position at;          // line 0: the file as a whole
   std::string text;  // what is wrong, with the value and the limit
   std::string note;  // the remedy
   std::string source_line;
 };
 
 // Collects diagnostics about one file.
-class findings {
+class diagnostics {
  public:
-  findings(std::string file, std::string_view text) : file_(std::move(file)), text_(text) {}
+  diagnostics(std::string file, std::string_view text) : file_(std::move(file)), text_(text) {}
 
-  void error(char const* code, place at, std::string text, std::string note = {}) {
+  void error(char const* code, file_position at, std::string text, std::string note = {}) {
     add(severity::error, code, at, std::move(text), std::move(note));
   }
-  void warning(char const* code, place at, std::string text, std::string note = {}) {
+  void warning(char const* code, file_position at, std::string text, std::string note = {}) {
     add(severity::warning, code, at, std::move(text), std::move(note));
   }
 
   std::string const& file() const noexcept { return file_; }
   // "chain.toml:12:5", for origins.
-  std::string position(place at) const;
+  std::string position(file_position at) const;
   bool has_errors() const noexcept;
   std::vector<diagnostic>& list() noexcept { return list_; }
 
   static constexpr std::size_t most = 100;  // what comes after is echo; errors are still errors
 
  private:
-  void add(severity level, char const* code, place at, std::string text, std::string note);
+  void add(severity level, char const* code, file_position at, std::string text, std::string note);
 
   std::string file_;
   std::string_view text_;  // outlives this object: the caller owns the file's text

@@ -11,7 +11,7 @@
 namespace gpumem::config {
 
 // Of a value or key in the file. Columns and lengths count code points; line 0: no position.
-struct place {
+struct file_position {
   std::uint32_t line = 0;
   std::uint32_t column = 0;
   std::uint32_t length = 1;
@@ -21,8 +21,8 @@ struct node {
   enum class kind : std::uint8_t { table, array, string, integer, floating, boolean, date_time };
 
   std::string key;  // empty in arrays and at the root
-  place key_at;
-  place at;
+  file_position key_at;
+  file_position at;
   kind type = kind::table;
   std::string text;  // string
   std::int64_t integer = 0;

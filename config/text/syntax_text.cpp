@@ -27,10 +27,10 @@ std::string_view trim(std::string_view text) noexcept {
 // The parts of "key = value  # comment", good enough for a message.
 struct assignment {
   std::string_view key, value;
-  place value_at;
+  file_position value_at;
 };
 
-assignment split(std::string_view line, place at) noexcept {
+assignment split(std::string_view line, file_position at) noexcept {
   assignment result;
   auto const equals = line.find('=');
   if (equals == line.npos) return result;
@@ -73,7 +73,7 @@ std::string write(std::string_view key, std::string_view value) {
   return key.empty() ? "write " + shown : "write " + std::string(key) + " = " + shown;
 }
 
-place first_of_line(std::string_view line, place at) noexcept {
+file_position first_of_line(std::string_view line, file_position at) noexcept {
   std::uint32_t column = 1;
   for (char c : line) {
     if (!is_space(c)) break;
@@ -89,13 +89,13 @@ std::string_view named(std::string_view said) noexcept {
   return end == said.npos ? std::string_view() : said.substr(begin + 1, end - begin - 1);
 }
 
-syntax_error explain_value(std::string_view line, place at, assignment const& parts) {
+syntax_error explain_value(std::string_view line, file_position at, assignment const& parts) {
   if (parts.key.empty() && trim(line).starts_with('['))
     return {at, "an array above this line has no closing ]", {}};
   if (parts.value.empty() || parts.value.starts_with('[') || parts.value.starts_with('{')) {
     auto const word = word_at(line, at.column);
     if (word.empty()) return {at, "this is no value", "texts stand in quotes, numbers are plain"};
-    place const where{at.line, at.column, static_cast<std::uint32_t>(word.size())};
+    file_position const where{at.line, at.column, static_cast<std::uint32_t>(word.size())};
     return {where, "text needs quotes: " + write({}, word), {}};
   }
   if (parts.value == "True" || parts.value == "False" || parts.value == "TRUE" || parts.value == "FALSE") {
@@ -106,7 +106,7 @@ syntax_error explain_value(std::string_view line, place at, assignment const& pa
 
 }  // namespace
 
-syntax_error explain_syntax(std::string_view line, place at, std::string_view said) {
+syntax_error explain_syntax(std::string_view line, file_position at, std::string_view said) {
   assignment const parts = split(line, at);
   auto const says = [&](std::string_view part) { return said.find(part) != said.npos; };
 
@@ -117,7 +117,7 @@ syntax_error explain_syntax(std::string_view line, place at, std::string_view sa
     return explain_value(line, at, parts);
   }
   if (says("cannot redefine")) {
-    place const where = first_of_line(line, at);
+    file_position const where = first_of_line(line, at);
     if (line.substr(where.column - 1).starts_with('[')) {
       return {{where.line, where.column, 999},
               "[" + std::string(named(said)) + "] is defined twice",
@@ -128,7 +128,7 @@ syntax_error explain_syntax(std::string_view line, place at, std::string_view sa
   if (says("literal string") || says("parsing string")) {
     if (says("escape sequence"))
       return {at, "\\ begins an escape sequence in a text in \"...\"", "write the text in '...', or \\\\"};
-    place const where = parts.value.empty() ? at : parts.value_at;
+    file_position const where = parts.value.empty() ? at : parts.value_at;
     return {where, "a text has no closing quote", "it ends with the quote it began with, on the same line"};
   }
   if (says("parsing array") && says("end-of-file")) return {at, "an array has no closing ]", {}};

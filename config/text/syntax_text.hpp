@@ -10,12 +10,12 @@
 namespace gpumem::config {
 
 struct syntax_error {
-  place at;
+  file_position at;
   std::string text;
   std::string note;
 };
 
 // `line` is the source line at `at`; `said` is the parser's text.
-syntax_error explain_syntax(std::string_view line, place at, std::string_view said);
+syntax_error explain_syntax(std::string_view line, file_position at, std::string_view said);
 
 }  // namespace gpumem::config

@@ -25,7 +25,7 @@ struct request {
 };
 
 // A free.
-struct release {
+struct free_request {
   CUdeviceptr address = 0;
   memory_kind kind = memory_kind::device;  // host: by cuMemFreeHost; anything else: by cuMemFree
   bool stream_ordered = false;             // cudaFreeAsync: `stream` holds

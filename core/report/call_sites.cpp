@@ -1,4 +1,4 @@
-// See callers.hpp.
+// See call_sites.hpp.
 #include "core/report/call_sites.hpp"
 
 #include <algorithm>

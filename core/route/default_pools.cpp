@@ -105,13 +105,13 @@ CUcontext context_of(CUdeviceptr block, CUcontext real) noexcept {
   return real != nullptr ? real : resource::owner_of(present->where, h).home().context;
 }
 
-void count_taken(state& s, int device, space::block& b) noexcept {
+void count_taken(router_state& s, int device, space::block& b) noexcept {
   std::uint64_t const bytes = b.bytes() - b.rounding;
   if ((b.mark(space::counted) & space::counted) != 0) return;
   s.figures[static_cast<std::size_t>(device)].took(bytes);
 }
 
-void count_given(state& s, int device, space::block& b, bool stream_ordered) noexcept {
+void count_given(router_state& s, int device, space::block& b, bool stream_ordered) noexcept {
   std::uint64_t const bytes = b.bytes() - b.rounding;
   if ((b.unmark(space::counted) & space::counted) == 0) return;
   s.figures[static_cast<std::size_t>(device)].gave(bytes, stream_ordered || GPUMEM_MUTANT(used_by_any_free));

@@ -15,7 +15,7 @@
 
 namespace gpumem::route {
 
-struct state;
+struct router_state;
 
 // A pool in whose place chains serve: a device's default pool, or one that the program made.
 struct served_pool {
@@ -45,6 +45,6 @@ CUmemoryPool pool_of(CUdeviceptr block) noexcept;
 CUcontext context_of(CUdeviceptr block, CUcontext real) noexcept;
 
 // On the way of a request and of a free, once anybody has asked: see pool_figures.
-void count_taken(state& s, int device, space::block& b) noexcept;
-void count_given(state& s, int device, space::block& b, bool stream_ordered) noexcept;
+void count_taken(router_state& s, int device, space::block& b) noexcept;
+void count_given(router_state& s, int device, space::block& b, bool stream_ordered) noexcept;
 }  // namespace gpumem::route

@@ -40,7 +40,7 @@ void captures_over(bool watched = true) noexcept {
 
 void start(chain_factory factory, free_mode free, rule_set* rules, bool serves_pools) noexcept {
   if (present != nullptr) return;
-  auto* made = new (std::nothrow) state;
+  auto* made = new (std::nothrow) router_state;
   if (made == nullptr) return;
   made->factory = factory;
   // what a thread remembers of streams must not outlive the router it was of

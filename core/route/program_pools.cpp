@@ -2,7 +2,7 @@
 #include "core/route/program_pools.hpp"
 
 #include "core/route/default_pools.hpp"
-#include "core/route/slow_steps.hpp"
+#include "core/route/router.hpp"
 #include "core/route/router_state.hpp"
 
 namespace gpumem::route {
@@ -79,7 +79,7 @@ void pool_destroyed(CUmemoryPool pool) noexcept {
 }
 
 outcome allocate_from_pool(CUmemoryPool pool, driver::request const& request, CUdeviceptr* result) noexcept {
-  state* const s = present;
+  router_state* const s = present;
   program_pools::pool* const from = s != nullptr ? s->pools.find(pool) : nullptr;
   if (from == nullptr) return pass;
   stream_place const place = place_of(*s, request.stream, request.context);

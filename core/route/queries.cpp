@@ -11,11 +11,11 @@
 
 namespace gpumem::route {
 
-constinit state* present = nullptr;
+constinit router_state* present = nullptr;
 
 namespace {
 
-stream_place ask_driver(state& s, CUstream stream, CUcontext current) noexcept {
+stream_place ask_driver(router_state& s, CUstream stream, CUcontext current) noexcept {
   if (current == nullptr && driver::real.cuStreamGetCtx(stream, &current) != CUDA_SUCCESS) return {};
   context_entry* const entry = s.known.find_or_make(current);
   if (entry == nullptr) return {};
@@ -34,7 +34,7 @@ stream_place ask_driver(state& s, CUstream stream, CUcontext current) noexcept {
 
 }  // namespace
 
-context_entry* look_up(state& s, CUcontext context) noexcept {
+context_entry* look_up(router_state& s, CUcontext context) noexcept {
   std::uint64_t const now = s.streams_changed.load(std::memory_order_acquire);
   context_entry* const entry = s.known.find_or_make(context);
   if (entry != nullptr) memo.keep(context, entry, now);
@@ -52,7 +52,7 @@ bool captures(CUstream stream) noexcept {
 
 // A capturing stream is not asked who it is: that would invalidate its capture (measured: cuStreamGetId, then
 // 901).
-stream_place look_up(state& s, CUstream stream, CUcontext current) noexcept {
+stream_place look_up(router_state& s, CUstream stream, CUcontext current) noexcept {
   std::uint64_t const now = s.streams_changed.load(std::memory_order_acquire);
   stream_place const place = ask_driver(s, stream, current);
   if (place.entry != nullptr && place.slot != stream_order::no_slot) memo.keep(stream, current, place, now);
@@ -61,7 +61,7 @@ stream_place look_up(state& s, CUstream stream, CUcontext current) noexcept {
 
 // A driver that cannot tell contexts apart is asked about the address; no context owns memory of pools and of
 // cuMemCreate.
-static whose of_ending_by_address(CUcontext context, CUdeviceptr address) noexcept {
+static whose ask_whose_by_address(CUcontext context, CUdeviceptr address) noexcept {
   if (driver::real.cuPointerGetAttribute == nullptr) return whose::ours;
   stream_order::scoped_context here(context);
   CUcontext now = nullptr;
@@ -75,9 +75,9 @@ static whose of_ending_by_address(CUcontext context, CUdeviceptr address) noexce
   }
 }
 
-whose of_ending(resource::chain_context const& home, CUdeviceptr address) noexcept {
+whose ask_whose(resource::chain_context const& home, CUdeviceptr address) noexcept {
   context_entry* const entry = present->known.find_by(home.epochs);
-  if (entry == nullptr || entry->id == 0) return of_ending_by_address(home.context, address);
+  if (entry == nullptr || entry->id == 0) return ask_whose_by_address(home.context, address);
   switch (driver::state_of(entry->handle, entry->id)) {
     case driver::context_state::not_told:
       return whose::untold;
@@ -89,7 +89,7 @@ whose of_ending(resource::chain_context const& home, CUdeviceptr address) noexce
   }
 }
 
-space::handle live_block_at(state& s, CUdeviceptr address) noexcept {
+space::handle live_block_at(router_state& s, CUdeviceptr address) noexcept {
   space::handle const h = s.where.map.find(address);
   if (h == space::none) return h;
   return s.where.blocks[h].now.load(std::memory_order_acquire) == space::state::live ? h : space::none;
@@ -97,7 +97,7 @@ space::handle live_block_at(state& s, CUdeviceptr address) noexcept {
 
 // A stream that is none, or in a capture, is the first that the driver looks at; in one it is no memory of
 // the graph's, unless the capture is lost already.
-CUresult refusal_by_driver(driver::release const& release) noexcept {
+CUresult refusal_by_driver(driver::free_request const& release) noexcept {
   if (!release.stream_ordered) return stream_order::ask_captures();
   if (release.stream == CU_STREAM_LEGACY) return stream_order::ask_captures();  // it must not be asked
   CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
@@ -108,7 +108,7 @@ CUresult refusal_by_driver(driver::release const& release) noexcept {
   return lost ? CUDA_ERROR_STREAM_CAPTURE_INVALIDATED : CUDA_ERROR_INVALID_VALUE;
 }
 
-CUresult refusal_of_none(driver::release const& release) noexcept {
+CUresult refusal_of_none(driver::free_request const& release) noexcept {
   auto const& real = driver::real;
   constexpr CUdeviceptr nobodys = 1;
   CUresult code = CUDA_ERROR_INVALID_VALUE;
@@ -122,17 +122,17 @@ CUresult refusal_of_none(driver::release const& release) noexcept {
   return code != CUDA_SUCCESS ? code : CUDA_ERROR_INVALID_VALUE;
 }
 
-bool unknown_free(state& s, CUdeviceptr address) noexcept {
+bool ask_unknown_free(router_state& s, CUdeviceptr address) noexcept {
   space::segment* const inside = s.where.segments.containing(address);
   if (inside == nullptr) return false;
   if (inside->owner == nullptr) return true;
   resource::chain_context const& home = resource::owner_of(*inside).home();
-  return !home.epochs.ending() || of_ending(home, address) == whose::ours;
+  return !home.epochs.ending() || ask_whose(home, address) == whose::ours;
 }
 
-void refused(driver::release const& release) noexcept {
+void refused(driver::free_request const& release) noexcept {
   if (present == nullptr) return;
-  range block;
+  block_range block;
   space::handle const inside =
       find(release.address, block) ? present->where.map.find(block.base) : space::none;
   resource::refused_free const what{release.address, inside, release.caller};
@@ -152,7 +152,7 @@ bool owns_device_memory(CUdeviceptr address) noexcept {
   return h != space::none && resource::owner_of(present->where, h).home().kind == driver::memory_kind::device;
 }
 
-bool find(CUdeviceptr address, range& result) noexcept {
+bool find(CUdeviceptr address, block_range& result) noexcept {
   if (present == nullptr) return false;
   auto& where = present->where;
   space::handle h = live_block_at(*present, address);
@@ -167,14 +167,14 @@ bool find(CUdeviceptr address, range& result) noexcept {
     if (h == space::none || where.blocks[h].now.load(std::memory_order_acquire) != space::state::live)
       return false;
   }
-  if (is_of_others(owner->home(), address)) return false;
+  if (ask_whether_of_others(owner->home(), address)) return false;
   space::block const& b = where.blocks[h];
   result = {b.begin(), b.bytes() - b.rounding};
   return address - result.base < result.bytes || address == result.base;
 }
 
 std::uint64_t identity_of(CUdeviceptr address) noexcept {
-  range block;
+  block_range block;
   if (!find(address, block)) return 0;
   space::handle const h = live_block_at(*present, block.base);
   return h != space::none ? present->numbers.of(present->where.blocks[h], h) : 0;
@@ -185,8 +185,8 @@ bool is_idle(CUdeviceptr address) noexcept {
   space::segment* const inside = present->where.segments.containing(address);
   if (inside == nullptr) return false;
   if (inside->owner == nullptr) return true;  // of a context that ended
-  range block;
-  return !find(address, block) && !is_of_others(resource::owner_of(*inside).home(), address);
+  block_range block;
+  return !find(address, block) && !ask_whether_of_others(resource::owner_of(*inside).home(), address);
 }
 
 void exported(CUdeviceptr address) noexcept {

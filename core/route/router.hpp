@@ -6,15 +6,11 @@
 #include <cuda.h>
 
 #include <cstdint>
-#include <memory>
 
 #include "core/driver/request.hpp"
+#include "core/route/contexts/chain_factory.hpp"
+#include "core/route/contexts/context_ending.hpp"
 #include "core/route/rules/free_mode.hpp"
-
-namespace gpumem::resource {
-class chain;
-struct chain_context;
-}  // namespace gpumem::resource
 
 namespace gpumem::route {
 
@@ -27,15 +23,10 @@ struct outcome {
 inline constexpr outcome pass{outcome::unanswered};
 
 // The block that holds an address.
-struct range {
+struct block_range {
   CUdeviceptr base = 0;
   std::uint64_t bytes = 0;  // as the program asked
 };
-
-// Makes one chain of a context, home.number says which; null means "passthrough". Called once for each, on a
-// slow path, with that context current. Handed in by config/builder. May throw driver::allocation_failed:
-// passthrough, with a log.
-using chain_factory = std::unique_ptr<resource::chain> (*)(resource::chain_context const& home);
 
 class rule_set;
 
@@ -44,17 +35,21 @@ class rule_set;
 void start(chain_factory factory, free_mode free, rule_set* rules = nullptr,
            bool serves_pools = false) noexcept;
 
-// Requests and frees themselves: hot_path.hpp.
+// Requests and frees themselves are requests/hot_path.hpp. The same where something rare holds, from the
+// beginning: a context that is not well, a pool whose figures are kept, work of another context. What asks
+// for it was only looked at so far.
+[[gnu::noinline]] outcome allocate_carefully(driver::request const& request, CUdeviceptr* result) noexcept;
+[[gnu::noinline]] outcome release_carefully(driver::free_request const& release) noexcept;
 
 // A free that was answered with an error, by a chain or by the driver: for those resources that report
 // faults.
-void refused(driver::release const& release) noexcept;
+void refused(driver::free_request const& release) noexcept;
 
 // True if `address` is the base of a live block of ours.
 bool owns(CUdeviceptr address) noexcept;
 bool owns_device_memory(CUdeviceptr address) noexcept;
 // The live block that contains `address` (interior too); false if it is not ours.
-bool find(CUdeviceptr address, range& result) noexcept;
+bool find(CUdeviceptr address, block_range& result) noexcept;
 // Memory of a segment of ours that no block of the program's has: to the program it is freed, or never was
 // there.
 bool is_idle(CUdeviceptr address) noexcept;
@@ -88,26 +83,6 @@ void synchronize_done(CUcontext context, std::uint64_t mark) noexcept;
 
 void stream_created(CUcontext context, CUstream stream) noexcept;    // after success
 void stream_destroyed(CUcontext context, CUstream stream) noexcept;  // before the real call
-// Lives around a call that may end a context: the driver may hand the context's handle and addresses to
-// others long before the call returns.
-class context_ending {
- public:
-  explicit context_ending(CUcontext which) noexcept;
-  ~context_ending();
-  context_ending(context_ending const&) = delete;
-  // The call succeeded. `surely`: what the handle named before it has ended; otherwise that is found out, as
-  // somebody else may hold the context, or may have got another one by this handle meanwhile. True: it has
-  // ended, its blocks are dead.
-  bool settle(bool surely) noexcept;
-
- private:
-  friend class contexts;
-  CUcontext const handle_;
-  std::uint64_t id_ = 0;     // of what it named then
-  std::uint64_t since_ = 0;  // contexts known by then
-  context_ending* next_ = nullptr;
-  bool told_ = false;
-};
 // `context` is a part of `primary`: the same memory, and events of `primary` cover its work.
 void green_context_made(CUcontext context, CUcontext primary) noexcept;
 // The context that memory made in this one belongs to: of a part of a primary context, that one.

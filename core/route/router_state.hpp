@@ -24,7 +24,7 @@ enum class pool_use : std::uint8_t {
 };
 
 // The router's state: where blocks are, the contexts, and what the configuration chose.
-struct state {
+struct router_state {
   space::block_registry where;
   peers access;
   // Moves on when a stream or a context comes or goes: what is remembered of their handles is then asked for
@@ -52,7 +52,7 @@ struct state {
   }
 };
 
-extern state* present;
+extern router_state* present;
 
 // Where a stream belongs: its context, and its slot there; no_slot where the driver cannot name streams
 // (before 12.0). `entry` null: the driver must answer.
@@ -119,17 +119,17 @@ class route_memo {
 inline constinit thread_local route_memo memo;
 
 // Null when the device cannot be asked or memory is short.
-context_entry* look_up(state& s, CUcontext context) noexcept;
-inline context_entry* entry_of(state& s, CUcontext context) noexcept {
+context_entry* look_up(router_state& s, CUcontext context) noexcept;
+inline context_entry* entry_of(router_state& s, CUcontext context) noexcept {
   auto* const known = memo.find(context, s.streams_changed.load(std::memory_order_acquire));
   return known != nullptr ? known : look_up(s, context);
 }
 
 // A stream that captures, or belongs to a capture by a dependency.
 bool captures(CUstream stream) noexcept;
-stream_place look_up(state& s, CUstream stream, CUcontext current) noexcept;
+stream_place look_up(router_state& s, CUstream stream, CUcontext current) noexcept;
 // `current` names the context of a default stream, and is null with any other.
-inline stream_place place_of(state& s, CUstream stream, CUcontext current) noexcept {
+inline stream_place place_of(router_state& s, CUstream stream, CUcontext current) noexcept {
   stream_place place = memo.find(stream, current, s.streams_changed.load(std::memory_order_acquire));
   if (place.entry == nullptr) return look_up(s, stream, current);
   if (place.entry->order.capturing()) place.capturing = captures(stream);
@@ -140,17 +140,17 @@ inline stream_place place_of(state& s, CUstream stream, CUcontext current) noexc
 // the address to others before it returns. `untold`: the driver cannot be asked (in a host function); its
 // answer to a free, a refusal for the caller's sake, is the program's as it is.
 enum class whose { ours, others, untold };
-whose of_ending(resource::chain_context const& home, CUdeviceptr address) noexcept;
-inline bool is_of_others(resource::chain_context const& home, CUdeviceptr address) noexcept {
-  return home.epochs.ending() && of_ending(home, address) == whose::others;
+whose ask_whose(resource::chain_context const& home, CUdeviceptr address) noexcept;
+inline bool ask_whether_of_others(resource::chain_context const& home, CUdeviceptr address) noexcept {
+  return home.epochs.ending() && ask_whose(home, address) == whose::others;
 }
 
 // The live block that begins there, or `none`: asked of the map.
-space::handle live_block_at(state& s, CUdeviceptr address) noexcept;
+space::handle live_block_at(router_state& s, CUdeviceptr address) noexcept;
 
 // Of an address that is no live block's: whether it lies in a segment, whose base the driver would take for
 // an allocation of the program's.
-bool unknown_free(state& s, CUdeviceptr address) noexcept;
+bool ask_unknown_free(router_state& s, CUdeviceptr address) noexcept;
 
 // Takes down the ledger of the device now.
 void take_down(int device) noexcept;

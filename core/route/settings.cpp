@@ -19,7 +19,7 @@ std::uint64_t bit_of(CUdevice device) noexcept {
 
 }  // namespace
 
-settings::setting* settings::of(state& s, space::handle h) noexcept try {
+settings::setting* settings::of(router_state& s, space::handle h) noexcept try {
   space::block& b = s.where.blocks[h];
   auto const [entry, fresh] = set_.try_emplace(h);
   if (fresh || entry->second.begin != b.begin()) {
@@ -44,7 +44,7 @@ bool settings::wanted_within(std::uint64_t begin, std::uint64_t end) const noexc
 // off, and none of managed memory, of which it is on from the start (measured). That is told the driver all
 // the same: what it says is the program's answer. It needs no context for that (measured), but for its
 // blocks.
-CUresult settings::tell_driver(state& s, space::handle h, bool on) noexcept {
+CUresult settings::tell_driver(router_state& s, space::handle h, bool on) noexcept {
   auto const& real = driver::real;
   space::block const& b = s.where.blocks[h];
   resource::chain_context const& home = resource::owner_of(s.where, h).home();
@@ -70,7 +70,7 @@ CUresult settings::tell_driver(state& s, space::handle h, bool on) noexcept {
   return CUDA_SUCCESS;
 }
 
-CUresult settings::set_sync_memops(state& s, space::handle h, bool on) noexcept {
+CUresult settings::set_sync_memops(router_state& s, space::handle h, bool on) noexcept {
   base::lock_guard const lock(mutex_);
   setting* const mine = of(s, h);
   if (mine == nullptr) return CUDA_ERROR_OUT_OF_MEMORY;
@@ -87,7 +87,7 @@ std::optional<bool> settings::sync_memops(space::handle h) noexcept {
   return found != set_.end() ? found->second.sync_memops : std::nullopt;
 }
 
-void settings::advised(state& s, space::handle h, CUmem_advise what, CUdevice device) noexcept {
+void settings::advised(router_state& s, space::handle h, CUmem_advise what, CUdevice device) noexcept {
   base::lock_guard const lock(mutex_);
   setting* const mine = of(s, h);
   if (mine == nullptr) {
@@ -100,7 +100,7 @@ void settings::advised(state& s, space::handle h, CUmem_advise what, CUdevice de
   if (what == CU_MEM_ADVISE_SET_ACCESSED_BY) mine->accessed_by |= bit_of(device);
 }
 
-void settings::prefetched(state& s, space::handle h) noexcept {
+void settings::prefetched(router_state& s, space::handle h) noexcept {
   base::lock_guard const lock(mutex_);
   if (setting* const mine = of(s, h); mine != nullptr) mine->prefetched = true;
 }
@@ -126,7 +126,7 @@ bool settings::take_back_advice(resource::chain_context const& home, setting con
   return done;
 }
 
-bool settings::undo(state& s, space::handle h) noexcept {
+bool settings::undo(router_state& s, space::handle h) noexcept {
   resource::chain_context const& home = resource::owner_of(s.where, h).home();
   base::lock_guard const lock(mutex_);
   s.where.blocks[h].unmark(space::altered);
@@ -149,7 +149,7 @@ namespace {
 
 // The live block that holds an address.
 space::handle block_around(CUdeviceptr address) noexcept {
-  range block;
+  block_range block;
   return find(address, block) ? live_block_at(*present, block.base) : space::none;
 }
 
@@ -174,7 +174,7 @@ std::optional<bool> sync_memops_of(CUdeviceptr address) noexcept {
 
 bool leaves_block(CUdeviceptr address, std::uint64_t bytes) noexcept {
   constexpr std::uint64_t page = 4096;
-  range block;
+  block_range block;
   return find(address, block) && bytes > (block.base + block.bytes + page - 1) / page * page - address;
 }
 
@@ -196,7 +196,7 @@ bool never_prefetched(CUdeviceptr address) noexcept {
 
 outcome attach(attachment const& wanted) noexcept {
   auto const& real = driver::real;
-  range block;
+  block_range block;
   if (!find(wanted.address, block) || !is_managed(live_block_at(*present, block.base))) return pass;
   bool const all = wanted.address == block.base && (wanted.bytes == 0 || wanted.bytes == block.bytes);
   bool const single = wanted.flags == CU_MEM_ATTACH_SINGLE;

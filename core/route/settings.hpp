@@ -21,23 +21,23 @@ struct chain_context;
 
 namespace gpumem::route {
 
-struct state;
+struct router_state;
 
 class settings {
  public:
   // SYNC_MEMOPS is a property of the driver's allocation, which holds other blocks as well: it is on while
   // one of them wants it. A copy of the others waits a little longer then, and gets the same answer.
-  CUresult set_sync_memops(state& s, space::handle h, bool on) noexcept;
+  CUresult set_sync_memops(router_state& s, space::handle h, bool on) noexcept;
   // As the program set it; nothing: it did not.
   std::optional<bool> sync_memops(space::handle h) noexcept;
 
   // After the driver took the advice, or the prefetch. `device`: CU_DEVICE_CPU for the host.
-  void advised(state& s, space::handle h, CUmem_advise what, CUdevice device) noexcept;
-  void prefetched(state& s, space::handle h) noexcept;
+  void advised(router_state& s, space::handle h, CUmem_advise what, CUdevice device) noexcept;
+  void prefetched(router_state& s, space::handle h) noexcept;
   bool was_prefetched(space::handle h) noexcept;
 
   // The block was freed, and nobody has it yet. False: its memory cannot serve others.
-  bool undo(state& s, space::handle h) noexcept;
+  bool undo(router_state& s, space::handle h) noexcept;
 
  private:
   // What the program has set on one block.
@@ -54,11 +54,11 @@ class settings {
   };
 
   // Null: no host memory.
-  setting* of(state& s, space::handle h) noexcept GPUMEM_REQUIRES(mutex_);
+  setting* of(router_state& s, space::handle h) noexcept GPUMEM_REQUIRES(mutex_);
   // A block that shares bytes with these addresses wants SYNC_MEMOPS on.
   bool wanted_within(std::uint64_t begin, std::uint64_t end) const noexcept GPUMEM_REQUIRES(mutex_);
   // Sets SYNC_MEMOPS of each driver allocation that holds a part of the block, with regard to other blocks.
-  CUresult tell_driver(state& s, space::handle h, bool on) noexcept GPUMEM_REQUIRES(mutex_);
+  CUresult tell_driver(router_state& s, space::handle h, bool on) noexcept GPUMEM_REQUIRES(mutex_);
   // Takes the program's advice off the block's memory; false: the driver refused.
   static bool take_back_advice(resource::chain_context const& home, setting const& was) noexcept;
 

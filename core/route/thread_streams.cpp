@@ -14,7 +14,7 @@ namespace {
 
 // Of one thread; a few: one for each context that it used its stream in.
 struct own_stream {
-  state* of;  // a forked child leaves its parent's router behind
+  router_state* of;  // a forked child leaves its parent's router behind
   context_entry* entry;
   std::uint64_t id;
   own_stream* next;

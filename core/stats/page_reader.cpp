@@ -1,4 +1,4 @@
-// See page_source.hpp.
+// See page_reader.hpp.
 #include "core/stats/page_reader.hpp"
 
 #include <fcntl.h>
@@ -10,7 +10,7 @@
 
 namespace gpumem::stats {
 
-bool mapped_source::read(std::uint64_t offset, void* target, std::size_t bytes) {
+bool mapped_page_reader::read(std::uint64_t offset, void* target, std::size_t bytes) {
   if (offset > sizeof(page) || bytes > sizeof(page) - offset || offset % 8 != 0) return false;
   auto* const from = reinterpret_cast<std::uint64_t*>(reinterpret_cast<char*>(&mapped_) + offset);
   std::size_t const words = bytes / 8;
@@ -26,7 +26,7 @@ bool mapped_source::read(std::uint64_t offset, void* target, std::size_t bytes) 
   return true;
 }
 
-file_source::file_source(std::string const& path) {
+file_page_reader::file_page_reader(std::string const& path) {
   descriptor_ = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
   struct stat there {};
   if (descriptor_ < 0 || ::fstat(descriptor_, &there) != 0) {
@@ -38,11 +38,11 @@ file_source::file_source(std::string const& path) {
   }
 }
 
-file_source::~file_source() {
+file_page_reader::~file_page_reader() {
   if (descriptor_ >= 0) ::close(descriptor_);
 }
 
-bool file_source::read(std::uint64_t offset, void* target, std::size_t bytes) {
+bool file_page_reader::read(std::uint64_t offset, void* target, std::size_t bytes) {
   if (offset > size_ || bytes > size_ - offset) return false;
   auto* to = static_cast<char*>(target);
   while (bytes != 0) {

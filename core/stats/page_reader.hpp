@@ -11,17 +11,17 @@
 
 namespace gpumem::stats {
 
-class page_source {
+class page_reader {
  public:
-  virtual ~page_source() = default;
+  virtual ~page_reader() = default;
   // False when that range is not there.
   virtual bool read(std::uint64_t offset, void* target, std::size_t bytes) = 0;
 };
 
 // This process's own page.
-class mapped_source final : public page_source {
+class mapped_page_reader final : public page_reader {
  public:
-  explicit mapped_source(page& mapped) noexcept : mapped_(mapped) {}
+  explicit mapped_page_reader(page& mapped) noexcept : mapped_(mapped) {}
   bool read(std::uint64_t offset, void* target, std::size_t bytes) override;
 
  private:
@@ -29,12 +29,12 @@ class mapped_source final : public page_source {
 };
 
 // The page of another process, from its file.
-class file_source final : public page_source {
+class file_page_reader final : public page_reader {
  public:
-  explicit file_source(std::string const& path);
-  file_source(file_source const&) = delete;
-  file_source& operator=(file_source const&) = delete;
-  ~file_source() override;
+  explicit file_page_reader(std::string const& path);
+  file_page_reader(file_page_reader const&) = delete;
+  file_page_reader& operator=(file_page_reader const&) = delete;
+  ~file_page_reader() override;
   bool read(std::uint64_t offset, void* target, std::size_t bytes) override;
   std::string const& error() const noexcept { return error_; }  // empty: open
   std::uint64_t size() const noexcept { return size_; }

@@ -103,7 +103,7 @@ class field_map {
 
 class parser {
  public:
-  explicit parser(page_source& source) : source_(source), head_(std::make_unique<page_header>()) {}
+  explicit parser(page_reader& source) : source_(source), head_(std::make_unique<page_header>()) {}
 
   snapshot parse() {
     read_header();
@@ -335,7 +335,7 @@ class parser {
     }
   }
 
-  page_source& source_;
+  page_reader& source_;
   std::unique_ptr<page_header> head_;  // 30 KiB: not for a small thread's stack at exit
   snapshot result_;
   std::vector<hook_counters> hooks_;
@@ -348,7 +348,7 @@ class parser {
 snapshot_result take_snapshot() {
   page* const now = current_page();
   if (now == nullptr) return {{}, "this process has no state page"};
-  mapped_source source(*now);
+  mapped_page_reader source(*now);
   try {
     return {parser(source).parse(), {}};
   } catch (damaged const& reason) {
@@ -357,7 +357,7 @@ snapshot_result take_snapshot() {
 }
 
 snapshot_result read_snapshot(std::string const& path) {
-  file_source source(path);
+  file_page_reader source(path);
   if (!source.error().empty()) return {{}, source.error()};
   try {
     return {parser(source).parse(), {}};

@@ -23,7 +23,7 @@ resource::extent managed::reserve(resource::allocation_request const& request) {
 }
 
 void managed::advise(CUdeviceptr address, std::uint64_t bytes) noexcept {
-  if (options_.preferred_location == place::any && !options_.read_mostly) return;
+  if (options_.preferred_location == location::any && !options_.read_mostly) return;
   CUresult code = CUDA_SUCCESS;
   {
     stream_order::relaxed_mode relaxed(true);
@@ -32,8 +32,8 @@ void managed::advise(CUdeviceptr address, std::uint64_t bytes) noexcept {
       CUresult const answer = driver::advise(address, bytes, what, device);
       if (answer != CUDA_SUCCESS) code = answer;
     };
-    if (options_.preferred_location != place::any) {
-      bool const host = options_.preferred_location == place::host;
+    if (options_.preferred_location != location::any) {
+      bool const host = options_.preferred_location == location::host;
       say(CU_MEM_ADVISE_SET_PREFERRED_LOCATION, host ? CU_DEVICE_CPU : home_.device);
     }
     if (options_.read_mostly) say(CU_MEM_ADVISE_SET_READ_MOSTLY, home_.device);

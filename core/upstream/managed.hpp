@@ -11,9 +11,9 @@ namespace gpumem::upstream {
 
 class managed final : public deferred_release_source {
  public:
-  enum class place : std::uint8_t { any, host, device };
+  enum class location : std::uint8_t { any, host, device };
   struct options {
-    place preferred_location = place::any;
+    location preferred_location = location::any;
     bool read_mostly = false;
   };
   managed(resource::chain_context const& home, std::size_t node) noexcept : managed(home, node, options{}) {}

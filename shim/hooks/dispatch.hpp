@@ -23,8 +23,8 @@ namespace gpumem::shim {
 
 // False: this call is core's or the driver's own, or there is nothing to do here (disabled, no driver, a
 // forked child): hand it to the real function.
-inline bool hook_may_work() noexcept {
-  return !this_thread.inside && process::running();
+inline bool ensure_hook_may_work() noexcept {
+  return !this_thread.inside && process::ensure_running();
 }
 // Lives as long as a hook works that may.
 class hook_at_work {
@@ -37,7 +37,7 @@ class hook_at_work {
 // Both in one, for whoever need not be fast.
 class hook_scope {
  public:
-  hook_scope() noexcept : active_(hook_may_work()) {
+  hook_scope() noexcept : active_(ensure_hook_may_work()) {
     if (active_) this_thread.inside = true;
   }
   ~hook_scope() {
@@ -142,7 +142,7 @@ inline CUresult without_context(hook which, std::uint64_t bytes, CUresult code) 
 template <typename Real>
 [[gnu::always_inline]] inline CUresult allocate(hook which, driver::request request, CUdeviceptr* result,
                                                 Real&& real) noexcept {
-  if (!hook_may_work()) [[unlikely]]
+  if (!ensure_hook_may_work()) [[unlikely]]
     return real();
   hook_at_work const at_work;
   request.hook = static_cast<std::uint16_t>(which);
@@ -169,15 +169,15 @@ template <typename Real>
 }
 
 // The resources that report faults hear of a free that was refused.
-inline CUresult told(CUresult code, driver::release const& release) noexcept {
+inline CUresult told(CUresult code, driver::free_request const& release) noexcept {
   if (code == CUDA_ERROR_INVALID_VALUE) [[unlikely]]
-    route::refused(driver::release(release));
+    route::refused(driver::free_request(release));
   return code;
 }
 
 template <typename Real>
-[[gnu::always_inline]] inline CUresult release(hook which, driver::release release, Real&& real) noexcept {
-  if (!hook_may_work()) [[unlikely]]
+[[gnu::always_inline]] inline CUresult release(hook which, driver::free_request release, Real&& real) noexcept {
+  if (!ensure_hook_may_work()) [[unlikely]]
     return real();
   hook_at_work const at_work;
   release.hook = static_cast<std::uint16_t>(which);
@@ -194,7 +194,7 @@ template <typename Real>
   }
   if (outcome.served()) {
     if (outcome.code == CUDA_ERROR_INVALID_VALUE) [[unlikely]]
-      route::refused(driver::release(release));
+      route::refused(driver::free_request(release));
     return counted(which, 0, outcome.code, true);
   }
   if (release.kind == driver::memory_kind::host) return counted(which, 0, told(real(), release));

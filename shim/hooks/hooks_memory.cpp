@@ -22,11 +22,11 @@ driver::request request_on(std::uint64_t bytes, CUstream stream, bool per_thread
           .caller = program_caller(caller)};
 }
 
-driver::release release_of(CUdeviceptr address, void const* caller) noexcept {
+driver::free_request release_of(CUdeviceptr address, void const* caller) noexcept {
   return {.address = address, .caller = program_caller(caller)};
 }
 
-driver::release release_on(CUdeviceptr address, CUstream stream, bool per_thread,
+driver::free_request release_on(CUdeviceptr address, CUstream stream, bool per_thread,
                            void const* caller) noexcept {
   return {.address = address,
           .stream_ordered = true,
@@ -134,7 +134,7 @@ CUresult cuMemHostAlloc(void** result, size_t bytes, unsigned int flags) {
 }
 
 CUresult cuMemFreeHost(void* address) {
-  driver::release freed = release_of(reinterpret_cast<CUdeviceptr>(address), __builtin_return_address(0));
+  driver::free_request freed = release_of(reinterpret_cast<CUdeviceptr>(address), __builtin_return_address(0));
   freed.kind = driver::memory_kind::host;
   return release(hook::cuMemFreeHost, freed, [&] { return GPUMEM_REAL(cuMemFreeHost)(address); });
 }

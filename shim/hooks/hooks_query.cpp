@@ -25,7 +25,7 @@ bool is_about_block(CUpointer_attribute attribute) noexcept {
 }
 
 // What one attribute says of a block of ours; `value` is where the driver put its own answer.
-void adjust(CUpointer_attribute attribute, void* value, route::range const& block) noexcept {
+void adjust(CUpointer_attribute attribute, void* value, route::block_range const& block) noexcept {
   if (value == nullptr) return;
   if (attribute == CU_POINTER_ATTRIBUTE_RANGE_START_ADDR) *static_cast<CUdeviceptr*>(value) = block.base;
   if (attribute == CU_POINTER_ATTRIBUTE_RANGE_SIZE) *static_cast<std::size_t*>(value) = block.bytes;
@@ -59,7 +59,7 @@ CUresult about_block(hook which, CUdeviceptr address, bool ours, CUresult unknow
   if (!scope) return real();
   CUresult code = real();
   bool const unknown = ours && (code == CUDA_ERROR_NOT_FOUND || code == CUDA_ERROR_INVALID_VALUE);
-  route::range block;
+  route::block_range block;
   if ((code == CUDA_SUCCESS || unknown) && route::find(address, block)) {
     answer(block);
     code = CUDA_SUCCESS;
@@ -115,7 +115,7 @@ CUresult cuDeviceTotalMem_v2(size_t* bytes, CUdevice device) {
 CUresult cuMemGetAddressRange_v2(CUdeviceptr* base, size_t* size, CUdeviceptr address) {
   auto const real = [&] { return GPUMEM_REAL(cuMemGetAddressRange_v2)(base, size, address); };
   return about_block(hook::cuMemGetAddressRange_v2, address, true, CUDA_ERROR_NOT_FOUND, real,
-                     [&](route::range const& block) {
+                     [&](route::block_range const& block) {
                        if (base != nullptr) *base = block.base;
                        if (size != nullptr) *size = block.bytes;
                      });
@@ -129,14 +129,14 @@ CUresult cuPointerGetAttribute(void* value, CUpointer_attribute attribute, CUdev
   };
   if (!is_about_block(attribute)) return observe(hook::cuPointerGetAttribute, 0, not_of_the_dead, [] {});
   return about_block(hook::cuPointerGetAttribute, address, value != nullptr, CUDA_ERROR_INVALID_VALUE, real,
-                     [&](route::range const& block) { adjust(attribute, value, block); });
+                     [&](route::block_range const& block) { adjust(attribute, value, block); });
 }
 
 CUresult cuPointerGetAttributes(unsigned int count, CUpointer_attribute* attributes, void** values,
                                 CUdeviceptr address) {
   auto const real = [&] { return GPUMEM_REAL(cuPointerGetAttributes)(count, attributes, values, address); };
   return observe(hook::cuPointerGetAttributes, 0, real, [&] {
-    route::range block;
+    route::block_range block;
     if (std::none_of(attributes, attributes + count, is_about_block) || !route::find(address, block)) return;
     for (unsigned int i = 0; i < count; ++i) adjust(attributes[i], values[i], block);
   });
@@ -147,7 +147,7 @@ CUresult cuIpcGetMemHandle(CUipcMemHandle* handle, CUdeviceptr address) {
   hook_scope const scope;
   if (!scope) return real();
   CUresult code = real();
-  route::range block;
+  route::block_range block;
   if (code == CUDA_SUCCESS && route::find(address, block)) {
     code = export_block(*handle, block);
     if (code == CUDA_SUCCESS) route::exported(block.base);

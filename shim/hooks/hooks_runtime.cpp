@@ -57,7 +57,7 @@ void runtime_is_set_up(void const* runtime) noexcept {
 // True: served, as the real function would have. False: the real function must be called.
 [[gnu::always_inline]] inline bool serve_here(hook which, hook below, void** result, std::size_t bytes,
                                               bool ordered, CUstream stream, void const* caller) noexcept {
-  if (result == nullptr || bytes == 0 || !hook_may_work()) [[unlikely]]
+  if (result == nullptr || bytes == 0 || !ensure_hook_may_work()) [[unlikely]]
     return false;
   hook_at_work const at_work;
   driver::request request{.bytes = bytes,
@@ -88,12 +88,12 @@ void runtime_is_set_up(void const* runtime) noexcept {
 
 [[gnu::always_inline]] inline bool take_back_here(hook which, hook below, void* address, bool ordered,
                                                   CUstream stream, void const* caller) noexcept {
-  if (address == nullptr || !hook_may_work()) [[unlikely]]
+  if (address == nullptr || !ensure_hook_may_work()) [[unlikely]]
     return false;
   hook_at_work const at_work;
   if (!runtime_is_here()) [[unlikely]]
     return false;
-  driver::release release{.address = reinterpret_cast<CUdeviceptr>(address),
+  driver::free_request release{.address = reinterpret_cast<CUdeviceptr>(address),
                           .stream_ordered = ordered,
                           .hook = static_cast<std::uint16_t>(below),
                           .stream = stream,

@@ -95,7 +95,7 @@ struct placed {
   std::string_view reason{};
 };
 
-placed place(CUipcMemHandle& handle, route::range const& block) noexcept {
+placed place(CUipcMemHandle& handle, route::block_range const& block) noexcept {
   CUdeviceptr base = 0;
   std::size_t size = 0;
   CUresult const code = GPUMEM_REAL(cuMemGetAddressRange_v2)(&base, &size, block.base);
@@ -120,13 +120,13 @@ placed place(CUipcMemHandle& handle, route::range const& block) noexcept {
 
 }  // namespace
 
-CUresult export_block(CUipcMemHandle& handle, route::range const& block) noexcept {
+CUresult export_block(CUipcMemHandle& handle, route::block_range const& block) noexcept {
   placed const result = place(handle, block);
   if (!result.reason.empty()) base::log_line(base::log_level::warn, result.reason);
   return result.code;
 }
 
-bool can_export(route::range const& block) noexcept {
+bool can_export(route::block_range const& block) noexcept {
   CUipcMemHandle handle;
   return GPUMEM_REAL(cuIpcGetMemHandle)(&handle, block.base) == CUDA_SUCCESS &&
          place(handle, block).code == CUDA_SUCCESS;

@@ -12,9 +12,9 @@ namespace gpumem::shim {
 
 // `handle` is what the driver gave for the block, or for an address in it. CUDA_ERROR_NOT_SUPPORTED, with one
 // log line, where the handle cannot say it: wrong data would be worse.
-CUresult export_block(CUipcMemHandle& handle, route::range const& block) noexcept;
+CUresult export_block(CUipcMemHandle& handle, route::block_range const& block) noexcept;
 
 // Whether it would: of memory that the driver can share. May ask the driver for small blocks, once.
-bool can_export(route::range const& block) noexcept;
+bool can_export(route::block_range const& block) noexcept;
 
 }  // namespace gpumem::shim

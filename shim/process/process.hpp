@@ -1,6 +1,6 @@
 // The life of the process as this library sees it: silent until CUDA is used, started at the first CUDA
 // call that finds an initialised driver, inactive in a forked child until that uses CUDA itself, one report
-// at the end. Called from every hook (running) and from exit, fork and exec, on any thread. Makes no CUDA
+// at the end. Called from every hook (ensure_running) and from exit, fork and exec, on any thread. Makes no CUDA
 // call and frees nothing at the end.
 #pragma once
 
@@ -13,10 +13,10 @@ enum class life : std::uint32_t { idle, starting, running, off };
 
 extern constinit std::atomic<life> state;
 
-// Tries to start; true when hooks may work. Only for running().
+// Tries to start; true when hooks may work. Only for ensure_running().
 bool start() noexcept;
 
-inline bool running() noexcept {
+inline bool ensure_running() noexcept {
   life const now = state.load(std::memory_order_acquire);
   if (now == life::running) [[likely]]
     return true;

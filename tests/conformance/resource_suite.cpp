@@ -90,7 +90,7 @@ TEST_P(resource_suite, every_size_is_aligned_and_apart) {
       ASSERT_LE(std::prev(after)->first + std::prev(after)->second, address);
     }
     live[address] = bytes;
-    route::range r;
+    route::block_range r;
     ASSERT_TRUE(route::find(address + bytes - 1, r));
     ASSERT_EQ(r.base, address);
     ASSERT_EQ(r.bytes, bytes);

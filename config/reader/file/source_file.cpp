@@ -189,7 +189,7 @@ std::string_view strip_mark(std::string_view text) noexcept {
   return text.starts_with("\xEF\xBB\xBF") ? text.substr(3) : text;
 }
 
-bool check_text(std::string_view text, findings& out) {
+bool check_text(std::string_view text, diagnostics& out) {
   if (text.size() > largest_file) {
     out.error("E004", {1, 1, 1}, "the text is longer than the limit of " + limit_text());
     return false;
@@ -198,7 +198,7 @@ bool check_text(std::string_view text, findings& out) {
     out.error("E103", {1, 1, 1}, "the file is UTF-16", "save it as UTF-8");
     return false;
   }
-  place at{1, 1, 1};
+  file_position at{1, 1, 1};
   outline shape;
   while (!text.empty()) {
     std::size_t const size = base::utf8_sequence(text);

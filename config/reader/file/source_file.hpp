@@ -23,6 +23,6 @@ bool read_file_or_pipe(std::string const& path, std::string& text, std::vector<d
 std::string_view strip_mark(std::string_view text) noexcept;
 
 // False when the text cannot be TOML; the reason is then in `out`.
-bool check_text(std::string_view text, findings& out);
+bool check_text(std::string_view text, diagnostics& out);
 
 }  // namespace gpumem::config

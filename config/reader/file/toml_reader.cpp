@@ -26,7 +26,7 @@ namespace {
 
 static_assert(TOML_MAX_NESTED_VALUES == deepest_nesting);
 
-place place_of(toml::source_region const& region) {
+file_position position_of(toml::source_region const& region) {
   constexpr std::uint32_t to_end_of_line = 9999;
   bool const one_line = region.begin.line == region.end.line;
   std::uint32_t const length =
@@ -36,13 +36,13 @@ place place_of(toml::source_region const& region) {
 
 node convert(toml::node const& from) {
   node to;
-  to.at = place_of(from.source());
+  to.at = position_of(from.source());
   switch (from.type()) {
     case toml::node_type::table: {
       for (auto&& [key, value] : *from.as_table()) {
         to.children.push_back(convert(value));
         to.children.back().key = std::string(key.str());
-        to.children.back().key_at = place_of(key.source());
+        to.children.back().key_at = position_of(key.source());
       }
       auto const before = [](node const& a, node const& b) {
         return std::pair(a.key_at.line, a.key_at.column) < std::pair(b.key_at.line, b.key_at.column);
@@ -89,14 +89,14 @@ std::string_view line_at(std::string_view text, std::uint32_t& line) {
 
 }  // namespace
 
-bool read_toml(std::string_view text, node& root, findings& out) {
+bool read_toml(std::string_view text, node& root, diagnostics& out) {
   auto const parsed = toml::parse(text, std::string_view());
   if (parsed) {
     root = convert(parsed.table());
     return true;
   }
   auto const& error = parsed.error();
-  place at = place_of(error.source());
+  file_position at = position_of(error.source());
   std::string_view const line = line_at(text, at.line);
   syntax_error const plain = explain_syntax(line, at, error.description());
   out.error("E101", plain.at, plain.text, plain.note);

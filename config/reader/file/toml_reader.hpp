@@ -10,6 +10,6 @@
 namespace gpumem::config {
 
 // False on a syntax error, which is then in `out`; the parser stops at the first.
-bool read_toml(std::string_view text, node& root, findings& out);
+bool read_toml(std::string_view text, node& root, diagnostics& out);
 
 }  // namespace gpumem::config

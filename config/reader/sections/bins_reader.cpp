@@ -20,7 +20,7 @@ std::string shown(std::uint64_t bytes) {
   return std::string(base::print_exact_bytes(bytes).view());
 }
 
-std::optional<bin> read_bin(node const& value, findings& out) {
+std::optional<bin> read_bin(node const& value, diagnostics& out) {
   if (value.type != node::kind::table) {
     out.error("E203", value.at, "a bin must be a table, not " + std::string(kind_name(value.type)),
               bin_example);
@@ -51,14 +51,14 @@ std::optional<bin> read_bin(node const& value, findings& out) {
   return good ? std::optional(result) : std::nullopt;
 }
 
-void exponents_error(resource_plan const& resource, place at, std::string const& what, findings& out) {
+void exponents_error(resource_plan const& resource, file_position at, std::string const& what, diagnostics& out) {
   out.error("E215", at, quoted(resource.name) + " " + what,
             "set bins, or both min_size_exponent and max_size_exponent");
 }
 
 }  // namespace
 
-std::optional<option> read_bins(node const& value, std::string const& where, draft& all, findings& out) {
+std::optional<option> read_bins(node const& value, std::string const& where, draft& all, diagnostics& out) {
   if (value.type != node::kind::array) {
     out.error("E203", value.at, "bins must be an array, not " + std::string(kind_name(value.type)),
               "write bins = [ { max = \"1 KiB\" }, { max = \"1 MiB\" } ]");
@@ -94,7 +94,7 @@ std::optional<option> read_bins(node const& value, std::string const& where, dra
   return good ? std::optional<option>(std::move(bins)) : std::nullopt;
 }
 
-void expand_exponents(resource_plan& resource, std::string const& where, draft const& all, findings& out) {
+void expand_exponents(resource_plan& resource, std::string const& where, draft const& all, diagnostics& out) {
   auto const was_set = [&](std::string const& key) {
     return all.places.contains(where + "." + key) ||
            all.places.contains("resource." + resource.name + "." + key);

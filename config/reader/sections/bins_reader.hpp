@@ -14,11 +14,11 @@
 namespace gpumem::config {
 
 // `where` is "resource.binning.bins"; the places of bins are noted below it.
-std::optional<option> read_bins(node const& value, std::string const& where, draft& all, findings& out);
+std::optional<option> read_bins(node const& value, std::string const& where, draft& all, diagnostics& out);
 
 // Replaces the exponents of a binning resource by the bins they mean; reports when there are neither, or
 // both.
-void expand_exponents(resource_plan& resource, std::string const& where, draft const& all, findings& out);
+void expand_exponents(resource_plan& resource, std::string const& where, draft const& all, diagnostics& out);
 
 // A device that sets bins means them instead of inherited exponents, and the other way round.
 void forget_other_form(std::string_view key, resource_plan& resource);

@@ -13,7 +13,7 @@ constexpr char const* example = "write [ [\"pool\", \"cuda\"], [\"managed\"] ]";
 
 }  // namespace
 
-std::vector<std::string> read_names(node const& value, std::string const& where, draft& all, findings& out) {
+std::vector<std::string> read_names(node const& value, std::string const& where, draft& all, diagnostics& out) {
   std::vector<std::string> names;
   if (bounded(value.children.size(), most_names, "resources in one chain", value.at, out) <
       value.children.size())
@@ -32,7 +32,7 @@ std::vector<std::string> read_names(node const& value, std::string const& where,
 }
 
 std::optional<option> read_chains(node const& value, std::string const& where, std::string const& shown,
-                                  draft& all, findings& out) {
+                                  draft& all, diagnostics& out) {
   if (value.type != node::kind::array) {
     out.error("E203", value.at,
               shown + " must be an array of chains, not " + std::string(kind_name(value.type)), example);

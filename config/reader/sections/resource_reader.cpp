@@ -34,10 +34,10 @@ bool is_good_name(std::string_view name) noexcept {
 }
 
 // The type of a table, empty if there is none; the reason is then said.
-std::string type_of(node const& table, findings& out) {
+std::string type_of(node const& table, diagnostics& out) {
   node const* const type = table.find("type");
   std::string const name = type == nullptr ? table.key : type->text;
-  place const at = type == nullptr ? table.key_at : type->at;
+  file_position const at = type == nullptr ? table.key_at : type->at;
   if (type != nullptr && type->type != node::kind::string) {
     out.error("E203", at, table.key + ".type must be a string, not " + std::string(kind_name(type->type)),
               "types: " + joined(names_of_types()));
@@ -58,7 +58,7 @@ std::string type_of(node const& table, findings& out) {
 }
 
 std::optional<option> read_option(key_info const& key, node const& value, std::string const& where,
-                                  std::string const& shown, draft& all, findings& out) {
+                                  std::string const& shown, draft& all, diagnostics& out) {
   if (key.kind == value_kind::bins) return read_bins(value, where, all, out);
   if (key.kind == value_kind::chains) return read_chains(value, where, shown, all, out);
   return read_value(key, value, shown, out);
@@ -67,14 +67,14 @@ std::optional<option> read_option(key_info const& key, node const& value, std::s
 }  // namespace
 
 void unknown_key(node const& key, std::string_view table, std::vector<std::string_view> const& known,
-                 findings& out) {
+                 diagnostics& out) {
   auto const guess = did_you_mean(key.key, known);
   std::string note = guess.empty() ? "" : guess + "  ";
   note += known.empty() ? "it has no keys" : "known keys: " + joined(known);
   out.error("E201", key.key_at, "unknown key " + quoted(key.key) + " in " + std::string(table), note);
 }
 
-void read_resource(node const& table, draft& to, findings& out) {
+void read_resource(node const& table, draft& to, diagnostics& out) {
   std::string const where = "resource." + table.key;
   to.declared.insert(table.key);
   to.places[where] = table.at;
@@ -102,7 +102,7 @@ void read_resource(node const& table, draft& to, findings& out) {
   to.result.resources[table.key] = std::move(resource);
 }
 
-void read_options(node const& table, std::string const& where, draft& all, resource_plan& to, findings& out) {
+void read_options(node const& table, std::string const& where, draft& all, resource_plan& to, diagnostics& out) {
   bool const device = where.starts_with("device.");
   for (auto const& child : table.children) {
     key_info const* const key = find_key(table_of(to.type), child.key);
@@ -123,7 +123,7 @@ void read_options(node const& table, std::string const& where, draft& all, resou
   }
 }
 
-bool resolve_name(std::string const& name, place at, std::string_view user, draft& to, findings& out) {
+bool resolve_name(std::string const& name, file_position at, std::string_view user, draft& to, diagnostics& out) {
   if (to.broken.contains(name)) return false;
   if (to.result.resources.contains(name)) return true;
   if (find_type(name) != nullptr) {
@@ -142,7 +142,7 @@ bool resolve_name(std::string const& name, place at, std::string_view user, draf
   if (!guess.empty()) {
     note = "did you mean " + quoted(guess);
     if (to.declared.contains(std::string(guess))) {
-      place const defined = to.where("resource." + std::string(guess));
+      file_position const defined = to.where("resource." + std::string(guess));
       note += " (defined at " + std::to_string(defined.line) + ":" + std::to_string(defined.column) + ")";
     }
     note += "?";
@@ -154,8 +154,8 @@ bool resolve_name(std::string const& name, place at, std::string_view user, draf
   return false;
 }
 
-void complete(resource_plan& resource, std::string const& where, draft const& all, findings& out) {
-  place const at = all.where(where, "resource." + resource.name);
+void complete(resource_plan& resource, std::string const& where, draft const& all, diagnostics& out) {
+  file_position const at = all.where(where, "resource." + resource.name);
   if (resource.type == "binning") expand_exponents(resource, where, all, out);
   for (auto const* key : keys_of(table_of(resource.type))) {
     std::string const name(key->name);

@@ -9,7 +9,7 @@
 namespace gpumem::config {
 
 void read_route(node const& value, std::string const& where, std::string const& shown, route_plan& route,
-                draft& to, findings& out) {
+                draft& to, diagnostics& out) {
   to.places[where] = value.at;
   route.where = {out.position(value.at)};
   if (value.type == node::kind::string) {

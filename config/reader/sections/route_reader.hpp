@@ -12,6 +12,6 @@ namespace gpumem::config {
 
 // `where` names the value's place, "route.device" or "rule.0.chain"; `shown` is what messages call it.
 void read_route(node const& value, std::string const& where, std::string const& shown, route_plan& route,
-                draft& to, findings& out);
+                draft& to, diagnostics& out);
 
 }  // namespace gpumem::config

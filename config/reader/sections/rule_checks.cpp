@@ -29,7 +29,7 @@ std::string shown(std::uint64_t bytes) {
   return std::string(base::print_exact_bytes(bytes).view());
 }
 
-void check_api(rule_plan const& rule, place at, findings& out) {
+void check_api(rule_plan const& rule, file_position at, diagnostics& out) {
   std::vector<std::string_view> of_kind, all;
   std::string_view other;
   for (auto const& known : calls) {
@@ -51,7 +51,7 @@ void check_api(rule_plan const& rule, place at, findings& out) {
             (guess.empty() ? "" : guess + "  ") + "calls: " + joined(of_kind));
 }
 
-void check_rule(rule_plan const& rule, std::size_t number, draft const& all, findings& out) {
+void check_rule(rule_plan const& rule, std::size_t number, draft const& all, diagnostics& out) {
   std::string const where = "rule." + std::to_string(number);
   std::string const name = "rule " + std::to_string(number + 1);
   if (rule.min_size && rule.max_size && *rule.min_size > *rule.max_size) {
@@ -97,7 +97,7 @@ std::string conditions_of(rule_plan const& rule) {
   return text.empty() ? "every request" : text;
 }
 
-void check_rules(draft const& all, findings& out) {
+void check_rules(draft const& all, diagnostics& out) {
   auto const& rules = all.result.rules;
   for (std::size_t i = 0; i < rules.size(); ++i) check_rule(rules[i], i, all, out);
   auto const chains = chains_of_rules(all.result);

@@ -13,7 +13,7 @@ namespace gpumem::config {
 inline constexpr std::size_t most_rules = 64;
 inline constexpr std::size_t most_rule_chains = 13;  // different ones, beyond those of the routes
 
-void check_rules(draft const& all, findings& out);
+void check_rules(draft const& all, diagnostics& out);
 
 // The chains that only rules name, in the order of their first rule. Equal ones for the same memory are one.
 std::vector<rule_plan const*> chains_of_rules(plan const& of);

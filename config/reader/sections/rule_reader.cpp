@@ -26,7 +26,7 @@ void keep(rule_plan& rule, std::string_view key, option const& value) {
   if (key == "device") rule.device = static_cast<int>(std::get<std::int64_t>(value));
 }
 
-void read_rule(node const& table, std::size_t number, draft& to, findings& out) {
+void read_rule(node const& table, std::size_t number, draft& to, diagnostics& out) {
   std::string const where = "rule." + std::to_string(number);
   std::string const shown = "rule " + std::to_string(number + 1);
   rule_plan rule;
@@ -57,7 +57,7 @@ void read_rule(node const& table, std::size_t number, draft& to, findings& out) 
 
 }  // namespace
 
-void read_rules(node const& rules, draft& to, findings& out) {
+void read_rules(node const& rules, draft& to, diagnostics& out) {
   if (rules.type != node::kind::array) {
     out.error("E203", rules.type == node::kind::table ? rules.key_at : rules.at,
               "rule must be an array of tables, not " + std::string(kind_name(rules.type)), example);

@@ -8,6 +8,6 @@
 
 namespace gpumem::config {
 
-void read_rules(node const& rules, draft& to, findings& out);
+void read_rules(node const& rules, draft& to, diagnostics& out);
 
 }  // namespace gpumem::config

@@ -17,8 +17,8 @@ inline constexpr std::size_t most_devices = 64;     // tables [device.N]
 inline constexpr std::size_t most_parts = 96;       // of one chain as it is built, bins and branches included
 
 // How many of `count` are to be read. More than `most` is an error.
-inline std::size_t bounded(std::size_t count, std::size_t most, std::string const& what, place at,
-                           findings& out) {
+inline std::size_t bounded(std::size_t count, std::size_t most, std::string const& what, file_position at,
+                           diagnostics& out) {
   if (count <= most) return count;
   out.error("E219", at, std::to_string(count) + " " + what + " are too many",
             "at most " + std::to_string(most));

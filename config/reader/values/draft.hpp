@@ -17,12 +17,12 @@ struct draft {
   std::set<std::string> declared;  // resources with a table of their own
   // "resource.pool" the table, "resource.pool.growth" a value, "device.1.pool.growth", "route.device" a
   // chain, "route.device.0" a name in it, "resource.binning.bins.0" a bin.
-  std::map<std::string, place> places;
+  std::map<std::string, file_position> places;
 
-  // Of the first key that has a place.
+  // Of the first key that has a position.
   template <typename... Keys>
-  place where(Keys const&... keys) const {
-    place found{1, 1, 1};
+  file_position where(Keys const&... keys) const {
+    file_position found{1, 1, 1};
     bool done = false;
     auto const look = [&](std::string const& key) {
       auto const at = places.find(key);

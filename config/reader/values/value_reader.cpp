@@ -55,7 +55,7 @@ std::string example(key_info const& key) {
   }
 }
 
-void wrong_type(key_info const& key, node const& value, std::string_view shown, findings& out) {
+void wrong_type(key_info const& key, node const& value, std::string_view shown, diagnostics& out) {
   out.error("E203", value.at,
             std::string(shown) + " must be " + std::string(wanted(key.kind)) + ", not " +
                 std::string(kind_name(value.type)),
@@ -68,7 +68,7 @@ bool in_range(key_info const& key, std::uint64_t number) noexcept {
 }
 
 std::optional<option> read_integer(key_info const& key, node const& value, std::string_view shown,
-                                   findings& out) {
+                                   diagnostics& out) {
   if (value.type == node::kind::string && holds_word(key.words, value.text)) return value.text;
   if (value.type != node::kind::integer) {
     wrong_type(key, value, shown, out);
@@ -84,7 +84,7 @@ std::optional<option> read_integer(key_info const& key, node const& value, std::
 }
 
 std::optional<option> read_size_value(key_info const& key, node const& value, std::string_view shown,
-                                      findings& out) {
+                                      diagnostics& out) {
   size_value size;
   if (value.type == node::kind::integer) {
     if (value.integer < 0) {
@@ -125,7 +125,7 @@ std::optional<option> read_size_value(key_info const& key, node const& value, st
 }
 
 std::optional<option> read_boolean(key_info const& key, node const& value, std::string_view shown,
-                                   findings& out) {
+                                   diagnostics& out) {
   if (value.type == node::kind::boolean) return value.truth;
   wrong_type(key, value, shown, out);
   return std::nullopt;
@@ -138,7 +138,7 @@ std::string text_problem(key_info const& key, std::string_view text) {
 }
 
 std::optional<option> read_text(key_info const& key, node const& value, std::string_view shown,
-                                findings& out) {
+                                diagnostics& out) {
   if (value.type != node::kind::string) {
     wrong_type(key, value, shown, out);
     return std::nullopt;
@@ -180,7 +180,7 @@ std::string_view kind_name(node::kind kind) noexcept {
 }
 
 std::optional<option> read_value(key_info const& key, node const& value, std::string_view shown,
-                                 findings& out) {
+                                 diagnostics& out) {
   switch (key.kind) {
     case value_kind::integer:
       return read_integer(key, value, shown, out);

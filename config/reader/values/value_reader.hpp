@@ -18,7 +18,7 @@ std::string_view kind_name(node::kind kind) noexcept;
 
 // Every kind but chain, chains and bins. `shown` names the key in messages: "behavior.free".
 std::optional<option> read_value(key_info const& key, node const& value, std::string_view shown,
-                                 findings& out);
+                                 diagnostics& out);
 
 // Of the schema itself: "0 B", "max", "deferred". Empty where the key has no default.
 std::optional<option> preset_value(key_info const& key);

@@ -1,4 +1,4 @@
-// See text_callers.hpp.
+// See text_call_sites.hpp.
 #include "core/report/output/text_call_sites.hpp"
 
 #include <algorithm>

@@ -10,8 +10,9 @@
 
 #include "core/driver/context_id.hpp"
 #include "core/resource/chain.hpp"
+#include "core/route/contexts/chain_factory.hpp"
+#include "core/route/contexts/context_ending.hpp"
 #include "core/route/contexts/peers.hpp"
-#include "core/route/router.hpp"
 #include "core/route/rules/rules.hpp"
 #include "core/stream_order/epochs.hpp"
 #include "core/stream_order/streams.hpp"

@@ -24,14 +24,14 @@ inline bool captures_run() noexcept {
 
 // --- the steps of a request ---
 
-[[gnu::always_inline]] inline stream_place find_place_fast(state& s,
+[[gnu::always_inline]] inline stream_place find_place_fast(router_state& s,
                                                            driver::request const& request) noexcept {
   return request.stream_ordered ? place_of(s, request.stream, request.context)
                                 : stream_place{.entry = entry_of(s, request.context)};
 }
 
 // Nothing rare holds: the context is well, no capture and no count of the program's own pool is concerned.
-[[gnu::always_inline]] inline bool is_usual_fast(state& s, stream_place const& place,
+[[gnu::always_inline]] inline bool is_usual_fast(router_state& s, stream_place const& place,
                                                  driver::request const& request) noexcept {
   if (place.entry == nullptr || !place.entry->order.well()) return false;
   if (!request.stream_ordered) return true;
@@ -40,7 +40,7 @@ inline bool captures_run() noexcept {
 
 // What this thread did last is most often what it does now: of the steps from the context to its magazine,
 // each of which waits for the one before, none is left.
-[[gnu::always_inline]] inline supply find_supply_fast(state& s, context_entry& entry, std::size_t number,
+[[gnu::always_inline]] inline supply find_supply_fast(router_state& s, context_entry& entry, std::size_t number,
                                                       stream_order::slot slot, bool stream_ordered) noexcept {
   auto const& last = resource::own_slots->last;
   if (!stream_ordered && last.begins_at(&entry, number)) [[likely]]
@@ -95,7 +95,7 @@ inline bool captures_run() noexcept {
 // `careful` is in slow_steps.cpp alone: what is rare would take registers from what is not.
 template <bool careful = false>
 [[gnu::always_inline]] inline outcome allocate(driver::request request, CUdeviceptr* result) noexcept {
-  state* const s = present;
+  router_state* const s = present;
   if (s == nullptr) [[unlikely]]
     return pass;
   stream_place const place = find_place_fast(*s, request);
@@ -138,7 +138,7 @@ template <bool careful = false>
 
 // --- the steps of a free ---
 
-[[gnu::always_inline]] inline resource::recent_blocks::found find_block_fast(state& s,
+[[gnu::always_inline]] inline resource::recent_blocks::found find_block_fast(router_state& s,
                                                                              CUdeviceptr address) noexcept {
   auto known = resource::own_slots->recent.find(s.where, address);
   if (known.h == space::none) known.h = live_block_at(s, address);
@@ -146,15 +146,15 @@ template <bool careful = false>
 }
 
 // The same as is_usual_fast; a free that is to be a barrier is rare.
-[[gnu::always_inline]] inline bool is_usual_fast(state& s, resource::chain_context const& home,
-                                                 driver::release const& release) noexcept {
+[[gnu::always_inline]] inline bool is_usual_fast(router_state& s, resource::chain_context const& home,
+                                                 driver::free_request const& release) noexcept {
   bool const barrier = !release.stream_ordered && s.synchronize_on_free;
   return home.epochs.well() && !barrier;
 }
 
 // After which work the memory is free; false: that is rare.
-[[gnu::always_inline]] inline bool order_fast(state& s, resource::chain_context const& home,
-                                              driver::release const& release, freed_after& when) noexcept {
+[[gnu::always_inline]] inline bool order_fast(router_state& s, resource::chain_context const& home,
+                                              driver::free_request const& release, freed_after& when) noexcept {
   if (!release.stream_ordered) return true;
   stream_place const place = place_of(s, release.stream, release.context);
   if (place.entry == nullptr || place.entry->handle != home.context || place.capturing) return false;
@@ -178,7 +178,7 @@ template <bool careful = false>
 }
 
 // Into the magazine of this thread or stream; false: nothing was done.
-[[gnu::always_inline]] inline bool cache_fast(state& s, stats::shard& mine, resource::resource& owner,
+[[gnu::always_inline]] inline bool cache_fast(router_state& s, stats::shard& mine, resource::resource& owner,
                                               resource::recent_blocks::found const& known, space::block& b,
                                               freed_after const& when) noexcept {
   resource::suballocator* const quick = owner.quick();
@@ -190,13 +190,13 @@ template <bool careful = false>
 }
 
 template <bool careful = false>
-[[gnu::always_inline]] inline outcome release(driver::release release) noexcept {
-  state* const s = present;
+[[gnu::always_inline]] inline outcome release(driver::free_request release) noexcept {
+  router_state* const s = present;
   if (s == nullptr) [[unlikely]]
     return pass;
   auto const known = find_block_fast(*s, release.address);
   if (known.h == space::none) [[unlikely]]
-    return release_of_none(driver::release(release));
+    return release_of_none(driver::free_request(release));
   space::block& b = s->where.blocks[known.h];
   resource::resource& owner = known.owner != nullptr ? *known.owner : resource::owner_of(s->where, known.h);
   resource::chain_context const& home = owner.home();
@@ -204,7 +204,7 @@ template <bool careful = false>
   if constexpr (careful) {
     if (auto const answer = answer_free_slow(home, release)) return *answer;
   } else if (!is_usual_fast(*s, home, release)) [[unlikely]] {
-    return release_carefully(driver::release(release));
+    return release_carefully(driver::free_request(release));
   }
   if (of_host != (release.kind == driver::memory_kind::host)) [[unlikely]]
     return {CUDA_ERROR_INVALID_VALUE};
@@ -212,7 +212,7 @@ template <bool careful = false>
   if constexpr (careful) {
     if (auto const answer = order_slow(*s, home, release, when)) return *answer;
   } else if (!order_fast(*s, home, release, when)) [[unlikely]] {
-    return release_carefully(driver::release(release));
+    return release_carefully(driver::free_request(release));
   }
   if (!take_from_program_fast(b)) [[unlikely]]
     return {CUDA_ERROR_INVALID_VALUE};
@@ -221,11 +221,11 @@ template <bool careful = false>
   bool const may_serve = !of_host || !owner.keeps_freed() || synchronize_other_contexts(*s, home);
   // A block that another process may have open serves nobody again. One with work that nobody can wait for
   // stays as it is until its context ends.
-  bool const as_new = !b.is(space::rare) || made_new(*s, known.h, release.stream_ordered);
+  bool const as_new = !b.is(space::rare) || make_new(*s, known.h, release.stream_ordered);
   bool const serves_again = as_new && may_serve;
   if (serves_again && cache_fast(*s, mine, owner, known, b, when)) [[likely]]
     return {CUDA_SUCCESS};
-  give_to_owner_slow(owner, known.h, when, driver::release(release), serves_again, may_serve);
+  give_to_owner_slow(owner, known.h, when, driver::free_request(release), serves_again, may_serve);
   return {CUDA_SUCCESS};
 }
 

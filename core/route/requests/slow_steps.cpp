@@ -40,7 +40,7 @@ outcome allocate_elsewhere(context_entry& ended, driver::request const& request,
 // Of a context that is gone: the address is the driver's now, or a block of another one. It is looked up
 // again once the call that ended the context has taken its blocks off the map, and waits for nothing any
 // more.
-outcome release_after_end(resource::chain_context const& home, driver::release const& release) noexcept {
+outcome release_after_end(resource::chain_context const& home, driver::free_request const& release) noexcept {
   while (home.epochs.ending() && !home.epochs.broken()) sched_yield();
   return release_carefully(release);
 }
@@ -60,11 +60,11 @@ outcome allocate_carefully(driver::request const& request, CUdeviceptr* result) 
   return allocate<true>(request, result);
 }
 
-outcome release_carefully(driver::release const& release) noexcept {
+outcome release_carefully(driver::free_request const& release) noexcept {
   return route::release<true>(release);
 }
 
-std::optional<outcome> answer_request_slow(state& s, stream_place const& place,
+std::optional<outcome> answer_request_slow(router_state& s, stream_place const& place,
                                            driver::request const& request, CUdeviceptr* result,
                                            bool& counts) noexcept {
   context_entry* const entry = place.entry;
@@ -100,11 +100,11 @@ taken take_slow(supply from, context_entry& entry, std::size_t number, driver::r
 }
 
 std::optional<outcome> answer_free_slow(resource::chain_context const& home,
-                                        driver::release const& release) noexcept {
+                                        driver::free_request const& release) noexcept {
   if (home.epochs.well()) return std::nullopt;
   if (home.epochs.broken()) return pass;  // the driver tells the program that its context is lost
   if (home.epochs.ending()) {
-    whose const found = of_ending(home, release.address);
+    whose const found = ask_whose(home, release.address);
     if (found == whose::untold) return pass;
     if (found == whose::others) return release_after_end(home, release);
   }
@@ -112,8 +112,8 @@ std::optional<outcome> answer_free_slow(resource::chain_context const& home,
   return refusal != CUDA_SUCCESS ? std::optional(outcome{refusal}) : std::nullopt;
 }
 
-std::optional<outcome> order_slow(state& s, resource::chain_context const& home,
-                                  driver::release const& release, freed_after& when) noexcept {
+std::optional<outcome> order_slow(router_state& s, resource::chain_context const& home,
+                                  driver::free_request const& release, freed_after& when) noexcept {
   if (release.stream_ordered) {
     stream_place const place = place_of(s, release.stream, release.context);
     if (place.entry == nullptr) return pass;
@@ -138,7 +138,7 @@ std::optional<outcome> order_slow(state& s, resource::chain_context const& home,
 }
 
 void give_to_owner_slow(resource::resource& owner, space::handle h, freed_after when,
-                        driver::release const& release, bool serves_again, bool may_serve) noexcept {
+                        driver::free_request const& release, bool serves_again, bool may_serve) noexcept {
   resource::free_order const order{
       .slot = when.slot, .settled = when.settled, .stream = when.stream, .by = &release};
   if (serves_again) return resource::take_back(owner, h, order);
@@ -146,11 +146,11 @@ void give_to_owner_slow(resource::resource& owner, space::handle h, freed_after 
   if (may_serve) owner.withhold(h, order);
 }
 
-outcome release_of_none(driver::release const& release) noexcept {
-  return unknown_free(*present, release.address) ? outcome{refusal_of_none(release)} : pass;
+outcome release_of_none(driver::free_request const& release) noexcept {
+  return ask_unknown_free(*present, release.address) ? outcome{refusal_of_none(release)} : pass;
 }
 
-bool made_new(state& s, space::handle h, bool stream_ordered) noexcept {
+bool make_new(router_state& s, space::handle h, bool stream_ordered) noexcept {
   base::uncancelled const held;
   space::block& b = s.where.blocks[h];
   if (b.is(space::counted)) count_given(s, resource::owner_of(s.where, h).home().device, b, stream_ordered);
@@ -160,7 +160,7 @@ bool made_new(state& s, space::handle h, bool stream_ordered) noexcept {
   return undone && !b.is(space::exported);
 }
 
-bool synchronize_other_contexts(state& s, resource::chain_context const& home) noexcept {
+bool synchronize_other_contexts(router_state& s, resource::chain_context const& home) noexcept {
   // Those that never allocated anything are known from now on: a capture may begin in them, too.
   bool done = GPUMEM_MUTANT(unknown_contexts) ||
               each_met_context([](CUcontext context) { present->known.find_or_make(context); });

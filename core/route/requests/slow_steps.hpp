@@ -39,14 +39,9 @@ struct freed_after {
 bool take_rule(rule_set& rules, context_entry const& entry, driver::request const& request,
                std::size_t& number) noexcept;
 
-// The same as allocate() and release() where something rare holds, from the beginning: a context that is not
-// well, a pool whose figures are kept, work of another context. What asks for it was only looked at so far.
-[[gnu::noinline]] outcome allocate_carefully(driver::request const& request, CUdeviceptr* result) noexcept;
-[[gnu::noinline]] outcome release_carefully(driver::release const& release) noexcept;
-
 // The driver's answer where the context, a capture or the program's own pool asks for it. `counts`: the block
 // belongs to the figures of a pool that the program asked for.
-std::optional<outcome> answer_request_slow(state& s, stream_place const& place,
+std::optional<outcome> answer_request_slow(router_state& s, stream_place const& place,
                                            driver::request const& request, CUdeviceptr* result,
                                            bool& counts) noexcept;
 // A block that no magazine had, in whatever way; `look`: what the magazine was found to hold.
@@ -57,30 +52,30 @@ std::optional<outcome> answer_request_slow(state& s, stream_place const& place,
 // --- of frees ---
 
 // The address is no live block's.
-[[gnu::noinline]] outcome release_of_none(driver::release const& release) noexcept;
+[[gnu::noinline]] outcome release_of_none(driver::free_request const& release) noexcept;
 // The driver's answer where the context of the block asks for it.
 std::optional<outcome> answer_free_slow(resource::chain_context const& home,
-                                        driver::release const& release) noexcept;
+                                        driver::free_request const& release) noexcept;
 // After which work the memory is free, also where the host has to wait for that work now.
-std::optional<outcome> order_slow(state& s, resource::chain_context const& home,
-                                  driver::release const& release, freed_after& when) noexcept;
+std::optional<outcome> order_slow(router_state& s, resource::chain_context const& home,
+                                  driver::free_request const& release, freed_after& when) noexcept;
 // Host memory is every device's: natively its free waits for the work of all contexts. The epochs of its own
 // context cover that one's; the host waits for the others. False where that cannot be had now.
-bool synchronize_other_contexts(state& s, resource::chain_context const& home) noexcept;
+bool synchronize_other_contexts(router_state& s, resource::chain_context const& home) noexcept;
 // A freed block of which something rare holds: what the program set on it is undone, and what counts it hears
 // of its end. False: it must not serve again.
-bool made_new(state& s, space::handle h, bool stream_ordered) noexcept;
+bool make_new(router_state& s, space::handle h, bool stream_ordered) noexcept;
 // What the block passed through hears of the free, and its owner has the block back: to serve again, or to
 // withhold it where another process may have it open. Neither: it waits for the end of its context.
 [[gnu::noinline]] void give_to_owner_slow(resource::resource& owner, space::handle h, freed_after when,
-                                          driver::release const& release, bool serves_again,
+                                          driver::free_request const& release, bool serves_again,
                                           bool may_serve) noexcept;
 
 // What the driver would say to a free of a block that no capture made: its refusal for the sake of the stream
 // or of captures, or CUDA_SUCCESS.
-CUresult refusal_by_driver(driver::release const& release) noexcept;
+CUresult refusal_by_driver(driver::free_request const& release) noexcept;
 // What it says to a free of no block, asked with an address that is nobody's: of the context, the stream and
 // captures it knows more than is known here. Never CUDA_SUCCESS.
-CUresult refusal_of_none(driver::release const& release) noexcept;
+CUresult refusal_of_none(driver::free_request const& release) noexcept;
 
 }  // namespace gpumem::route

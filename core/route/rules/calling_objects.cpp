@@ -1,4 +1,4 @@
-// See callers.hpp.
+// See calling_objects.hpp.
 #include "core/route/rules/calling_objects.hpp"
 
 #include <link.h>
@@ -10,10 +10,10 @@
 
 namespace gpumem::route {
 
-constinit thread_local std::array<callers::memo_line, 2> callers::memo;
+constinit thread_local std::array<calling_objects::memo_line, 2> calling_objects::memo;
 
-struct callers::found_object {
-  callers const& asking;
+struct calling_objects::found_object {
+  calling_objects const& asking;
   std::uintptr_t address;
   std::uintptr_t low = 0, high = 0;
   rule_mask rules = 0;
@@ -42,7 +42,7 @@ struct callers::found_object {
   }
 };
 
-callers::callers(std::vector<std::string> patterns) : patterns_(std::move(patterns)) {
+calling_objects::calling_objects(std::vector<std::string> patterns) : patterns_(std::move(patterns)) {
   static constinit std::atomic<std::uint64_t> made{0};
   first_ = made.fetch_add(1, std::memory_order_relaxed) << 40;
   char path[PATH_MAX];
@@ -50,7 +50,7 @@ callers::callers(std::vector<std::string> patterns) : patterns_(std::move(patter
   program_.assign(path, length > 0 ? static_cast<std::size_t>(length) : 0);
 }
 
-callers::rule_mask callers::rules_of_path(std::string_view path) const noexcept {
+calling_objects::rule_mask calling_objects::rules_of_path(std::string_view path) const noexcept {
   std::string_view const file = path.substr(path.rfind('/') + 1);
   rule_mask rules = 0;
   for (std::size_t i = 0; i < patterns_.size(); ++i) {
@@ -61,7 +61,7 @@ callers::rule_mask callers::rules_of_path(std::string_view path) const noexcept 
   return rules;
 }
 
-callers::rule_mask callers::look_up(std::uintptr_t address, std::uint64_t now) noexcept {
+calling_objects::rule_mask calling_objects::look_up(std::uintptr_t address, std::uint64_t now) noexcept {
   for (entry const& known : table_) {
     if (known.since.load(std::memory_order_acquire) != now) continue;
     std::uintptr_t const low = known.low.load(std::memory_order_acquire);
@@ -78,7 +78,7 @@ callers::rule_mask callers::look_up(std::uintptr_t address, std::uint64_t now) n
 }
 
 // When another thread writes, or the table is full, the next caller of that library walks again.
-void callers::remember(found_object const& object, std::uint64_t now) noexcept {
+void calling_objects::remember(found_object const& object, std::uint64_t now) noexcept {
   if (writing_.test_and_set(std::memory_order_acquire)) return;
   for (entry& place : table_) {
     if (place.since.load(std::memory_order_relaxed) == now) continue;  // in use

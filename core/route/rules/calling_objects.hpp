@@ -16,12 +16,12 @@ namespace gpumem::route {
 // Counts up when a library may have gone: what is remembered of addresses is then asked again.
 inline constinit std::atomic<std::uint64_t> libraries_changed{1};
 
-class callers {
+class calling_objects {
  public:
   using rule_mask = std::uint64_t;  // bit n: rule n
 
   // One pattern a rule; empty: any library. Those without a slash look at the file name only.
-  explicit callers(std::vector<std::string> patterns);
+  explicit calling_objects(std::vector<std::string> patterns);
 
   // The rules that the code at this return address falls under.
   rule_mask rules_of(void const* code) noexcept {

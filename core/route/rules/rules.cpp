@@ -25,7 +25,7 @@ bool names_call(std::string const& pattern, std::string_view symbol) noexcept {
 }  // namespace
 
 rule_set::rule_set(std::vector<rule> rules, std::span<std::string_view const> calls)
-    : rules_(std::move(rules)), callers_(libraries_of(rules_)) {
+    : rules_(std::move(rules)), asking_(libraries_of(rules_)) {
   for (std::size_t i = 0; i < rules_.size() && i < max_rules; ++i) {
     mask const bit = mask{1} << i;
     by_library_ = by_library_ || !rules_[i].library.empty();

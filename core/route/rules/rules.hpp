@@ -49,7 +49,7 @@ class rule_set {
     mask open = of_kind_[static_cast<std::size_t>(request.kind)];
     if (open == 0) return none;
     open &= of_call_[request.hook] | of_call_[request.called];
-    if (by_library_ && open != 0) open &= callers_.rules_of(request.caller);
+    if (by_library_ && open != 0) open &= asking_.rules_of(request.caller);
     for (; open != 0; open &= open - 1) {
       auto const i = static_cast<std::size_t>(__builtin_ctzll(open));
       rule const& r = rules_[i];
@@ -63,10 +63,10 @@ class rule_set {
   driver::memory_kind kind_of(std::size_t chain) const noexcept;
 
  private:
-  using mask = callers::rule_mask;
+  using mask = calling_objects::rule_mask;
 
   std::vector<rule> const rules_;
-  callers callers_;
+  calling_objects asking_;
   bool by_library_ = false;
   std::array<mask, kinds> of_kind_{};
   std::array<mask, stats::max_hooks> of_call_{};

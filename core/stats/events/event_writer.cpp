@@ -76,7 +76,7 @@ bool event_writer::create(char const* pattern) noexcept {
 }
 
 // Without O_APPEND the position travels with the descriptor; a file opened again is continued at its end.
-bool event_writer::is_open() noexcept {
+bool event_writer::ensure_open() noexcept {
   struct stat there {};
   auto const same = [&] { return there.st_dev == device_ && there.st_ino == inode_; };
   if (::fstat(descriptor_, &there) == 0 && same()) return true;
@@ -91,7 +91,7 @@ bool event_writer::is_open() noexcept {
 void event_writer::flush() noexcept {
   if (used_ == 0) return;
   int const saved = errno;
-  if (!lost_ && !(is_open() && base::write_all(descriptor_, {text_, used_}))) {
+  if (!lost_ && !(ensure_open() && base::write_all(descriptor_, {text_, used_}))) {
     lost_ = true;
     char text[1200];
     std::snprintf(text, sizeof text,

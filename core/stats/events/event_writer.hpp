@@ -34,7 +34,7 @@ class event_writer {
   void put_number(std::uint64_t number, int digits = 1) noexcept;
   void put_hex(std::uint64_t number) noexcept;
   void put_time(std::uint64_t wall_ns) noexcept;
-  bool is_open() noexcept;
+  bool ensure_open() noexcept;
 
   int descriptor_ = -1;
   dev_t device_ = 0;

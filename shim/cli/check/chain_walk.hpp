@@ -30,7 +30,7 @@ struct position {
   bool of_fallback = false;
   std::size_t branch = 0;  // number of the fallback's chain
 };
-// Each resource once for each place it stands in; ends in cycles too.
+// Each resource once for each file_position it stands in; ends in cycles too.
 void walk(config::plan const& plan, std::vector<std::string> const& names, int device,
           std::function<void(config::resource_plan const&, position const&)> const& visit);
 

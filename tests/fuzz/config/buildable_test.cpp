@@ -1,7 +1,7 @@
 // What `check` accepts is built and serves: random configurations (GPUMEM_TEST_CONFIGURATIONS of them, from
 // GPUMEM_TEST_SEED on) run through the reader, the builder and the router over the scripted driver. Each in a
 // process of its own, so that one that crashes or hangs is named, too. The oracle:
-// - a configuration that is refused has an error, and every finding stands at a place inside of the text;
+// - a configuration that is refused has an error, and every finding stands at a file_position inside of the text;
 // - one that is accepted has every chain of every device, and each request of up to 3 MiB is served, freed
 // and
 //   served again; all budgets are whole once everything is freed;
@@ -121,7 +121,7 @@ class one_configuration {
     auto const lines = static_cast<std::size_t>(std::count(text_.begin(), text_.end(), '\n')) + 1;
     for (auto const& item : loaded.diagnostics) {
       if (item.at.line == 0 || item.at.line > lines || item.at.column == 0)
-        fail("no place in the file: " + item.text);
+        fail("no file_position in the file: " + item.text);
     }
   }
 

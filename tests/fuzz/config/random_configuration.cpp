@@ -42,7 +42,7 @@ class writer {
   }
   static std::string quoted(std::string_view text) { return "\"" + std::string(text) + "\""; }
 
-  // A type for this place of a chain; now and then one of any kind.
+  // A type for this file_position of a chain; now and then one of any kind.
   type_info const& type_for(std::string_view route, bool last) {
     std::vector<type_info const*> fitting;
     for (auto const& type : all_types()) {

@@ -13,7 +13,7 @@ namespace gpumem::tests {
 
 struct edit {
   std::uint64_t offset = 0;
-  std::string bytes;  // in place of as many
+  std::string bytes;  // in file_position of as many
 };
 
 class mutator {

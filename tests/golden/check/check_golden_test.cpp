@@ -12,8 +12,8 @@
 #include <set>
 #include <sstream>
 
-#include "shim/cli/check.hpp"
-#include "shim/cli/elf_file.hpp"
+#include "shim/cli/check/check.hpp"
+#include "shim/cli/programs/elf_file.hpp"
 
 namespace gpumem::cli {
 namespace {

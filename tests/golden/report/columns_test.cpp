@@ -7,8 +7,8 @@
 #include <sstream>
 #include <vector>
 
-#include "core/report/text.hpp"
-#include "core/report/text_format.hpp"
+#include "core/report/output/text.hpp"
+#include "core/report/output/text_format.hpp"
 
 namespace gpumem::report {
 namespace {

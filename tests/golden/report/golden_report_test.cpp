@@ -11,8 +11,8 @@
 #include <vector>
 
 #include "core/report/glossary.hpp"
-#include "core/report/text.hpp"
-#include "core/report/text_format.hpp"
+#include "core/report/output/text.hpp"
+#include "core/report/output/text_format.hpp"
 #include "tests/golden/report/sample_snapshots.hpp"
 
 namespace gpumem::report {

@@ -50,7 +50,7 @@ struct adaptor_fixture : resource_fixture {
   }
   void give_from(space::handle h, void const* site, stream_order::slot s = 0) {
     block(h).now = space::state::cached;
-    driver::release const by{.hook = 1, .caller = site};
+    driver::free_request const by{.hook = 1, .caller = site};
     take_back(owner_of(here->where, h), h,
               {.slot = s, .stream = s != 0 ? tests::stream(s) : nullptr, .by = &by});
   }

@@ -110,7 +110,7 @@ TEST_F(guard_test, an_exported_block_keeps_its_content) {
   auto part = over(make_pool());
   auto const h = get_from(*part, 3000, code(1));
   block(h).mark(space::exported);
-  driver::release const by{.caller = code(2)};
+  driver::free_request const by{.caller = code(2)};
   tell_parents(owner_of(here->where, h), h, {.by = &by});
   EXPECT_TRUE(all(bytes_of(h), 3000, guard::new_pattern));
 }

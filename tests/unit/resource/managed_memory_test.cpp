@@ -88,7 +88,7 @@ struct managed_memory : resource_fixture {
   upstream::managed& make_managed(upstream::managed::options const& o = {}) {
     return *new upstream::managed(here->home, 0, o);
   }
-  using place = upstream::managed::place;
+  using place = upstream::managed::location;
 };
 
 std::string advice(CUmem_advise what) {

@@ -14,7 +14,7 @@ constexpr std::uint64_t mib = 1ull << 20;
 
 TEST_F(router, a_block_is_found_by_every_address_of_it) {
   CUdeviceptr const a = must_get(1000), b = must_get(5 * mib);
-  range r;
+  block_range r;
   EXPECT_TRUE(owns(a));
   EXPECT_FALSE(owns(a + 1));
   ASSERT_TRUE(find(a + 999, r));

@@ -83,7 +83,7 @@ TEST(rules, a_library_is_told_by_its_file_name_or_its_path) {
   EXPECT_EQ(match(rules, {.bytes = 1, .caller = code_of_libc()}), 0u);
   EXPECT_EQ(match(rules, {.bytes = 1, .caller = code_of_libc()}), 0u);  // remembered now
   EXPECT_EQ(match(rules, {.bytes = 1, .caller = own_code()}), 1u);
-  callers const known({"libfoo*", "*/lib/*", "/usr/lib/libfoo.so", ""});
+  calling_objects const known({"libfoo*", "*/lib/*", "/usr/lib/libfoo.so", ""});
   EXPECT_EQ(known.rules_of_path("/usr/lib/libfoo.so"), 0b1111u);
   EXPECT_EQ(known.rules_of_path("/usr/libfoo.so"), 0b1001u);
   EXPECT_EQ(known.rules_of_path("/usr/lib/libbar.so"), 0b1010u);

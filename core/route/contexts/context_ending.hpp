@@ -1,0 +1,32 @@
+// A call that may end a context, while it runs: until it is over nobody is served from the context without a
+// question to the driver. Made by the hooks of such calls, on any thread; one may run inside another.
+#pragma once
+
+#include <cuda.h>
+
+#include <cstdint>
+
+namespace gpumem::route {
+
+// Lives around a call that may end a context: the driver may hand the context's handle and addresses to
+// others long before the call returns.
+class context_ending {
+ public:
+  explicit context_ending(CUcontext which) noexcept;
+  ~context_ending();
+  context_ending(context_ending const&) = delete;
+  // The call succeeded. `surely`: what the handle named before it has ended; otherwise that is found out, as
+  // somebody else may hold the context, or may have got another one by this handle meanwhile. True: it has
+  // ended, its blocks are dead.
+  bool settle(bool surely) noexcept;
+
+ private:
+  friend class contexts;
+  CUcontext const handle_;
+  std::uint64_t id_ = 0;     // of what it named then
+  std::uint64_t since_ = 0;  // contexts known by then
+  context_ending* next_ = nullptr;
+  bool told_ = false;
+};
+
+}  // namespace gpumem::route
