@@ -9,8 +9,8 @@
 #include "config/checks/validate.hpp"
 #include "config/effective.hpp"
 #include "config/reader/file/source_file.hpp"
-#include "config/reader/table_reader.hpp"
 #include "config/reader/file/toml_reader.hpp"
+#include "config/reader/table_reader.hpp"
 
 namespace gpumem::config {
 namespace {

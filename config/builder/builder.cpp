@@ -8,11 +8,11 @@
 #include "config/reader/sections/rule_checks.hpp"
 #include "config/schema/schema.hpp"
 #include "core/base/text/bytes.hpp"
-#include "core/resource/selectors/crossing.hpp"
 #include "core/resource/pools/direct.hpp"
 #include "core/resource/pools/fixed_size.hpp"
 #include "core/resource/selectors/binning.hpp"
 #include "core/resource/selectors/by_flags.hpp"
+#include "core/resource/selectors/crossing.hpp"
 #include "core/stats/page/state_page.hpp"
 
 namespace gpumem::config {

@@ -2,8 +2,8 @@
 #include "config/builder/parts.hpp"
 #include "core/upstream/cuda.hpp"
 #include "core/upstream/cuda_async.hpp"
-#include "core/upstream/managed.hpp"
 #include "core/upstream/host/system.hpp"
+#include "core/upstream/managed.hpp"
 #include "core/upstream/vmm.hpp"
 
 namespace gpumem::config {

@@ -67,7 +67,8 @@ class walk {
   }
 
   // A resource of the chain or of a bin; `below` is the index of what it draws from.
-  void part(chain_view const& view, std::string const& id, std::size_t below, file_position at, above const& over) {
+  void part(chain_view const& view, std::string const& id, std::size_t below, file_position at,
+            above const& over) {
     resource_plan const& resource = *view.resource(id);
     type_info const& type = *view.type(id);
     if (!holds_word(type.routes, view.route)) {
@@ -108,7 +109,8 @@ class walk {
                        : "move it behind " + quoted(view.names.back()) + ", or remove what follows it");
   }
 
-  static void needs_managed(chain_view const& view, std::string const& id, std::size_t below, file_position at) {
+  static void needs_managed(chain_view const& view, std::string const& id, std::size_t below,
+                            file_position at) {
     if (below >= view.names.size()) return;
     std::string const& end = view.names.back();
     resource_plan const* const last = view.resource(end);

@@ -21,7 +21,8 @@ void check_bin_fits(bin const& entry, resource_plan const* target, file_position
   if (block == target->options.end()) return;
   auto const* const size = std::get_if<size_value>(&block->second);
   if (size == nullptr || size->bytes >= entry.max) return;
-  file_position const defined = all.where(where + entry.to + ".block_size", "resource." + entry.to + ".block_size");
+  file_position const defined =
+      all.where(where + entry.to + ".block_size", "resource." + entry.to + ".block_size");
   auto const shown = [](std::uint64_t bytes) { return std::string(base::print_exact_bytes(bytes).view()); };
   out.error("E305", at,
             "bin of up to " + shown(entry.max) + " goes to " + quoted(entry.to) + ", whose blocks are " +
@@ -31,7 +32,8 @@ void check_bin_fits(bin const& entry, resource_plan const* target, file_position
 }
 
 // A name in a bin or a chain of resource `user`; one that is used only there becomes a resource here.
-void resolve(draft& all, std::string const& name, file_position at, std::string const& user, diagnostics& out) {
+void resolve(draft& all, std::string const& name, file_position at, std::string const& user,
+             diagnostics& out) {
   if (all.result.resources.contains(name)) return;
   if (!resolve_name(name, at, user, all, out)) return;
   complete(all.result.resources.at(name), "resource." + name, all, out);
@@ -43,8 +45,8 @@ void resolve_parts(draft& all, resource_plan const& resource, int device, diagno
   auto const* const bins = bins_of(resource);
   for (std::size_t i = 0; bins != nullptr && i < bins->size(); ++i) {
     if ((*bins)[i].to.empty()) continue;
-    resolve(all, (*bins)[i].to, bin_position(all, device, resource.name, i), "a bin of " + quoted(resource.name),
-            out);
+    resolve(all, (*bins)[i].to, bin_position(all, device, resource.name, i),
+            "a bin of " + quoted(resource.name), out);
   }
   auto const* const chains = chains_of(resource);
   for (std::size_t i = 0; chains != nullptr && i < chains->size(); ++i) {

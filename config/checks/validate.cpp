@@ -37,7 +37,8 @@ void check_pool(resource_plan const& pool, std::string const& where, draft const
             "raise maximum_pool_size, or leave initial_pool_size out: the pool grows by itself");
 }
 
-void check_aligned(resource_plan const& aligned, std::string const& where, draft const& all, diagnostics& out) {
+void check_aligned(resource_plan const& aligned, std::string const& where, draft const& all,
+                   diagnostics& out) {
   size_value const* const alignment = size_of(aligned, "alignment");
   if (alignment == nullptr || std::has_single_bit(alignment->bytes)) return;
   size_value up;

@@ -6,10 +6,10 @@
 #include <optional>
 #include <span>
 
-#include "config/reader/values/bounds.hpp"
 #include "config/reader/sections/resource_reader.hpp"
 #include "config/reader/sections/route_reader.hpp"
 #include "config/reader/sections/rule_reader.hpp"
+#include "config/reader/values/bounds.hpp"
 #include "config/reader/values/value_reader.hpp"
 #include "config/schema/schema.hpp"
 #include "config/text/suggest.hpp"

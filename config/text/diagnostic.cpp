@@ -80,7 +80,8 @@ bool diagnostics::has_errors() const noexcept {
                      [](auto const& item) { return item.level == severity::error; });
 }
 
-void diagnostics::add(severity level, char const* code, file_position at, std::string text, std::string note) {
+void diagnostics::add(severity level, char const* code, file_position at, std::string text,
+                      std::string note) {
   if (list_.size() >= most && (level == severity::warning || has_errors())) return;
   // Per-device views repeat the rules; what they find twice is said once.
   for (auto const& item : list_) {

@@ -18,7 +18,7 @@ struct diagnostic {
   severity level = severity::error;
   std::string code;  // "E301"
   std::string file;  // as the user named it; "gpumem: environment" for variables
-  file_position at;          // line 0: the file as a whole
+  file_position at;  // line 0: the file as a whole
   std::string text;  // what is wrong, with the value and the limit
   std::string note;  // the remedy
   std::string source_line;

@@ -7,8 +7,8 @@
 #include "core/report/call_sites.hpp"
 #include "core/report/coverage.hpp"
 #include "core/report/findings.hpp"
-#include "core/report/remedy.hpp"
 #include "core/report/names/symbol_names.hpp"
+#include "core/report/remedy.hpp"
 
 namespace gpumem::report {
 namespace {

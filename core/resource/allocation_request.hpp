@@ -30,7 +30,8 @@ struct free_order {
   stream_order::slot slot = stream_order::no_slot;
   bool settled = false;  // the free was a barrier: nothing uses the memory any more
   CUstream stream = nullptr;
-  driver::free_request const* by = nullptr;  // null: no call of the program's; valid while the block is taken back
+  driver::free_request const* by =
+      nullptr;  // null: no call of the program's; valid while the block is taken back
 
   void const* caller() const noexcept { return by != nullptr ? by->caller : nullptr; }
 };

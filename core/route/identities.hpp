@@ -5,9 +5,9 @@
 #pragma once
 
 #include <cstdint>
-#include <mutex>
 #include <optional>
 
+#include "core/base/threads/mutex.hpp"
 #include "core/space/block.hpp"
 #include "core/space/side_table.hpp"
 
@@ -17,7 +17,7 @@ class identities {
  public:
   // 0: no room to remember it.
   std::uint64_t of(space::block& b, space::handle h) noexcept {
-    std::lock_guard const lock(mutex_);
+    base::lock_guard const lock(mutex_);
     if (!numbers_) numbers_.emplace();  // addresses are reserved only where somebody asks
     std::uint64_t* const known = numbers_->make(h);
     if (known == nullptr) return 0;
@@ -27,9 +27,10 @@ class identities {
   }
 
  private:
-  std::mutex mutex_;
-  std::optional<space::side_table<std::uint64_t>> numbers_;
-  std::uint64_t last_ = std::uint64_t{1} << 40;  // the driver counts from 1
+  base::mutex mutex_;
+  std::optional<space::side_table<std::uint64_t>> numbers_ GPUMEM_GUARDED_BY(mutex_);
+  // The driver counts from 1.
+  std::uint64_t last_ GPUMEM_GUARDED_BY(mutex_) = std::uint64_t{1} << 40;
 };
 
 }  // namespace gpumem::route

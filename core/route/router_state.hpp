@@ -6,8 +6,8 @@
 #include <atomic>
 
 #include "core/route/contexts/contexts.hpp"
-#include "core/route/identities.hpp"
 #include "core/route/contexts/peers.hpp"
+#include "core/route/identities.hpp"
 #include "core/route/pitches.hpp"
 #include "core/route/pool_figures.hpp"
 #include "core/route/program_pools.hpp"
@@ -30,7 +30,7 @@ struct router_state {
   // Moves on when a stream or a context comes or goes: what is remembered of their handles is then asked for
   // again.
   std::atomic<std::uint64_t> streams_changed{1};
-  contexts known{where, access, streams_changed};
+  contexts known{where, access, streams_changed, give_back};
   chain_factory factory = nullptr;
   rule_set* rules = nullptr;  // null: none
   bool synchronize_on_free = false;

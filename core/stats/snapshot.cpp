@@ -12,8 +12,8 @@
 #include <string_view>
 
 #include "core/base/text/printable.hpp"
-#include "core/stats/page_reader.hpp"
 #include "core/stats/page/state_page.hpp"
+#include "core/stats/page_reader.hpp"
 
 namespace gpumem::stats {
 namespace {

@@ -20,8 +20,8 @@ struct leftover {
   resource::lies where;
 };
 struct leftovers {
-  std::mutex mutex;
-  std::vector<leftover> segments;
+  base::mutex mutex;
+  std::vector<leftover> segments GPUMEM_GUARDED_BY(mutex);
 };
 leftovers& left_behind() noexcept {
   static leftovers& all = *new leftovers;
@@ -78,7 +78,7 @@ void cuda_async::count(std::uint64_t bytes, bool taken) const noexcept {
 
 void cuda_async::open() {
   auto const& real = driver::real;
-  std::lock_guard lock(mutex_);
+  base::lock_guard lock(mutex_);
   if (stream_ != nullptr) return;
   free_left_behind();
   if (real.cuMemAllocFromPoolAsync == nullptr || real.cuMemPoolCreate == nullptr ||
@@ -123,7 +123,7 @@ void cuda_async::grant_access() noexcept {
 }
 
 void cuda_async::peers_changed() noexcept {
-  std::lock_guard lock(mutex_);
+  base::lock_guard lock(mutex_);
   if (stream_ != nullptr && pool_ != nullptr) grant_access();  // otherwise open() does
 }
 
@@ -161,7 +161,7 @@ bool cuda_async::order_after_all() noexcept {
 // Should the list itself find no memory, the block is lost: better than one that serves others too early.
 // Until it is freed it is reserved.
 void cuda_async::free_later(resource::extent const& memory) noexcept try {
-  std::lock_guard lock(mutex_);
+  base::lock_guard lock(mutex_);
   waiting_.push_back(memory);
 } catch (std::bad_alloc const&) {
 }
@@ -169,7 +169,7 @@ void cuda_async::free_later(resource::extent const& memory) noexcept try {
 void cuda_async::free_what_waits() noexcept {
   std::vector<resource::extent> now;
   {
-    std::lock_guard lock(mutex_);
+    base::lock_guard lock(mutex_);
     if (waiting_.empty() || home_.epochs.capturing()) return;
     now.swap(waiting_);
   }
@@ -217,7 +217,7 @@ void cuda_async::lost(resource::extent const& memory) noexcept {
 
 void cuda_async::leave_behind(resource::extent const& memory) noexcept try {
   leftovers& left = left_behind();
-  std::lock_guard lock(left.mutex);
+  base::lock_guard lock(left.mutex);
   left.segments.reserve(left.segments.size() + 1);
   space::segment* const nobodys = home_.where.segments.add(memory.address, memory.bytes, nullptr);
   if (nobodys != nullptr) left.segments.push_back({nobodys, home_.device, node_, where()});
@@ -226,7 +226,7 @@ void cuda_async::leave_behind(resource::extent const& memory) noexcept try {
 
 void cuda_async::free_left_behind() noexcept {
   leftovers& left = left_behind();
-  std::lock_guard lock(left.mutex);
+  base::lock_guard lock(left.mutex);
   stream_order::relaxed_mode relaxed(true);
   std::erase_if(left.segments, [this](leftover& each) {
     stats::memory_move const move;
@@ -245,7 +245,7 @@ void cuda_async::free_left_behind() noexcept {
 }
 
 void cuda_async::forget() noexcept {
-  std::lock_guard lock(mutex_);
+  base::lock_guard lock(mutex_);
   stream_order::relaxed_mode relaxed(true);
   for (resource::extent const& memory : std::exchange(waiting_, {})) lost(memory);
   if (options_.own_pool && pool_ != nullptr) driver::real.cuMemPoolDestroy(pool_);

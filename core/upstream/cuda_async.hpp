@@ -5,9 +5,9 @@
 // pool it is `cuda_async_managed` (RMM's cuda_async_managed_memory_resource).
 #pragma once
 
-#include <mutex>
 #include <vector>
 
+#include "core/base/threads/mutex.hpp"
 #include "core/resource/resource.hpp"
 #include "core/resource/source.hpp"
 
@@ -41,7 +41,8 @@ class cuda_async final : public resource::source {
   CUresult find_pool() noexcept;  // sets pool_
   // Counts bytes taken from, or given back to, the device's default pool; none of another one.
   void count(std::uint64_t bytes, bool taken) const noexcept;
-  void grant_access() noexcept;  // under the lock, with a pool
+  // With a pool.
+  void grant_access() noexcept GPUMEM_REQUIRES(mutex_);
   void leave_behind(resource::extent const& memory) noexcept;
   void free_left_behind() noexcept;
   void open();                      // pool and stream, at first use
@@ -57,10 +58,12 @@ class cuda_async final : public resource::source {
   resource::chain_context const& home_;
   std::size_t const node_;
   options const options_;
-  std::mutex mutex_;
-  std::vector<resource::extent> waiting_;  // frees that a capture kept from being ordered
+  base::mutex mutex_;
+  // Frees that a capture kept from being ordered.
+  std::vector<resource::extent> waiting_ GPUMEM_GUARDED_BY(mutex_);
+  std::uint64_t granted_ GPUMEM_GUARDED_BY(mutex_) = 0;  // of chain_context::peers, to this pool
+  // Made under the mutex, once; read without it from then on.
   CUmemoryPool pool_ = nullptr;
-  std::uint64_t granted_ = 0;  // of chain_context::peers, to this pool
   CUstream stream_ = nullptr;
 };
 

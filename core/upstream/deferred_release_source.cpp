@@ -26,7 +26,7 @@ std::uint64_t deferred_release_source::release_what_is_done() noexcept {
 }
 
 void deferred_release_source::defer(resource::extent const& memory) noexcept try {
-  std::lock_guard lock(waiting_mutex_);
+  base::lock_guard lock(waiting_mutex_);
   waiting_.reserve(waiting_.size() + 1);
   waiting_.push_back(
       {memory, home_.epochs.open(), home_.where.segments.add(memory.address, memory.bytes, &owner_)});
@@ -39,7 +39,7 @@ std::uint64_t deferred_release_source::release_done(bool asks) noexcept {
   if (!any_waits_.load(std::memory_order_relaxed)) return 0;
   std::vector<waiting> done;
   {
-    std::lock_guard lock(waiting_mutex_);
+    base::lock_guard lock(waiting_mutex_);
     if (waiting_.empty()) return 0;
     if (asks) home_.epochs.collect(waiting_.back().freed);
     auto const first = std::find_if(waiting_.begin(), waiting_.end(), [this](waiting const& w) {
@@ -67,9 +67,9 @@ std::uint64_t deferred_release_source::release_done(bool asks) noexcept {
 std::uint64_t deferred_release_source::pending() noexcept {
   std::uint64_t bytes = refused_.bytes();
   if (!any_waits_.load(std::memory_order_relaxed)) return bytes;
-  std::unique_lock lock(waiting_mutex_, std::try_to_lock);
-  if (!lock) return bytes;
+  if (!waiting_mutex_.try_lock()) return bytes;
   for (waiting const& w : waiting_) bytes += home_.epochs.is_done(w.freed) ? 0 : w.memory.bytes;
+  waiting_mutex_.unlock();
   return bytes;
 }
 
@@ -79,7 +79,7 @@ std::uint64_t deferred_release_source::trim() noexcept {
 }
 
 void deferred_release_source::forget() noexcept {
-  std::lock_guard lock(waiting_mutex_);
+  base::lock_guard lock(waiting_mutex_);
   for (waiting const& w : waiting_) {
     if (w.segment != nullptr) home_.where.segments.remove(w.segment);
     lost(w.memory);

@@ -6,9 +6,9 @@
 #pragma once
 
 #include <atomic>
-#include <mutex>
 #include <vector>
 
+#include "core/base/threads/mutex.hpp"
 #include "core/resource/resource.hpp"
 #include "core/resource/source.hpp"
 #include "core/upstream/leaving.hpp"
@@ -53,8 +53,8 @@ class deferred_release_source : public resource::source {
   leaving owner_;
   bool const driver_waits_;
   std::atomic<bool> any_waits_{false};
-  std::mutex waiting_mutex_;
-  std::vector<waiting> waiting_;
+  base::mutex waiting_mutex_;
+  std::vector<waiting> waiting_ GPUMEM_GUARDED_BY(waiting_mutex_);
   refused_frees refused_;
 };
 

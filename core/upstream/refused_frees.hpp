@@ -3,11 +3,11 @@
 #pragma once
 
 #include <atomic>
-#include <mutex>
 #include <new>
 #include <utility>
 #include <vector>
 
+#include "core/base/threads/mutex.hpp"
 #include "core/resource/source.hpp"
 
 namespace gpumem::upstream {
@@ -19,7 +19,7 @@ class refused_frees {
   void release(resource::extent const& memory, Free&& free) noexcept {
     if (free(memory)) return;
     try {
-      std::lock_guard const held(mutex_);
+      base::lock_guard const held(mutex_);
       waiting_.push_back(memory);
       bytes_.fetch_add(memory.bytes, std::memory_order_relaxed);
     } catch (std::bad_alloc const&) {
@@ -30,7 +30,7 @@ class refused_frees {
     if (bytes() == 0) return;
     std::vector<resource::extent> now;
     {
-      std::lock_guard const held(mutex_);
+      base::lock_guard const held(mutex_);
       now.swap(waiting_);
       bytes_.store(0, std::memory_order_relaxed);
     }
@@ -41,9 +41,9 @@ class refused_frees {
   std::uint64_t bytes() const noexcept { return bytes_.load(std::memory_order_relaxed); }
 
  private:
-  std::mutex mutex_;
+  base::mutex mutex_;
   std::atomic<std::uint64_t> bytes_{0};
-  std::vector<resource::extent> waiting_;
+  std::vector<resource::extent> waiting_ GPUMEM_GUARDED_BY(mutex_);
 };
 
 }  // namespace gpumem::upstream

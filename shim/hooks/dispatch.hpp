@@ -176,7 +176,8 @@ inline CUresult told(CUresult code, driver::free_request const& release) noexcep
 }
 
 template <typename Real>
-[[gnu::always_inline]] inline CUresult release(hook which, driver::free_request release, Real&& real) noexcept {
+[[gnu::always_inline]] inline CUresult release(hook which, driver::free_request release,
+                                               Real&& real) noexcept {
   if (!ensure_hook_may_work()) [[unlikely]]
     return real();
   hook_at_work const at_work;

@@ -27,7 +27,7 @@ driver::free_request release_of(CUdeviceptr address, void const* caller) noexcep
 }
 
 driver::free_request release_on(CUdeviceptr address, CUstream stream, bool per_thread,
-                           void const* caller) noexcept {
+                                void const* caller) noexcept {
   return {.address = address,
           .stream_ordered = true,
           .stream = named_stream(stream, per_thread),
@@ -134,7 +134,8 @@ CUresult cuMemHostAlloc(void** result, size_t bytes, unsigned int flags) {
 }
 
 CUresult cuMemFreeHost(void* address) {
-  driver::free_request freed = release_of(reinterpret_cast<CUdeviceptr>(address), __builtin_return_address(0));
+  driver::free_request freed =
+      release_of(reinterpret_cast<CUdeviceptr>(address), __builtin_return_address(0));
   freed.kind = driver::memory_kind::host;
   return release(hook::cuMemFreeHost, freed, [&] { return GPUMEM_REAL(cuMemFreeHost)(address); });
 }

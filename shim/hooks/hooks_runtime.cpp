@@ -94,10 +94,10 @@ void runtime_is_set_up(void const* runtime) noexcept {
   if (!runtime_is_here()) [[unlikely]]
     return false;
   driver::free_request release{.address = reinterpret_cast<CUdeviceptr>(address),
-                          .stream_ordered = ordered,
-                          .hook = static_cast<std::uint16_t>(below),
-                          .stream = stream,
-                          .caller = caller};
+                               .stream_ordered = ordered,
+                               .hook = static_cast<std::uint16_t>(below),
+                               .stream = stream,
+                               .caller = caller};
   if (ordered && is_default(stream)) {
     release.context = current_context();
     if (!runtime_knows(release.context)) [[unlikely]]

@@ -8,10 +8,10 @@
 #include <cstdint>
 #include <cstring>
 #include <limits>
-#include <mutex>
 #include <string_view>
 
 #include "core/base/log/log.hpp"
+#include "core/base/threads/mutex.hpp"
 #include "core/driver/table.hpp"
 #include "shim/symbols/real_symbols.hpp"
 
@@ -82,9 +82,9 @@ bool layout_is_known() noexcept {
 }
 
 bool checked_layout() noexcept {
-  static std::mutex lock;
+  static base::mutex lock;
   static int verdict = -1;
-  std::lock_guard const held(lock);
+  base::lock_guard const held(lock);
   if (verdict < 0) verdict = layout_is_known() ? 1 : 0;
   return verdict == 1;
 }

@@ -27,19 +27,19 @@ memory_pools& memory_pools::instance() noexcept {
 }
 
 void memory_pools::made(CUmemoryPool pool, CUmemPoolProps const& properties) noexcept try {
-  std::lock_guard const held(lock_);
+  base::lock_guard const held(lock_);
   bool const on_device = properties.location.type == CU_MEM_LOCATION_TYPE_DEVICE;
   devices_.insert_or_assign(pool, on_device ? properties.location.id : host);
 } catch (std::bad_alloc const&) {
 }
 
 void memory_pools::destroyed(CUmemoryPool pool) noexcept {
-  std::lock_guard const held(lock_);
+  base::lock_guard const held(lock_);
   devices_.erase(pool);
 }
 
 int memory_pools::device_of(CUmemoryPool pool) noexcept try {
-  std::lock_guard const held(lock_);
+  base::lock_guard const held(lock_);
   if (auto const found = devices_.find(pool); found != devices_.end()) return found->second;
   int const device = device_that_has(pool);
   if (device >= 0) devices_.emplace(pool, device);

@@ -5,7 +5,8 @@
 #include <cuda.h>
 
 #include <map>
-#include <mutex>
+
+#include "core/base/threads/mutex.hpp"
 
 namespace gpumem::shim {
 
@@ -23,8 +24,8 @@ class memory_pools {
   void reset_in_child() noexcept;
 
  private:
-  std::mutex lock_;
-  std::map<CUmemoryPool, int> devices_;
+  base::mutex lock_;
+  std::map<CUmemoryPool, int> devices_ GPUMEM_GUARDED_BY(lock_);
 };
 
 }  // namespace gpumem::shim

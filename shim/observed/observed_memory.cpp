@@ -16,7 +16,7 @@ bool observed_memory::add(observed_kind kind, std::uint64_t key, item const& hel
   if (auto const gone = take(kind, key)) route::has_left(gone->held);
   auto& part = of(key);
   try {
-    std::lock_guard const lock(part.lock);
+    base::lock_guard const lock(part.lock);
     return part.items[static_cast<std::size_t>(kind)].try_emplace(key, held).second;
   } catch (std::bad_alloc const&) {
     return false;
@@ -27,7 +27,7 @@ std::optional<observed_memory::item> observed_memory::take(observed_kind kind, s
   auto& part = of(key);
   std::optional<item> gone;
   {
-    std::lock_guard const held(part.lock);
+    base::lock_guard const held(part.lock);
     auto& items = part.items[static_cast<std::size_t>(kind)];
     auto const found = items.find(key);
     if (found == items.end()) return gone;
@@ -41,7 +41,7 @@ std::optional<observed_memory::item> observed_memory::take(observed_kind kind, s
 void observed_memory::forget(CUcontext context) noexcept {
   stats::memory_move const move;
   for (auto& part : shards_) {
-    std::lock_guard const held(part.lock);
+    base::lock_guard const held(part.lock);
     for (auto& items : part.items) {
       std::erase_if(items, [context](auto const& entry) {
         if (entry.second.context != context) return false;

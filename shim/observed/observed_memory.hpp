@@ -9,9 +9,9 @@
 #include <array>
 #include <cstdint>
 #include <map>
-#include <mutex>
 #include <optional>
 
+#include "core/base/threads/mutex.hpp"
 #include "core/route/limits.hpp"
 #include "core/stats/page/in_use.hpp"
 
@@ -40,8 +40,8 @@ class observed_memory {
 
  private:
   struct shard {
-    std::mutex lock;
-    std::array<std::map<std::uint64_t, item>, 3> items;  // by observed_kind
+    base::mutex lock;
+    std::array<std::map<std::uint64_t, item>, 3> items GPUMEM_GUARDED_BY(lock);  // by observed_kind
   };
   shard& of(std::uint64_t key) noexcept { return shards_[(key >> 9 ^ key >> 21) % shards_.size()]; }
 

@@ -13,7 +13,7 @@ virtual_memory& virtual_memory::instance() noexcept {
 }
 
 bool virtual_memory::created(CUmemGenericAllocationHandle handle, std::uint64_t bytes, int device) noexcept {
-  std::lock_guard const held(lock_);
+  base::lock_guard const held(lock_);
   memory_id const id = ++last_;
   try {
     memories_.emplace(id, memory{bytes, device, 1});
@@ -27,7 +27,7 @@ bool virtual_memory::created(CUmemGenericAllocationHandle handle, std::uint64_t 
 
 // The handle may be the one already known, or a new one for the memory mapped at `address`.
 void virtual_memory::retained(CUmemGenericAllocationHandle handle, CUdeviceptr address) noexcept {
-  std::lock_guard const held(lock_);
+  base::lock_guard const held(lock_);
   if (auto const known = handles_.find(handle); known != handles_.end()) {
     ++known->second.references;
     return;
@@ -45,7 +45,7 @@ void virtual_memory::retained(CUmemGenericAllocationHandle handle, CUdeviceptr a
 }
 
 virtual_memory::step virtual_memory::releases(CUmemGenericAllocationHandle handle) noexcept {
-  std::lock_guard const held(lock_);
+  base::lock_guard const held(lock_);
   step taken{handle, {}};
   auto const found = handles_.find(handle);
   if (found == handles_.end()) return taken;
@@ -63,7 +63,7 @@ virtual_memory::step virtual_memory::releases(CUmemGenericAllocationHandle handl
 
 void virtual_memory::mapped(CUdeviceptr address, std::uint64_t bytes,
                             CUmemGenericAllocationHandle handle) noexcept {
-  std::lock_guard const held(lock_);
+  base::lock_guard const held(lock_);
   auto const found = handles_.find(handle);
   if (found == handles_.end()) return;
   try {
@@ -75,7 +75,7 @@ void virtual_memory::mapped(CUdeviceptr address, std::uint64_t bytes,
 }
 
 virtual_memory::step virtual_memory::unmaps(CUdeviceptr address, std::uint64_t bytes) noexcept {
-  std::lock_guard const held(lock_);
+  base::lock_guard const held(lock_);
   step taken;
   auto const end = mappings_.lower_bound(address + bytes);
   for (auto at = mappings_.lower_bound(address); at != end;) {
@@ -107,7 +107,7 @@ void virtual_memory::has_left(step const& taken) noexcept {
 }
 
 void virtual_memory::undo(step const& taken) noexcept {
-  std::lock_guard const held(lock_);
+  base::lock_guard const held(lock_);
   for (auto const& each : taken.references) {
     try {
       hold(each);

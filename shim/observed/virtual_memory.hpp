@@ -8,9 +8,9 @@
 
 #include <cstdint>
 #include <map>
-#include <mutex>
 #include <vector>
 
+#include "core/base/threads/mutex.hpp"
 #include "core/route/limits.hpp"
 
 namespace gpumem::shim {
@@ -62,14 +62,14 @@ class virtual_memory {
     std::uint32_t references;
   };
 
-  route::observed_bytes drop(memory_id id) noexcept;
-  void hold(step::reference const& taken);
+  route::observed_bytes drop(memory_id id) noexcept GPUMEM_REQUIRES(lock_);
+  void hold(step::reference const& taken) GPUMEM_REQUIRES(lock_);
 
-  std::mutex lock_;
-  memory_id last_ = 0;
-  std::map<memory_id, memory> memories_;
-  std::map<CUmemGenericAllocationHandle, named> handles_;
-  std::map<CUdeviceptr, mapping> mappings_;
+  base::mutex lock_;
+  memory_id last_ GPUMEM_GUARDED_BY(lock_) = 0;
+  std::map<memory_id, memory> memories_ GPUMEM_GUARDED_BY(lock_);
+  std::map<CUmemGenericAllocationHandle, named> handles_ GPUMEM_GUARDED_BY(lock_);
+  std::map<CUdeviceptr, mapping> mappings_ GPUMEM_GUARDED_BY(lock_);
 };
 
 }  // namespace gpumem::shim

@@ -32,11 +32,11 @@
 #include "shim/process/settings.hpp"
 #include "shim/process/thread_state.hpp"
 #include "shim/symbols/bypass.hpp"
-#include "shim/symbols/objects/elf_object.hpp"
 #include "shim/symbols/hook_names.hpp"
 #include "shim/symbols/lookup.hpp"
-#include "shim/symbols/real_symbols.hpp"
+#include "shim/symbols/objects/elf_object.hpp"
 #include "shim/symbols/objects/startup_data.hpp"
+#include "shim/symbols/real_symbols.hpp"
 
 namespace gpumem::shim::process {
 

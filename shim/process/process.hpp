@@ -1,7 +1,7 @@
 // The life of the process as this library sees it: silent until CUDA is used, started at the first CUDA
 // call that finds an initialised driver, inactive in a forked child until that uses CUDA itself, one report
-// at the end. Called from every hook (ensure_running) and from exit, fork and exec, on any thread. Makes no CUDA
-// call and frees nothing at the end.
+// at the end. Called from every hook (ensure_running) and from exit, fork and exec, on any thread. Makes no
+// CUDA call and frees nothing at the end.
 #pragma once
 
 #include <atomic>

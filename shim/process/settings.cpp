@@ -11,8 +11,8 @@
 #include <cstdlib>
 #include <string>
 
-#include "config/builder/builder.hpp"
 #include "config/builder/budgets.hpp"
+#include "config/builder/builder.hpp"
 #include "config/load.hpp"
 #include "core/base/files/file_pattern.hpp"
 #include "core/base/files/high_fd.hpp"

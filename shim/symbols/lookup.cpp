@@ -9,13 +9,13 @@
 #include <atomic>
 #include <string_view>
 
-#include "shim/symbols/objects/elf_object.hpp"
 #include "shim/symbols/hook_addresses.hpp"
 #include "shim/symbols/hook_names.hpp"
+#include "shim/symbols/objects/elf_object.hpp"
+#include "shim/symbols/objects/startup_data.hpp"
 #include "shim/symbols/real_symbols.hpp"
 #include "shim/symbols/runtime_calls.hpp"
 #include "shim/symbols/runtime_symbols.hpp"
-#include "shim/symbols/objects/startup_data.hpp"
 
 extern "C" {
 // Where this library begins and ends, by the linker.

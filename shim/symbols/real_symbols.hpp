@@ -6,8 +6,8 @@
 
 #include <atomic>
 
-#include "shim/symbols/objects/elf_object.hpp"
 #include "shim/symbols/hook.hpp"
+#include "shim/symbols/objects/elf_object.hpp"
 
 namespace gpumem::shim {
 

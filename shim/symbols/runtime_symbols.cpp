@@ -7,10 +7,10 @@
 
 #include <array>
 
-#include "shim/symbols/objects/elf_object.hpp"
 #include "shim/symbols/hook_names.hpp"
-#include "shim/symbols/objects/known_objects.hpp"
 #include "shim/symbols/lookup.hpp"
+#include "shim/symbols/objects/elf_object.hpp"
+#include "shim/symbols/objects/known_objects.hpp"
 
 namespace gpumem::shim {
 namespace {

@@ -4,8 +4,8 @@
 
 #include <span>
 
-#include "config/reader/values/bounds.hpp"
 #include "config/reader/sections/resource_reader.hpp"
+#include "config/reader/values/bounds.hpp"
 #include "config/reader/values/value_reader.hpp"
 #include "config/schema/schema.hpp"
 #include "core/base/text/bytes.hpp"
@@ -51,7 +51,8 @@ std::optional<bin> read_bin(node const& value, diagnostics& out) {
   return good ? std::optional(result) : std::nullopt;
 }
 
-void exponents_error(resource_plan const& resource, file_position at, std::string const& what, diagnostics& out) {
+void exponents_error(resource_plan const& resource, file_position at, std::string const& what,
+                     diagnostics& out) {
   out.error("E215", at, quoted(resource.name) + " " + what,
             "set bins, or both min_size_exponent and max_size_exponent");
 }

@@ -13,7 +13,8 @@ constexpr char const* example = "write [ [\"pool\", \"cuda\"], [\"managed\"] ]";
 
 }  // namespace
 
-std::vector<std::string> read_names(node const& value, std::string const& where, draft& all, diagnostics& out) {
+std::vector<std::string> read_names(node const& value, std::string const& where, draft& all,
+                                    diagnostics& out) {
   std::vector<std::string> names;
   if (bounded(value.children.size(), most_names, "resources in one chain", value.at, out) <
       value.children.size())

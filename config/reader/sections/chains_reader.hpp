@@ -12,9 +12,10 @@
 
 namespace gpumem::config {
 
-// The names in `value`, which is an array; the file_position of name i is noted as `where`.i. What is no name is
-// reported and left out.
-std::vector<std::string> read_names(node const& value, std::string const& where, draft& all, diagnostics& out);
+// The names in `value`, which is an array; the file_position of name i is noted as `where`.i. What is no name
+// is reported and left out.
+std::vector<std::string> read_names(node const& value, std::string const& where, draft& all,
+                                    diagnostics& out);
 
 // `shown` is "fallback.chains", `where` "resource.fallback.chains"; name j of chain i stands at `where`.i.j.
 std::optional<option> read_chains(node const& value, std::string const& where, std::string const& shown,

@@ -102,7 +102,8 @@ void read_resource(node const& table, draft& to, diagnostics& out) {
   to.result.resources[table.key] = std::move(resource);
 }
 
-void read_options(node const& table, std::string const& where, draft& all, resource_plan& to, diagnostics& out) {
+void read_options(node const& table, std::string const& where, draft& all, resource_plan& to,
+                  diagnostics& out) {
   bool const device = where.starts_with("device.");
   for (auto const& child : table.children) {
     key_info const* const key = find_key(table_of(to.type), child.key);
@@ -123,7 +124,8 @@ void read_options(node const& table, std::string const& where, draft& all, resou
   }
 }
 
-bool resolve_name(std::string const& name, file_position at, std::string_view user, draft& to, diagnostics& out) {
+bool resolve_name(std::string const& name, file_position at, std::string_view user, draft& to,
+                  diagnostics& out) {
   if (to.broken.contains(name)) return false;
   if (to.result.resources.contains(name)) return true;
   if (find_type(name) != nullptr) {

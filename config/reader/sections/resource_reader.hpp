@@ -15,11 +15,13 @@ namespace gpumem::config {
 void read_resource(node const& table, draft& to, diagnostics& out);
 
 // The options of a table into `to`; `where` is "resource.pool" or "device.1.pool".
-void read_options(node const& table, std::string const& where, draft& all, resource_plan& to, diagnostics& out);
+void read_options(node const& table, std::string const& where, draft& all, resource_plan& to,
+                  diagnostics& out);
 
 // A name in a chain or a bin. Types without a table become resources with default options. False: unknown,
 // and said.
-bool resolve_name(std::string const& name, file_position at, std::string_view user, draft& to, diagnostics& out);
+bool resolve_name(std::string const& name, file_position at, std::string_view user, draft& to,
+                  diagnostics& out);
 
 // Adds defaults, turns exponents into bins, reports required keys that are missing.
 void complete(resource_plan& resource, std::string const& where, draft const& all, diagnostics& out);

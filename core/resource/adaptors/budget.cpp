@@ -4,10 +4,10 @@
 
 #include <array>
 #include <cstdio>
-#include <mutex>
 #include <new>
 
 #include "core/base/text/bytes.hpp"
+#include "core/base/threads/mutex.hpp"
 #include "core/base/threads/undestroyed.hpp"
 #include "core/stats/page/state_page.hpp"
 
@@ -17,9 +17,9 @@ constinit std::atomic<budget*> budget::first_{nullptr};
 
 namespace {
 
-struct observing_lock : std::mutex {};
+struct observing_lock : base::mutex {};
 
-std::mutex& observing() noexcept {
+base::mutex& observing() noexcept {
   return base::undestroyed<observing_lock>::get();
 }
 
@@ -33,7 +33,7 @@ std::uint64_t& taken_on(int device) noexcept {
 }  // namespace
 
 budget* budget::find_or_make(terms const& wanted) noexcept try {
-  std::lock_guard const held(observing());
+  base::lock_guard const held(observing());
   budget* const first = first_.load(std::memory_order_acquire);
   for (budget* b = first; b != nullptr; b = b->next_) {
     if (b->device_ == wanted.device && b->host_ == wanted.host && b->name_ == wanted.name) return b;
@@ -72,7 +72,7 @@ driver::allocation_failed budget::refusal(std::uint64_t asked) const noexcept {
 }
 
 bool observed_use::admit(int device, std::uint64_t bytes, budget const*& refused) noexcept {
-  std::lock_guard const held(observing());
+  base::lock_guard const held(observing());
   refused = nullptr;
   budget::each(device, [&](budget& b) {
     if (refused != nullptr) return;
@@ -97,7 +97,7 @@ bool observed_use::admit(int device, std::uint64_t bytes, budget const*& refused
 }
 
 void observed_use::withdraw(int device, std::uint64_t bytes) noexcept {
-  std::lock_guard const held(observing());
+  base::lock_guard const held(observing());
   taken_on(device) -= bytes;
   budget::each(device, [bytes](budget& b) {
     b.give(bytes);
@@ -106,7 +106,7 @@ void observed_use::withdraw(int device, std::uint64_t bytes) noexcept {
 }
 
 void observed_use::hold(int device, std::uint64_t bytes, std::uint64_t admitted) noexcept {
-  std::lock_guard const held(observing());
+  base::lock_guard const held(observing());
   taken_on(device) += bytes - admitted;
   budget::each(device, [=](budget& b) {
     b.note(bytes - admitted);
@@ -115,7 +115,7 @@ void observed_use::hold(int device, std::uint64_t bytes, std::uint64_t admitted)
 }
 
 void observed_use::let_go(int device, std::uint64_t bytes) noexcept {
-  std::lock_guard const held(observing());
+  base::lock_guard const held(observing());
   taken_on(device) -= bytes;
   budget::each(device, [bytes](budget& b) {
     b.give(bytes);

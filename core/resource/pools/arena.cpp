@@ -28,7 +28,7 @@ arena::part& arena::part_of(allocation_request const& request) noexcept {
 }
 
 suballocator& arena::make(part& place) {
-  std::lock_guard lock(making_);
+  base::lock_guard lock(making_);
   if (suballocator* const made = place.load(std::memory_order_acquire); made != nullptr) return *made;
   try {
     suballocator_options const o{.release_threshold = kept_idle, .one_magazine = true};

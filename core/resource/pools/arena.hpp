@@ -8,8 +8,8 @@
 #include <array>
 #include <atomic>
 #include <memory>
-#include <mutex>
 
+#include "core/base/threads/mutex.hpp"
 #include "core/resource/pools/suballocator.hpp"
 
 namespace gpumem::resource {
@@ -58,8 +58,8 @@ class arena final : public resource {
   suballocator& superblocks_;
   std::array<part, most_parts> of_streams_{};
   std::array<part, most_parts> of_threads_{};
-  std::mutex making_;
-  std::vector<std::unique_ptr<suballocator>> made_;
+  base::mutex making_;
+  std::vector<std::unique_ptr<suballocator>> made_ GPUMEM_GUARDED_BY(making_);
 };
 
 }  // namespace gpumem::resource

@@ -54,18 +54,21 @@ space::handle direct::allocate(allocation_request const& request) {
     memory = upstream_.reserve(rounded);
     stats::add(count_device().rung_trimmed, 1);
   }
-  std::unique_lock lock(mutex_);
   space::handle h = space::none;
-  // The new segment is the only idle space, so the search finds just that.
-  if (home_.epochs.life() != 0) {  // it is of the context that its handle names by now
-    lock.unlock();
+  std::uint32_t units = 0;
+  bool ended = false;  // it is of the context that its handle names by now
+  {
+    base::lock_guard lock(mutex_);
+    ended = home_.epochs.life() != 0;
+    // The new segment is the only idle space, so the search finds just that.
+    if (!ended) units = add(memory, request.alignment);
+    if (units != 0) h = region_.take(space::done, units, true);
+    if (units != 0 && h == space::none) remove(region_.segments().back());
+  }
+  if (ended) {
     upstream_.release(memory, nullptr);
     throw driver::allocation_failed(CUDA_ERROR_CONTEXT_IS_DESTROYED, "direct", "its context has ended");
   }
-  std::uint32_t const units = add(memory, request.alignment);
-  if (units != 0) h = region_.take(space::done, units, true);
-  if (units != 0 && h == space::none) remove(region_.segments().back());
-  lock.unlock();
   if (h == space::none) {
     upstream_.release(memory, request.stream);
     throw driver::allocation_failed(CUDA_ERROR_OUT_OF_MEMORY, "direct", "no host memory for its tables",
@@ -76,26 +79,30 @@ space::handle direct::allocate(allocation_request const& request) {
 }
 
 void direct::deallocate(space::handle h, free_order const& order) noexcept {
-  std::unique_lock lock(mutex_);
   std::uint64_t const bytes = blocks()[h].bytes();
-  extent const memory = remove(&home_.where.segments[blocks()[h].segment]);
-  lock.unlock();
+  extent memory;
+  {
+    base::lock_guard lock(mutex_);
+    memory = remove(&home_.where.segments[blocks()[h].segment]);
+  }
   stats::add(count().bytes_out, bytes);
   upstream_.release(memory, order.stream);
 }
 
 space::handle direct::block_at(space::segment const& in, std::uint64_t address) noexcept {
-  std::lock_guard lock(mutex_);
+  base::lock_guard lock(mutex_);
   return region_.has(in, address) ? walk_to(in, address) : space::none;
 }
 
 idle_usage direct::measure() noexcept {
-  std::unique_lock lock(mutex_, std::try_to_lock);  // at exit another thread may have stopped with it held
-  return {.idle = lock ? left_out_ : 0};
+  if (!mutex_.try_lock()) return {};  // at exit another thread may have stopped with it held
+  std::uint64_t const left_out = left_out_;
+  mutex_.unlock();
+  return {.idle = left_out};
 }
 
 void direct::forget() noexcept {
-  std::lock_guard lock(mutex_);
+  base::lock_guard lock(mutex_);
   while (!region_.segments().empty()) {
     space::segment* const s = region_.segments().back();
     lose_blocks(*this, *s);

@@ -4,8 +4,8 @@
 #pragma once
 
 #include <map>
-#include <mutex>
 
+#include "core/base/threads/mutex.hpp"
 #include "core/resource/resource.hpp"
 #include "core/resource/source.hpp"
 #include "core/space/region.hpp"
@@ -28,16 +28,16 @@ class direct final : public resource {
 
  private:
   // Makes the allocation a segment of one aligned block; its units, or 0 where the tables are full.
-  std::uint32_t add(extent const& memory, std::uint64_t alignment) noexcept;
+  std::uint32_t add(extent const& memory, std::uint64_t alignment) noexcept GPUMEM_REQUIRES(mutex_);
   // Forgets the segment; what the source gets back.
-  extent remove(space::segment* s) noexcept;
+  extent remove(space::segment* s) noexcept GPUMEM_REQUIRES(mutex_);
 
   source& upstream_;
-  std::mutex mutex_;
-  space::region region_;
+  base::mutex mutex_;
+  space::region region_ GPUMEM_GUARDED_BY(mutex_);
   // Allocations of which the front was left out, to align the block: by the block's address.
-  std::map<std::uint64_t, extent> cut_;
-  std::uint64_t left_out_ = 0;  // bytes
+  std::map<std::uint64_t, extent> cut_ GPUMEM_GUARDED_BY(mutex_);
+  std::uint64_t left_out_ GPUMEM_GUARDED_BY(mutex_) = 0;  // bytes
 };
 
 }  // namespace gpumem::resource

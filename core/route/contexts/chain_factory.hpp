@@ -1,5 +1,5 @@
-// How the router gets its chains: the function that config/builder hands in at the start, so that nothing here
-// knows a configuration. Called on slow paths, on any thread.
+// How the router gets its chains: the function that config/builder hands in at the start, so that nothing
+// here knows a configuration. Called on slow paths, on any thread.
 #pragma once
 
 #include <memory>

@@ -70,7 +70,7 @@ void log_passthrough(int device, char const* why) noexcept {
 template <std::size_t... numbers>
 std::array<resource::chain_context, max_chains> homes(space::block_registry& where, peers const& access,
                                                       stream_order::epochs& order, CUcontext context,
-                                                      int device, rule_set const* rules,
+                                                      int device, rule_set const* rules, reliever relieve,
                                                       std::index_sequence<numbers...>) noexcept {
   auto const kind = [rules](std::size_t number) {
     if (number < kinds) return static_cast<driver::memory_kind>(number);
@@ -79,18 +79,19 @@ std::array<resource::chain_context, max_chains> homes(space::block_registry& whe
   auto const reach = [&](std::size_t number) {
     return kind(number) == driver::memory_kind::device ? access.mask_of(device) : nullptr;
   };
-  return {{{where, order, context, device, kind(numbers), give_back, reach(numbers), numbers}...}};
+  return {{{where, order, context, device, kind(numbers), relieve, reach(numbers), numbers}...}};
 }
 
 }  // namespace
 
 context_entry::context_entry(space::block_registry& where, peers const& access, CUcontext context,
-                             int device_number, rule_set const* rules, std::uint64_t order_of_making)
+                             int device_number, rule_set const* rules, std::uint64_t order_of_making,
+                             reliever relieve)
     : handle(context),
       serial(order_of_making),
       device(device_number),
       order(context, device_number),
-      homes_(homes(where, access, order, context, device_number, rules,
+      homes_(homes(where, access, order, context, device_number, rules, relieve,
                    std::make_index_sequence<max_chains>())) {
   for (std::size_t i = 0; rules != nullptr && i < rules->size(); ++i) {
     rule const& r = (*rules)[i];
@@ -104,7 +105,7 @@ context_entry::context_entry(space::block_registry& where, peers const& access, 
 resource::chain* context_entry::make_chain(std::size_t k, chain_factory factory) noexcept {
   if (made_[k].load(std::memory_order_acquire)) return chains_[k].load(std::memory_order_acquire);
   base::uncancelled const held;
-  std::lock_guard lock(mutex_);
+  base::lock_guard lock(mutex_);
   if (made_[k].load(std::memory_order_relaxed)) return chains_[k].load(std::memory_order_relaxed);
   if (gone.load(std::memory_order_relaxed)) return nullptr;
   try {
@@ -128,7 +129,7 @@ bool context_entry::lives() const noexcept {
 
 bool context_entry::forget() noexcept {
   {
-    std::lock_guard lock(mutex_);  // a chain that is being made is there, or is never made
+    base::lock_guard lock(mutex_);  // a chain that is being made is there, or is never made
     if (gone.exchange(true, std::memory_order_acq_rel)) return false;
     order.abandon();
   }
@@ -146,7 +147,7 @@ context_entry* contexts::find_alive(CUcontext context) noexcept {
 }
 
 void contexts::end_begins(context_ending& call) noexcept {
-  std::lock_guard lock(mutex_);
+  base::lock_guard lock(mutex_);
   call.since_ = made_;
   call.next_ = endings_;
   endings_ = &call;
@@ -156,14 +157,14 @@ void contexts::end_begins(context_ending& call) noexcept {
 }
 
 void contexts::settle(context_ending const& call, bool ended) noexcept {
-  std::lock_guard lock(mutex_);
+  base::lock_guard lock(mutex_);
   each([&](context_entry& e) {
     if (e.handle == call.handle_ && ((ended && e.serial <= call.since_) || !e.lives())) end(e);
   });
 }
 
 void contexts::end_over(context_ending const& call) noexcept {
-  std::lock_guard lock(mutex_);
+  base::lock_guard lock(mutex_);
   context_ending** at = &endings_;
   while (*at != &call) at = &(*at)->next_;
   *at = call.next_;
@@ -181,7 +182,7 @@ void contexts::end(context_entry& gone) noexcept {
 }
 
 void contexts::add_green(CUcontext context, CUcontext primary) noexcept {
-  std::lock_guard lock(mutex_);
+  base::lock_guard lock(mutex_);
   if (find_green(context) != nullptr) return;
   auto* made = new (std::nothrow) green_context{context, primary};
   if (made == nullptr) return;
@@ -190,7 +191,7 @@ void contexts::add_green(CUcontext context, CUcontext primary) noexcept {
 }
 
 void contexts::watch_captures() noexcept {
-  std::lock_guard lock(watching_);
+  base::lock_guard lock(watching_);
   bool const on = stream_order::watching_captures.load(std::memory_order_acquire) > 0 &&
                   !GPUMEM_MUTANT(served_in_watched_capture);
   each([on](context_entry& e) { e.order.watch(on); });
@@ -216,7 +217,7 @@ context_entry* contexts::find_or_make(CUcontext context) noexcept {
   if (auto* found = find_alive(context); found != nullptr) return found;
   base::uncancelled const held;
   if (auto const* green = find_green(context); green != nullptr) return find_or_make(green->primary);
-  std::lock_guard lock(mutex_);
+  base::lock_guard lock(mutex_);
   if (auto* found = find_alive(context); found != nullptr) return found;
   if (first_.load(std::memory_order_relaxed) != nullptr) end_one_stream("a second context is used");
   CUdevice device = 0;
@@ -228,7 +229,7 @@ context_entry* contexts::find_or_make(CUcontext context) noexcept {
   look_first(context, device);
   context_entry* made = nullptr;
   try {
-    made = new context_entry(where_, access_, context, device, rules_, ++made_);
+    made = new context_entry(where_, access_, context, device, rules_, ++made_, relieve_);
   } catch (std::bad_alloc const&) {
     return nullptr;
   }

@@ -6,8 +6,8 @@
 #include <array>
 #include <atomic>
 #include <memory>
-#include <mutex>
 
+#include "core/base/threads/mutex.hpp"
 #include "core/driver/context_id.hpp"
 #include "core/resource/chain.hpp"
 #include "core/route/contexts/chain_factory.hpp"
@@ -25,10 +25,14 @@ void register_device(int device) noexcept;
 // Asks the driver how much of the device is in use, and notes it for the ledger. Not while a stream captures.
 bool look_at_use(CUcontext context, int device) noexcept;
 
+// Gives back empty segments of every chain on the context's device; bytes given back.
+using reliever = std::uint64_t (*)(CUcontext context);
+
 // One CUDA context: its epochs, streams and chains.
 struct context_entry {
+  // `relieve`: see resource::chain_context.
   context_entry(space::block_registry& where, peers const& access, CUcontext context, int device_number,
-                rule_set const* rules, std::uint64_t order_of_making);
+                rule_set const* rules, std::uint64_t order_of_making, reliever relieve);
 
   // A route's chain, or one of rules; made on first use. Null: passthrough.
   resource::chain* chain_of(std::size_t number, chain_factory factory) noexcept {
@@ -88,7 +92,7 @@ struct context_entry {
   std::array<std::atomic<resource::suballocator*>, max_chains> quick_{};
   std::array<std::atomic<bool>, max_chains> made_{};
   std::vector<std::size_t> rule_nodes_;
-  std::mutex mutex_;
+  base::mutex mutex_;  // of who makes a chain, or ends the context
 };
 
 // A green context is a part of a primary context: the same memory, and an event of the primary context covers
@@ -103,8 +107,9 @@ struct green_context {
 class contexts {
  public:
   // `changes` moves on when one is gone.
-  contexts(space::block_registry& where, peers& access, std::atomic<std::uint64_t>& changes) noexcept
-      : where_(where), access_(access), changes_(changes) {}
+  contexts(space::block_registry& where, peers& access, std::atomic<std::uint64_t>& changes,
+           reliever relieve) noexcept
+      : where_(where), access_(access), changes_(changes), relieve_(relieve) {}
 
   void use(rule_set const* rules) noexcept { rules_ = rules; }
 
@@ -168,13 +173,14 @@ class contexts {
   space::block_registry& where_;
   peers& access_;
   std::atomic<std::uint64_t>& changes_;
+  reliever const relieve_;
   rule_set const* rules_ = nullptr;
   std::atomic<context_entry*> first_{nullptr};
   std::atomic<green_context*> greens_{nullptr};
-  std::uint64_t made_ = 0;
-  context_ending* endings_ = nullptr;  // calls under way
-  std::mutex mutex_;
-  std::mutex watching_;  // what is told last is what is true
+  base::mutex mutex_;
+  std::uint64_t made_ GPUMEM_GUARDED_BY(mutex_) = 0;
+  context_ending* endings_ GPUMEM_GUARDED_BY(mutex_) = nullptr;  // calls under way
+  base::mutex watching_;                                         // what is told last is what is true
 };
 
 }  // namespace gpumem::route

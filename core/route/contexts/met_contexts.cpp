@@ -2,10 +2,10 @@
 #include "core/route/contexts/met_contexts.hpp"
 
 #include <algorithm>
-#include <mutex>
 #include <new>
 #include <vector>
 
+#include "core/base/threads/mutex.hpp"
 #include "core/base/threads/undestroyed.hpp"
 
 namespace gpumem::route {
@@ -13,9 +13,9 @@ namespace gpumem::route {
 namespace {
 
 struct registry {
-  std::mutex mutex;
-  std::vector<CUcontext> contexts;
-  bool complete = true;  // false: there was no memory to note one
+  base::mutex mutex;
+  std::vector<CUcontext> contexts GPUMEM_GUARDED_BY(mutex);
+  bool complete GPUMEM_GUARDED_BY(mutex) = true;  // false: there was no memory to note one
 };
 registry& all() noexcept {
   return base::undestroyed<registry>::get();
@@ -25,7 +25,7 @@ registry& all() noexcept {
 
 void context_met(CUcontext context) noexcept {
   registry& here = all();
-  std::lock_guard lock(here.mutex);
+  base::lock_guard lock(here.mutex);
   auto& contexts = here.contexts;
   if (std::find(contexts.begin(), contexts.end(), context) != contexts.end()) return;
   try {
@@ -37,7 +37,7 @@ void context_met(CUcontext context) noexcept {
 
 void context_left(CUcontext context) noexcept {
   registry& here = all();
-  std::lock_guard lock(here.mutex);
+  base::lock_guard lock(here.mutex);
   std::erase(here.contexts, context);
 }
 
@@ -49,7 +49,7 @@ bool each_met_context(void (*visit)(CUcontext context)) noexcept {
   registry& here = all();
   std::vector<CUcontext> contexts;
   {
-    std::lock_guard lock(here.mutex);
+    base::lock_guard lock(here.mutex);
     if (!here.complete) return false;
     try {
       contexts = here.contexts;

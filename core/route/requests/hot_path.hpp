@@ -40,8 +40,9 @@ inline bool captures_run() noexcept {
 
 // What this thread did last is most often what it does now: of the steps from the context to its magazine,
 // each of which waits for the one before, none is left.
-[[gnu::always_inline]] inline supply find_supply_fast(router_state& s, context_entry& entry, std::size_t number,
-                                                      stream_order::slot slot, bool stream_ordered) noexcept {
+[[gnu::always_inline]] inline supply find_supply_fast(router_state& s, context_entry& entry,
+                                                      std::size_t number, stream_order::slot slot,
+                                                      bool stream_ordered) noexcept {
   auto const& last = resource::own_slots->last;
   if (!stream_ordered && last.begins_at(&entry, number)) [[likely]]
     return {.quick = last.to, .own = last.own, .remembered = true};
@@ -154,7 +155,8 @@ template <bool careful = false>
 
 // After which work the memory is free; false: that is rare.
 [[gnu::always_inline]] inline bool order_fast(router_state& s, resource::chain_context const& home,
-                                              driver::free_request const& release, freed_after& when) noexcept {
+                                              driver::free_request const& release,
+                                              freed_after& when) noexcept {
   if (!release.stream_ordered) return true;
   stream_place const place = place_of(s, release.stream, release.context);
   if (place.entry == nullptr || place.entry->handle != home.context || place.capturing) return false;

@@ -5,9 +5,9 @@
 
 #include "core/base/mutant.hpp"
 #include "core/base/threads/uncancelled.hpp"
-#include "core/route/requests/hot_path.hpp"
-#include "core/route/limits.hpp"
 #include "core/route/contexts/met_contexts.hpp"
+#include "core/route/limits.hpp"
+#include "core/route/requests/hot_path.hpp"
 #include "core/stats/page/state_page.hpp"
 #include "core/stream_order/relaxed_mode.hpp"
 

@@ -5,8 +5,8 @@
 
 #include <atomic>
 
-#include "core/stats/page/layout.hpp"
 #include "core/stats/page/file/page_file.hpp"
+#include "core/stats/page/layout.hpp"
 
 namespace gpumem::stats {
 

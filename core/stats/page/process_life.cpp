@@ -10,8 +10,8 @@
 #include <cstdlib>
 #include <cstring>
 
-#include "core/stats/page/layout.hpp"
 #include "core/stats/page/file/page_file.hpp"
+#include "core/stats/page/layout.hpp"
 
 namespace gpumem::stats {
 namespace {

@@ -13,9 +13,9 @@
 #include "core/base/text/printable.hpp"
 #include "core/report/output/terminal.hpp"
 #include "shim/cli/check/chain_tree.hpp"
-#include "shim/cli/output.hpp"
 #include "shim/cli/check/start_memory.hpp"
 #include "shim/cli/check/traps.hpp"
+#include "shim/cli/output.hpp"
 
 namespace gpumem::cli {
 namespace {

@@ -23,8 +23,8 @@ int print_version() {
   return cli::print("gpumem " GPUMEM_VERSION "\nlibrary " + where + "\n") ? 0 : cli::exit_not_written;
 }
 
-// A stream that came closed would be the next file that anything here opens. What takes its file_position takes no
-// output, and ends with this program: the one that `run` starts has the stream closed, as it was.
+// A stream that came closed would be the next file that anything here opens. What takes its file_position
+// takes no output, and ends with this program: the one that `run` starts has the stream closed, as it was.
 void keep_closed_streams_free() {
   for (int const stream : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
     if (::fcntl(stream, F_GETFD) < 0) ::open("/dev/null", O_RDONLY | O_CLOEXEC);

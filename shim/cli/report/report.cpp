@@ -18,8 +18,8 @@
 #include "core/report/output/terminal.hpp"
 #include "core/report/output/text.hpp"
 #include "core/report/output/text_format.hpp"
-#include "shim/cli/report/foreign_file.hpp"
 #include "shim/cli/output.hpp"
+#include "shim/cli/report/foreign_file.hpp"
 #include "shim/cli/report/pages.hpp"
 #include "shim/cli/report/source_lines.hpp"
 

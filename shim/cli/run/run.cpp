@@ -28,8 +28,8 @@
 #include "core/stats/page/file/page_file.hpp"
 #include "core/stats/page/file/run_mark.hpp"
 #include "shim/cli/programs/interception.hpp"
-#include "shim/cli/report/pages.hpp"
 #include "shim/cli/programs/preload.hpp"
+#include "shim/cli/report/pages.hpp"
 #include "shim/cli/report/source_lines.hpp"
 #include "shim/cli/run/wait_for_child.hpp"
 

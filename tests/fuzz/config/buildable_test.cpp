@@ -1,7 +1,8 @@
 // What `check` accepts is built and serves: random configurations (GPUMEM_TEST_CONFIGURATIONS of them, from
 // GPUMEM_TEST_SEED on) run through the reader, the builder and the router over the scripted driver. Each in a
 // process of its own, so that one that crashes or hangs is named, too. The oracle:
-// - a configuration that is refused has an error, and every finding stands at a file_position inside of the text;
+// - a configuration that is refused has an error, and every finding stands at a file_position inside of the
+// text;
 // - one that is accepted has every chain of every device, and each request of up to 3 MiB is served, freed
 // and
 //   served again; all budgets are whole once everything is freed;
@@ -17,14 +18,14 @@
 #include <cstdlib>
 #include <filesystem>
 
-#include "config/builder/builder.hpp"
 #include "config/builder/budgets.hpp"
+#include "config/builder/builder.hpp"
 #include "config/builder/option_reader.hpp"
 #include "config/load.hpp"
 #include "core/base/log/log.hpp"
 #include "core/resource/adaptors/budget.hpp"
-#include "core/route/requests/hot_path.hpp"
 #include "core/route/limits.hpp"
+#include "core/route/requests/hot_path.hpp"
 #include "core/route/router.hpp"
 #include "tests/fuzz/config/random_configuration.hpp"
 #include "tests/unit/fake_driver/fake_driver.hpp"
