@@ -23,7 +23,7 @@ HEADERS = {
     ],
     "toml++": [
         ("pytomlpp==1.1.0", ("61a0f73e7ba2fe8bba4e99ce6d2701491885850b53aad8f3e46d03c4b31e594d",),
-         "pytomlpp-1.1.0/third_party/tomlplusplus/include/", "."),
+         "pytomlpp-1.1.0/third_party/tomlplusplus/include/toml++/", "toml++"),
     ],
 }
 BY_HAND = {
