@@ -12,8 +12,7 @@ if ! command -v "$compiler" >/dev/null 2>&1; then
   exit 77
 fi
 folder="build-aarch64"
-mkdir -p "$folder/include"
-for library in toml++ fmt spdlog nlohmann CLI; do ln -sfn "/usr/include/$library" "$folder/include/$library"; done
+scripts/link_headers.sh "$folder/include"
 options=(-DGPUMEM_TESTS=OFF)
 targets=(gpumem_preload gpumem_cli)
 if command -v qemu-aarch64 >/dev/null 2>&1; then

@@ -41,8 +41,7 @@ echo "package: gpumem $version for $machine"
 options=(-DGPUMEM_TESTS=OFF -DCMAKE_BUILD_TYPE=Release -DCMAKE_INSTALL_PREFIX=/usr "-DCMAKE_CXX_FLAGS_RELEASE=-O2 -DNDEBUG")
 flags="-ffile-prefix-map=$PWD=. -ffile-prefix-map=$build=build"
 if [ "$machine" != "$(uname -m)" ]; then
-  mkdir -p "$build/include"
-  for library in toml++ fmt spdlog nlohmann CLI; do ln -sfn "/usr/include/$library" "$build/include/$library"; done
+  scripts/link_headers.sh "$build/include"
   flags+=" -isystem $build/include"
   options+=(-DCMAKE_SYSTEM_NAME=Linux "-DCMAKE_SYSTEM_PROCESSOR=$machine" "-DCMAKE_C_COMPILER=$machine-linux-gnu-gcc"
     "-DCMAKE_CXX_COMPILER=$machine-linux-gnu-g++" "-DCMAKE_ASM_COMPILER=$machine-linux-gnu-gcc"
