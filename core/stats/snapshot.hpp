@@ -118,6 +118,7 @@ struct snapshot_result {
 };
 
 snapshot_result take_snapshot();  // of this process
+// Of the page in this file, whose process may still write it.
 snapshot_result read_snapshot(std::string const& path);
 
 }  // namespace gpumem::stats

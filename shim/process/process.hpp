@@ -30,6 +30,7 @@ void note_exit_code(int code) noexcept;
 // This image is about to be replaced: its report is written now. When that failed, resume; the report at the
 // end then counts all.
 bool exec_is_ours() noexcept;  // false: nothing was counted here, or it is a vfork's child
+// Before the real call, and after it came back.
 void exec_begins() noexcept;
 void exec_failed() noexcept;
 

@@ -35,6 +35,7 @@ void say_what_started(int driver_version, char const* cudart) noexcept;
 
 // Starts the router. `calls`: the hooked functions by number, which rules may name.
 void start_router(std::span<std::string_view const> calls) noexcept;
+// Where the reports go, as the user set it.
 report::write_options report_options() noexcept;
 report::write_options const& report_patterns() noexcept;  // the same, but for descriptors; no heap
 bool writes_to_stdout() noexcept;                         // a report goes there

@@ -6,6 +6,7 @@
 
 namespace gpumem::shim {
 
+// Of our function that stands in for this one.
 void* hook_address(hook which) noexcept;
 
 }  // namespace gpumem::shim

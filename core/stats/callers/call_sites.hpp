@@ -17,6 +17,7 @@ inline constexpr call_site no_site = 0;
 // The site of these frames at this node of the chain; `no_site` without a page or when the table is full.
 call_site site_of(std::size_t node, std::span<void const* const> frames) noexcept;
 
+// Bytes as the program asked; nothing for `no_site`.
 void count_allocation(call_site site, std::uint64_t bytes) noexcept;
 void count_free(call_site site, std::uint64_t bytes) noexcept;
 

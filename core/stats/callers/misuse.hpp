@@ -19,6 +19,7 @@ struct misuse {
   call_site allocated_at = no_site;
   call_site freed_at = no_site;
 };
+// Kept in the page for the report, and said at once.
 void note_misuse(misuse const& what) noexcept;
 
 }  // namespace gpumem::stats

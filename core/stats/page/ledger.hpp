@@ -31,6 +31,7 @@ struct last_asked {
 };
 last_asked when_last_asked(device_gauges const& gauges) noexcept;
 
+// Of the counters of all threads, added up, and the gauges; as it was when reserved memory was highest.
 ledger ledger_now(device_counters const& counters, device_gauges const& gauges) noexcept;
 ledger ledger_at_peak(device_gauges const& gauges) noexcept;
 

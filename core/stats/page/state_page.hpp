@@ -34,6 +34,8 @@ page* current_page() noexcept;
 // Nanoseconds since the page was opened; 0 before.
 std::uint64_t elapsed_ns() noexcept;
 
+// For the head of the report: the driver's version as cuDriverGetVersion says it and the CUDA runtime; the
+// loaded objects whose calls no hook sees; the configuration with the count of its warnings.
 void describe_driver(int version, std::string_view cudart) noexcept;
 void describe_passed_by(std::string_view objects) noexcept;
 void describe_config(std::string_view path, std::string_view text, unsigned warnings) noexcept;
@@ -85,6 +87,7 @@ struct failure {
   std::uint32_t refused_by = 0;  // driver::refused_by
   std::string_view reason;       // who refused, value, limit; at most 239 characters are kept
 };
+// For the report's FAILURES: all are counted, the first max_failures kept.
 void note_failure(failure const& what) noexcept;
 
 // A chain could not be built: `what` names it and says why.

@@ -28,6 +28,7 @@ struct page_list {
   std::string error;  // why the folder cannot be used; empty: good, maybe empty
 };
 
+// All in the state folder that are this user's.
 page_list find_pages();
 
 inline constexpr std::uint64_t days_kept = 7;

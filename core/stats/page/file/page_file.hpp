@@ -23,6 +23,7 @@ char const* check_directory(char const* path, bool create) noexcept;
 
 // "/proc/PID/stat", field 22; 0 when there is no such process.
 std::uint64_t start_ticks_of(pid_t pid) noexcept;
+// The number of the namespace that this process has its PID in; 0: not told.
 std::uint64_t pid_namespace() noexcept;
 
 struct page_file {
