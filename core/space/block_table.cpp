@@ -9,7 +9,9 @@ namespace gpumem::space {
 
 // 3 GiB of addresses, or what may be taken of those that `ulimit -v` leaves.
 block_table::block_table() noexcept
-    : pages_(most, sizeof(block)), blocks_(static_cast<block*>(pages_.begin())), capacity_(pages_.capacity()) {}
+    : pages_(most, sizeof(block)),
+      blocks_(static_cast<block*>(pages_.begin())),
+      capacity_(pages_.capacity()) {}
 
 // Blocks made one after the other often go to different threads, which then write to them at each allocation
 // and free: within a window of 1024 handles they are dealt out four apart, which is three cache lines.

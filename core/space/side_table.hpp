@@ -16,7 +16,8 @@ class side_table {
   static_assert(std::is_trivially_copyable_v<Value>);
 
  public:
-  side_table() noexcept : pages_(block_table::most, sizeof(Value)), values_(static_cast<Value*>(pages_.begin())) {}
+  side_table() noexcept
+      : pages_(block_table::most, sizeof(Value)), values_(static_cast<Value*>(pages_.begin())) {}
   side_table(side_table const&) = delete;
   ~side_table() { pages_.unmap(); }
 

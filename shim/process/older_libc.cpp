@@ -72,7 +72,8 @@ constinit moved<int(char const*, struct stat*) noexcept> libcs_lstat("lstat", &k
 
 }  // namespace
 
-// What C23 changed, glibc 2.38 and later have by other names, which its headers choose: these are the names before.
+// What C23 changed, glibc 2.38 and later have by other names, which its headers choose: these are the names
+// before.
 extern "C" {
 long libcs_strtol(char const* text, char** end, int base) noexcept __asm__("strtol");
 long long libcs_strtoll(char const* text, char** end, int base) noexcept __asm__("strtoll");
@@ -193,21 +194,18 @@ char const* sigabbrev_np(int number) noexcept {
 #define GPUMEM_SIGNAL(name) \
   case SIG##name:           \
     return #name;
-    GPUMEM_SIGNAL(HUP)
-    GPUMEM_SIGNAL(INT)
-    GPUMEM_SIGNAL(QUIT)
-    GPUMEM_SIGNAL(ILL)
-    GPUMEM_SIGNAL(TRAP)
-    GPUMEM_SIGNAL(ABRT)
-    GPUMEM_SIGNAL(BUS)
-    GPUMEM_SIGNAL(FPE) GPUMEM_SIGNAL(KILL) GPUMEM_SIGNAL(USR1) GPUMEM_SIGNAL(SEGV) GPUMEM_SIGNAL(USR2)
-        GPUMEM_SIGNAL(PIPE) GPUMEM_SIGNAL(ALRM) GPUMEM_SIGNAL(TERM) GPUMEM_SIGNAL(STKFLT) GPUMEM_SIGNAL(CHLD)
-            GPUMEM_SIGNAL(CONT) GPUMEM_SIGNAL(STOP) GPUMEM_SIGNAL(TSTP) GPUMEM_SIGNAL(TTIN)
-                GPUMEM_SIGNAL(TTOU) GPUMEM_SIGNAL(URG) GPUMEM_SIGNAL(XCPU) GPUMEM_SIGNAL(XFSZ)
-                    GPUMEM_SIGNAL(VTALRM) GPUMEM_SIGNAL(PROF) GPUMEM_SIGNAL(WINCH) GPUMEM_SIGNAL(POLL)
-                        GPUMEM_SIGNAL(PWR) GPUMEM_SIGNAL(SYS)
+    // clang-format off
+    GPUMEM_SIGNAL(HUP) GPUMEM_SIGNAL(INT) GPUMEM_SIGNAL(QUIT) GPUMEM_SIGNAL(ILL)
+    GPUMEM_SIGNAL(TRAP) GPUMEM_SIGNAL(ABRT) GPUMEM_SIGNAL(BUS) GPUMEM_SIGNAL(FPE)
+    GPUMEM_SIGNAL(KILL) GPUMEM_SIGNAL(USR1) GPUMEM_SIGNAL(SEGV) GPUMEM_SIGNAL(USR2)
+    GPUMEM_SIGNAL(PIPE) GPUMEM_SIGNAL(ALRM) GPUMEM_SIGNAL(TERM) GPUMEM_SIGNAL(STKFLT)
+    GPUMEM_SIGNAL(CHLD) GPUMEM_SIGNAL(CONT) GPUMEM_SIGNAL(STOP) GPUMEM_SIGNAL(TSTP)
+    GPUMEM_SIGNAL(TTIN) GPUMEM_SIGNAL(TTOU) GPUMEM_SIGNAL(URG) GPUMEM_SIGNAL(XCPU)
+    GPUMEM_SIGNAL(XFSZ) GPUMEM_SIGNAL(VTALRM) GPUMEM_SIGNAL(PROF) GPUMEM_SIGNAL(WINCH)
+    GPUMEM_SIGNAL(POLL) GPUMEM_SIGNAL(PWR) GPUMEM_SIGNAL(SYS)
+    // clang-format on
 #undef GPUMEM_SIGNAL
-                            default : return nullptr;
+                                default : return nullptr;
   }
 }
 }  // extern "C"

@@ -51,6 +51,21 @@ inline bool captures_run() noexcept {
   return {.chain = entry.chain_of(number, s.factory)};
 }
 
+// From a chain whose top keeps no magazines of its own, as the arena, whose every request comes this way.
+[[gnu::always_inline]] inline taken take_from_chain_fast(supply const& from, context_entry& entry,
+                                                         std::size_t number, driver::request const& request,
+                                                         stream_order::slot slot,
+                                                         CUdeviceptr* result) noexcept {
+  driver::request const asked = request;
+  resource::allocation_request const wanted{
+      .bytes = request.bytes, .slot = slot, .stream = request.stream, .flags = request.flags, .by = &asked};
+  try {
+    return {from.chain->top().allocate(wanted)};
+  } catch (driver::allocation_failed const& failed) {
+    return {.refusal = refuse(asked, entry, number, failed, result)};
+  }
+}
+
 // The block is the program's now.
 [[gnu::always_inline]] inline void hand_out_fast(space::block& b, std::uint64_t handed, std::uint64_t asked,
                                                  stream_order::slot slot) noexcept {
@@ -120,9 +135,11 @@ template <bool careful = false>
     h = from.quick->try_allocate_cached(s->where.blocks, from.own, request.bytes, slot, 0, look);
   bool const hit = h != space::none;
   if (!hit) [[unlikely]] {
-    taken const slowly = take_slow(from, entry, number, driver::request(request), slot, look, result);
-    if (slowly.h == space::none) return slowly.refusal;
-    h = slowly.h;
+    taken const got = from.quick == nullptr
+                          ? take_from_chain_fast(from, entry, number, request, slot, result)
+                          : take_slow(from, entry, number, driver::request(request), slot, look, result);
+    if (got.h == space::none) return got.refusal;
+    h = got.h;
   }
   space::block& b = s->where.blocks[h];
   std::uint64_t const handed = b.bytes(), address = b.begin();
@@ -227,7 +244,13 @@ template <bool careful = false>
   bool const serves_again = as_new && may_serve;
   if (serves_again && cache_fast(*s, mine, owner, known, b, when)) [[likely]]
     return {CUDA_SUCCESS};
-  give_to_owner_slow(owner, known.h, when, driver::free_request(release), serves_again, may_serve);
+  if (serves_again) {
+    driver::free_request const asked = release;
+    resource::take_back(owner, known.h,
+                        {.slot = when.slot, .settled = when.settled, .stream = when.stream, .by = &asked});
+  } else {
+    withhold_slow(owner, known.h, when, driver::free_request(release), may_serve);
+  }
   return {CUDA_SUCCESS};
 }
 

@@ -22,9 +22,18 @@ outcome allocate_elsewhere(context_entry& ended, driver::request const& request,
   return allocate_carefully(request, result);
 }
 
-// What a chain refused: the program hears of it, unless the context is gone.
-[[gnu::cold]] outcome refuse(driver::request const& request, context_entry& entry, std::size_t number,
-                             driver::allocation_failed const& failed, CUdeviceptr* result) noexcept {
+// Of a context that is gone: the address is the driver's now, or a block of another one. It is looked up
+// again once the call that ended the context has taken its blocks off the map, and waits for nothing any
+// more.
+outcome release_after_end(resource::chain_context const& home, driver::free_request const& release) noexcept {
+  while (home.epochs.ending() && !home.epochs.broken()) sched_yield();
+  return release_carefully(release);
+}
+
+}  // namespace
+
+outcome refuse(driver::request const& request, context_entry& entry, std::size_t number,
+               driver::allocation_failed const& failed, CUdeviceptr* result) noexcept {
   if (entry.gone.load(std::memory_order_acquire)) return allocate_elsewhere(entry, request, result);
   // It is the tables that have no room: the driver serves, under the same limits.
   if (failed.kind() == driver::refused_by::tables) return pass;
@@ -36,16 +45,6 @@ outcome allocate_elsewhere(context_entry& ended, driver::request const& request,
   *result = 0;  // as the driver does when it refuses (measured)
   return {failed.code()};
 }
-
-// Of a context that is gone: the address is the driver's now, or a block of another one. It is looked up
-// again once the call that ended the context has taken its blocks off the map, and waits for nothing any
-// more.
-outcome release_after_end(resource::chain_context const& home, driver::free_request const& release) noexcept {
-  while (home.epochs.ending() && !home.epochs.broken()) sched_yield();
-  return release_carefully(release);
-}
-
-}  // namespace
 
 bool take_rule(rule_set& rules, context_entry const& entry, driver::request const& request,
                std::size_t& number) noexcept {
@@ -92,8 +91,7 @@ taken take_slow(supply from, context_entry& entry, std::size_t number, driver::r
   resource::allocation_request const wanted{
       .bytes = request.bytes, .slot = slot, .stream = request.stream, .flags = request.flags, .by = &request};
   try {
-    return {from.quick != nullptr ? from.quick->allocate_slow(wanted, from.own, look)
-                                  : from.chain->top().allocate(wanted)};
+    return {from.quick->allocate_slow(wanted, from.own, look)};
   } catch (driver::allocation_failed const& failed) {
     return {.refusal = refuse(request, entry, number, failed, result)};
   }
@@ -137,11 +135,10 @@ std::optional<outcome> order_slow(router_state& s, resource::chain_context const
   return std::nullopt;
 }
 
-void give_to_owner_slow(resource::resource& owner, space::handle h, freed_after when,
-                        driver::free_request const& release, bool serves_again, bool may_serve) noexcept {
+void withhold_slow(resource::resource& owner, space::handle h, freed_after when,
+                   driver::free_request const& release, bool may_serve) noexcept {
   resource::free_order const order{
       .slot = when.slot, .settled = when.settled, .stream = when.stream, .by = &release};
-  if (serves_again) return resource::take_back(owner, h, order);
   resource::tell_parents(owner, h, order);
   if (may_serve) owner.withhold(h, order);
 }

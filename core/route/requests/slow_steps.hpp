@@ -44,7 +44,11 @@ bool take_rule(rule_set& rules, context_entry const& entry, driver::request cons
 std::optional<outcome> answer_request_slow(router_state& s, stream_place const& place,
                                            driver::request const& request, CUdeviceptr* result,
                                            bool& counts) noexcept;
-// A block that no magazine had, in whatever way; `look`: what the magazine was found to hold.
+// What a chain refused: the program hears of it, unless the context is gone.
+[[gnu::noinline, gnu::cold]] outcome refuse(driver::request const& request, context_entry& entry,
+                                            std::size_t number, driver::allocation_failed const& failed,
+                                            CUdeviceptr* result) noexcept;
+// A block that no magazine had; `look`: what the magazine was found to hold.
 [[gnu::noinline]] taken take_slow(supply from, context_entry& entry, std::size_t number,
                                   driver::request const& request, stream_order::slot slot,
                                   resource::cache_look look, CUdeviceptr* result) noexcept;
@@ -65,11 +69,10 @@ bool synchronize_other_contexts(router_state& s, resource::chain_context const& 
 // A freed block of which something rare holds: what the program set on it is undone, and what counts it hears
 // of its end. False: it must not serve again.
 bool make_new(router_state& s, space::handle h, bool stream_ordered) noexcept;
-// What the block passed through hears of the free, and its owner has the block back: to serve again, or to
-// withhold it where another process may have it open. Neither: it waits for the end of its context.
-[[gnu::noinline]] void give_to_owner_slow(resource::resource& owner, space::handle h, freed_after when,
-                                          driver::free_request const& release, bool serves_again,
-                                          bool may_serve) noexcept;
+// Of a block that serves nobody again: what it passed through hears of the free, and its owner withholds it
+// where another process may have it open. Otherwise it waits for the end of its context.
+[[gnu::noinline]] void withhold_slow(resource::resource& owner, space::handle h, freed_after when,
+                                     driver::free_request const& release, bool may_serve) noexcept;
 
 // What the driver would say to a free of a block that no capture made: its refusal for the sake of the stream
 // or of captures, or CUDA_SUCCESS.
