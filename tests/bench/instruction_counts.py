@@ -62,15 +62,19 @@ class Case:
                 print(f"  {cost / ROUNDS:8.2f}  {name}")
 
 
-def measure(build):
-    """All cases, in the order of the program. The second dump of a function is the one after its warm-up."""
+def measure(build, chain=""):
+    """All cases, in the order of the program. The second dump of a function is the one after its warm-up. `chain`: a file of
+    configs/; none: the default."""
+    env = {"GPUMEM_REPORT": "none", "GPUMEM_JSON": "none"}
+    if chain:
+        env["GPUMEM_CONFIG"] = str(pathlib.Path(__file__).resolve().parent / "configs" / f"{chain}.toml")
     names = sorted(set(re.findall(r"\bT (counted_\w+)", subprocess.run(
         ["nm", build.program("counted_calls")], capture_output=True, text=True, check=True).stdout)))
     with tempfile.TemporaryDirectory(prefix="gpumem-count.") as folder:
         stops = [f"--{when}={name}" for name in names for when in ("zero-before", "dump-after")]
         command = ["valgrind", "--tool=callgrind", "--collect-bus=yes", *stops, f"--callgrind-out-file={folder}/out",
                    build.program("counted_calls"), str(ROUNDS)]
-        outcome = build.run(command, preload=True, env={"GPUMEM_REPORT": "none", "GPUMEM_JSON": "none"})
+        outcome = build.run(command, preload=True, env=env)
         if outcome.code != 0:
             sys.exit(f"counted_calls under callgrind: exit code {outcome.code}\n{outcome.stderr[-2000:]}")
         numbered = sorted(pathlib.Path(folder).glob("out.*"), key=lambda path: int(path.suffix[1:]))
@@ -116,6 +120,7 @@ def main():
     parser.add_argument("build")
     parser.add_argument("--golden", help="folder of the golden files")
     parser.add_argument("--profile", default="", help="loops whose name contains this, by function and by source file")
+    parser.add_argument("--chain", default="", help="a file of configs/, instead of the default")
     options = parser.parse_args()
     missing = [tool for tool in ("valgrind", "nm", "readelf") if not shutil.which(tool)]
     if missing:
@@ -123,12 +128,12 @@ def main():
         sys.exit(harness.SKIP)
     build = harness.Build(options.build)
     title = compiler(build)
-    path = pathlib.Path(options.golden, "calls." + re.sub(r"[^\w.]+", "-", title.strip()) + ".txt") if options.golden else None
+    path = pathlib.Path(options.golden, f"calls{options.chain and '_' + options.chain}." + re.sub(r"[^\w.]+", "-", title.strip()) + ".txt") if options.golden else None
     update = os.environ.get("UPDATE_GOLDEN") == "1"
     if path and not path.exists() and not update:
         print(f"skipped: no golden file for {title}: {path.name}")
         sys.exit(harness.SKIP)
-    cases = measure(build)
+    cases = measure(build, options.chain)
     print(text(title, cases), end="")
     for case in cases:
         if options.profile and options.profile in case.name:
