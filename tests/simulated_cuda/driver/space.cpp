@@ -19,23 +19,19 @@ space::space(std::uint64_t capacity) : capacity_(capacity) {
   span_ = std::max<std::uint64_t>(capacity * 4, 16 * driver_block);
   file_ = memfd_create("simulated-device", MFD_CLOEXEC);
   std::uint64_t const mapped = span_ + driver_block;
-  void* memory = MAP_FAILED;
-  if (file_ >= 0 && ftruncate(file_, static_cast<off_t>(mapped)) == 0) {
-    memory = mmap(nullptr, mapped, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, file_, 0);
-  }
-  if (memory == MAP_FAILED) {
+  // The addresses are held from here on: what they give up between two calls, a thread's new stack may take.
+  void* const held = mmap(nullptr, mapped, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  auto const begin = reinterpret_cast<std::uint64_t>(held);
+  base_ = (begin + driver_block - 1) / driver_block * driver_block;
+  // The file offset of an address is its distance from base_, so the map is aligned, not the offset.
+  if (file_ < 0 || held == MAP_FAILED || ftruncate(file_, static_cast<off_t>(mapped)) != 0 ||
+      mmap(reinterpret_cast<void*>(base_), span_, PROT_READ | PROT_WRITE,
+           MAP_SHARED | MAP_NORESERVE | MAP_FIXED, file_, 0) == MAP_FAILED) {
     std::perror("simulated-cuda: no memory file for a device; lower GPUMEM_SIMULATED_MEMORY");
     std::abort();
   }
-  // The file offset of an address is its distance from base_, so align by moving the map, not the offset.
-  auto const raw = reinterpret_cast<std::uint64_t>(memory);
-  base_ = (raw + driver_block - 1) / driver_block * driver_block;
-  if (base_ != raw) {
-    munmap(memory, mapped);
-    memory = mmap(reinterpret_cast<void*>(base_), span_, PROT_READ | PROT_WRITE,
-                  MAP_SHARED | MAP_NORESERVE | MAP_FIXED, file_, 0);
-    if (memory == MAP_FAILED) std::abort();
-  }
+  if (base_ > begin) munmap(held, base_ - begin);
+  munmap(reinterpret_cast<void*>(base_ + span_), begin + mapped - (base_ + span_));
   holes_[base_] = span_;
 }
 
