@@ -17,7 +17,8 @@ class budget;
 struct extent {
   std::uint64_t address = 0;
   std::uint64_t bytes = 0;
-  std::uint64_t token = 0;  // the source's own
+  std::uint64_t token = 0;   // the source's own
+  bool contextless = false;  // see space::segment
 };
 
 // What a source can do besides, when its memory comes by pages that are mapped where one wants them

@@ -59,14 +59,15 @@ stream_place look_up(router_state& s, CUstream stream, CUcontext current) noexce
   return place;
 }
 
-// A driver that cannot tell contexts apart is asked about the address; no context owns memory of pools and of
-// cuMemCreate.
+// A driver that cannot tell contexts apart is asked about the address. Memory that no context owns is ours
+// where ours is such; else it is of a pool or a mapping of the program's, which has got the address since.
 static whose ask_whose_by_address(CUcontext context, CUdeviceptr address) noexcept {
   if (driver::real.cuPointerGetAttribute == nullptr) return whose::ours;
   stream_order::scoped_context here(context);
   CUcontext now = nullptr;
   switch (driver::real.cuPointerGetAttribute(&now, CU_POINTER_ATTRIBUTE_CONTEXT, address)) {
     case CUDA_SUCCESS:
+      if (now == nullptr && !present->where.segments.is_contextless(address)) return whose::others;
       return now == context || now == nullptr ? whose::ours : whose::others;
     case CUDA_ERROR_NOT_PERMITTED:
       return whose::untold;

@@ -15,14 +15,15 @@ std::uint32_t gap_before(std::uint64_t address, std::uint64_t alignment) noexcep
 }  // namespace
 
 // The segment as one block in no index.
-handle region::make_segment(std::uint64_t base, std::uint64_t bytes, std::uint64_t token) noexcept try {
+handle region::make_segment(std::uint64_t base, std::uint64_t bytes, std::uint64_t token,
+                            bool contextless) noexcept try {
   segments_.reserve(segments_.size() + 1);
   if (index(done, true) == nullptr || index(pending, true) == nullptr) return none;
   std::uint64_t const units = bytes / unit;
   if (units == 0 || units > ~std::uint32_t{0}) return none;
   handle const h = blocks().acquire();
   if (h == none) return none;
-  segment* s = registry_.segments.add(base, bytes, owner_);
+  segment* s = registry_.segments.add(base, bytes, owner_, contextless);
   if (s == nullptr) {
     blocks().release(h);
     return none;
@@ -40,8 +41,9 @@ handle region::make_segment(std::uint64_t base, std::uint64_t bytes, std::uint64
   return none;
 }
 
-bool region::add_segment(std::uint64_t base, std::uint64_t bytes, std::uint64_t token) noexcept {
-  handle const h = make_segment(base, bytes, token);
+bool region::add_segment(std::uint64_t base, std::uint64_t bytes, std::uint64_t token,
+                         bool contextless) noexcept {
+  handle const h = make_segment(base, bytes, token, contextless);
   if (h == none) return false;
   reserved_bytes_ += bytes;
   attach(h, done);

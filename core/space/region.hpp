@@ -21,7 +21,8 @@ class region {
   region(block_registry& where, segment_owner* owner) noexcept : registry_(where), owner_(owner) {}
 
   // Adds an upstream allocation as one idle, done block. False when the tables are full.
-  bool add_segment(std::uint64_t base, std::uint64_t bytes, std::uint64_t token) noexcept;
+  bool add_segment(std::uint64_t base, std::uint64_t bytes, std::uint64_t token,
+                   bool contextless = false) noexcept;
 
   // Cuts `units` from an idle block of `from`. The block is `live` and in the block map, unless `hidden` (it
   // is then a segment of another resource). `thorough`: see free_index. A block taken from a free list other
@@ -135,7 +136,8 @@ class region {
   handle find_aligned(free_index const& idle, std::uint32_t units, bool thorough,
                       std::uint64_t alignment) noexcept;
   // A segment with one block over all of it; none: the tables are full.
-  handle make_segment(std::uint64_t base, std::uint64_t bytes, std::uint64_t token) noexcept;
+  handle make_segment(std::uint64_t base, std::uint64_t bytes, std::uint64_t token,
+                      bool contextless) noexcept;
   void add_hole(handle h) noexcept;  // into the list; merges with holes beside it
   void drop_hole(handle h) noexcept;
   // Taking `units` there would leave idle a part of a piece that is idle now.

@@ -72,7 +72,7 @@ void region::forget_pieces(std::uint64_t begin, std::uint64_t end) noexcept {
 }
 
 bool region::add_range(std::uint64_t base, std::uint64_t bytes, std::uint64_t token) noexcept {
-  handle const h = make_segment(base, bytes, token);
+  handle const h = make_segment(base, bytes, token, true);
   if (h == none) return false;
   add_hole(h);
   return true;

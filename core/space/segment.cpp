@@ -6,7 +6,8 @@
 
 namespace gpumem::space {
 
-segment* segment_table::add(std::uint64_t base, std::uint64_t bytes, segment_owner* owner) noexcept try {
+segment* segment_table::add(std::uint64_t base, std::uint64_t bytes, segment_owner* owner,
+                            bool contextless) noexcept try {
   std::lock_guard lock(mutex_);
   auto depth = static_cast<std::uint32_t>(by_depth_.size());
   while (depth > 0 && !meets(depth - 1, base, bytes)) --depth;
@@ -36,6 +37,7 @@ segment* segment_table::add(std::uint64_t base, std::uint64_t bytes, segment_own
   s->position = 0;
   std::atomic_ref<bool>(s->pinned).store(false, std::memory_order_relaxed);
   s->apart = false;
+  s->contextless = contextless;
   by_depth_[depth].emplace(base, s);
   return s;
 } catch (std::bad_alloc const&) {
@@ -87,6 +89,12 @@ segment* segment_table::containing(std::uint64_t address, segment_owner const* o
   segment* found = nullptr;
   each_containing(address, [&](segment& s) { return s.owner == owner && (found = &s) != nullptr; });
   return found;
+}
+
+bool segment_table::is_contextless(std::uint64_t address) noexcept {
+  std::shared_lock lock(mutex_);
+  segment const* const outermost = by_depth_.empty() ? nullptr : in_level(by_depth_.front(), address);
+  return outermost != nullptr && outermost->contextless;
 }
 
 std::size_t segment_table::owners_of(std::uint64_t address, std::span<segment_owner*> owners) noexcept {

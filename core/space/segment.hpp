@@ -35,12 +35,14 @@ struct segment {
   start_map starts;          // where its blocks begin; empty until somebody asks
   bool pinned = false;  // a block of it was exported by IPC: it goes back when all of its blocks are free
   bool apart = false;   // made for one block that may be exported
+  bool contextless = false;  // no context owns it, as the driver tells it: of cuMemCreate, of a memory pool
 };
 
 class segment_table {
  public:
   // Null when the table is full or no memory is left.
-  segment* add(std::uint64_t base, std::uint64_t bytes, segment_owner* owner) noexcept;
+  segment* add(std::uint64_t base, std::uint64_t bytes, segment_owner* owner,
+               bool contextless = false) noexcept;
   // Its index may be another segment's; blocks are the owner's to release before.
   void remove(segment* s) noexcept;
   // Moves on with each remove: until then a live block at an address keeps its owner.
@@ -54,6 +56,8 @@ class segment_table {
   segment* containing(std::uint64_t address) noexcept;
   // The same of this owner's.
   segment* containing(std::uint64_t address, segment_owner const* owner) noexcept;
+  // Whether the outermost of them, which is the driver's, is contextless.
+  bool is_contextless(std::uint64_t address) noexcept;
   // The owners of all segments that contain it, innermost first, as many as there is room for.
   std::size_t owners_of(std::uint64_t address, std::span<segment_owner*> owners) noexcept;
   // True if `test` holds for the owner of a segment that shares bytes with these; null owners are left out.

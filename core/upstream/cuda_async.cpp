@@ -150,7 +150,7 @@ resource::extent cuda_async::reserve(resource::allocation_request const& request
   resource::wait_for_address_reuse(home_, address, bytes);
   resource::note_reserved(home_, bytes, where());
   count(bytes, true);
-  return {address, bytes, 0};
+  return {.address = address, .bytes = bytes, .contextless = true};
 }
 
 bool cuda_async::order_after_all() noexcept {

@@ -28,8 +28,8 @@ std::uint64_t deferred_release_source::release_what_is_done() noexcept {
 void deferred_release_source::defer(resource::extent const& memory) noexcept try {
   base::lock_guard lock(waiting_mutex_);
   waiting_.reserve(waiting_.size() + 1);
-  waiting_.push_back(
-      {memory, home_.epochs.open(), home_.where.segments.add(memory.address, memory.bytes, &owner_)});
+  waiting_.push_back({memory, home_.epochs.open(),
+                      home_.where.segments.add(memory.address, memory.bytes, &owner_, memory.contextless)});
   any_waits_.store(true, std::memory_order_relaxed);
 } catch (std::bad_alloc const&) {
   return;  // lost for good: better than memory that goes while work uses it

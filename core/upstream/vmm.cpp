@@ -91,7 +91,7 @@ resource::extent vmm::open_range(std::uint64_t bytes) {
                                     driver::refused_by::tables);
   }
   stats::gauge_add(stats::gauges(home_.device).segments, 1);
-  return {address, bytes, 0};
+  return {.address = address, .bytes = bytes, .contextless = true};
 }
 
 resource::extent vmm::claim(std::uint64_t bytes) {

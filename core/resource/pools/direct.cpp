@@ -11,7 +11,7 @@ std::uint32_t direct::add(extent const& memory, std::uint64_t alignment) noexcep
       alignment > space::unit ? (memory.address + alignment - 1) / alignment * alignment : memory.address;
   std::uint64_t const front = base - memory.address;
   if (front > 0) cut_[base] = memory;
-  if (!region_.add_segment(base, memory.bytes - front, memory.token)) {
+  if (!region_.add_segment(base, memory.bytes - front, memory.token, memory.contextless)) {
     cut_.erase(base);
     return 0;
   }
@@ -23,7 +23,7 @@ std::uint32_t direct::add(extent const& memory, std::uint64_t alignment) noexcep
 
 // What the source is to have back; under the mutex.
 extent direct::remove(space::segment* s) noexcept {
-  extent memory{s->base, s->bytes, s->token};
+  extent memory{s->base, s->bytes, s->token, s->contextless};
   if (auto const cut = cut_.find(s->base); cut != cut_.end()) {
     left_out_ -= cut->second.bytes - s->bytes;
     memory = cut->second;

@@ -51,10 +51,10 @@ struct route_fixture : testing::Test {
     left_behind.push_back(resource::own_slots);
     forked_child();
   }
-  static void restart(free_mode free) {
+  static void restart(free_mode free, chain_factory factory = make_pools) {
     left_behind.push_back(present);
     present = nullptr;
-    start(make_pools, free);
+    start(factory, free);
   }
 
   static outcome get(std::uint64_t bytes, CUdeviceptr* result, CUstream on = nullptr,

@@ -14,6 +14,31 @@ using tests::first_context;
 using tests::stream;
 using observe = route_fixture;
 
+// As upstreams whose memory outlives the context.
+class contextless final : public resource::source {
+ public:
+  explicit contextless(resource::chain_context const& home) noexcept : below_(home, 1) {}
+  resource::extent reserve(resource::allocation_request const& request) override {
+    resource::extent memory = below_.reserve(request);
+    memory.contextless = true;
+    return memory;
+  }
+  void release(resource::extent const& memory, CUstream order) noexcept override {
+    below_.release(memory, order);
+  }
+
+ private:
+  upstream::cuda below_;
+};
+
+std::unique_ptr<resource::chain> make_contextless_pool(resource::chain_context const& home) {
+  if (home.kind != driver::memory_kind::device) return nullptr;
+  auto built = std::make_unique<resource::chain>();
+  auto& below = built->add_source(std::make_unique<contextless>(home));
+  built->add(std::make_unique<resource::pool>(home, 2, resource::pool_options{}, below));
+  return built;
+}
+
 TEST_F(observe, a_capturing_streams_memory_is_the_drivers) {
   CUdeviceptr const before = must_get(1000, stream(1));
   capture_begins(first_context, stream(1), CU_STREAM_CAPTURE_MODE_RELAXED);
@@ -163,21 +188,48 @@ TEST_F(observe, a_free_that_such_a_driver_says_nothing_about_is_the_drivers) {
   EXPECT_TRUE(owns(a));
 }
 
-TEST_F(observe, a_free_of_memory_that_such_a_driver_gave_to_others_waits_for_the_end) {
-  driver::real.cuCtxGetId = nullptr;
+// While a call runs that may end the context of `a`, such a driver says this of the address.
+template <CUresult answer>
+void expect_free_waits_for_the_end(CUdeviceptr a) {
   static std::atomic<bool> asked;
   asked = false;
-  driver::real.cuPointerGetAttribute = [](void*, CUpointer_attribute, CUdeviceptr) {
+  driver::real.cuPointerGetAttribute = [](void* context, CUpointer_attribute, CUdeviceptr) {
     asked = true;
-    return CUDA_ERROR_INVALID_VALUE;
+    *static_cast<CUcontext*>(context) = nullptr;
+    return answer;
   };
-  CUdeviceptr const a = must_get(1000);
   context_ending call(first_context);
-  std::jthread freeing([&] { EXPECT_PASS(give(a)); });
+  std::jthread freeing([&] { EXPECT_PASS(route_fixture::give(a)); });
   while (!asked) std::this_thread::yield();
   EXPECT_TRUE(call.settle(true));
   freeing.join();
   EXPECT_FALSE(owns(a));
+}
+
+TEST_F(observe, a_free_of_memory_that_such_a_driver_gave_to_others_waits_for_the_end) {
+  driver::real.cuCtxGetId = nullptr;
+  expect_free_waits_for_the_end<CUDA_ERROR_INVALID_VALUE>(must_get(1000));
+}
+
+// A pool that the program made may have the address by now: no context owns its memory.
+TEST_F(observe, a_free_of_memory_that_a_programs_pool_has_by_now_waits_for_the_end) {
+  driver::real.cuCtxGetId = nullptr;
+  expect_free_waits_for_the_end<CUDA_SUCCESS>(must_get(1000));
+}
+
+// What the chain itself has from such a pool, or from cuMemCreate, outlives the context: it stays the
+// chain's.
+TEST_F(observe, memory_that_no_context_owns_is_freed_while_its_context_may_end) {
+  driver::real.cuCtxGetId = nullptr;
+  driver::real.cuPointerGetAttribute = [](void* context, CUpointer_attribute, CUdeviceptr) {
+    *static_cast<CUcontext*>(context) = nullptr;
+    return CUDA_SUCCESS;
+  };
+  restart(free_mode::deferred, make_contextless_pool);
+  CUdeviceptr const a = must_get(1000);
+  context_ending call(first_context);
+  EXPECT_SERVED(give(a), CUDA_SUCCESS);
+  EXPECT_FALSE(call.settle(false));
 }
 
 TEST_F(observe, a_synchronisation_of_a_context_that_ended_says_nothing_of_the_next) {

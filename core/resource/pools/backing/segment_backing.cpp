@@ -11,7 +11,7 @@ void segment_backing::prepare(pool_lock& held) {
 }
 
 space::segment& segment_backing::add(pool_lock& held, extent const& memory) {
-  if (!pool_.region.add_segment(memory.address, memory.bytes, memory.token)) {
+  if (!pool_.region.add_segment(memory.address, memory.bytes, memory.token, memory.contextless)) {
     hand_back(held, memory);
     throw pool_.refuse.no_tables();
   }
