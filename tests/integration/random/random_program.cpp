@@ -52,9 +52,7 @@ options parse(int argc, char** argv) {
 
 // Each round other contexts: of all devices, or of all but one, whose primary context the threads race for.
 void furnish(world& all, unsigned seed, int most_devices) {
-  int devices = 0, version = 0;
-  CHECK(cuDriverGetVersion(&version));
-  all.pools_too = version >= 13000;
+  int devices = 0;
   CHECK(cuDeviceGetCount(&devices));
   devices = std::min(devices, most_devices);
   if (devices > 1 && seed % 2 == 1) all.raced = --devices;

@@ -72,7 +72,7 @@ memory worker::some_kind() {
   if (pick == 1) return memory::pinned;
   if (pick == 2) return memory::pinned_old;
   if (pick == 3) return memory::pitched;
-  if (pick == 4 && all_.pools_too) return memory::pooled;
+  if (pick == 4) return memory::pooled;
   return pick < 22 ? memory::plain : memory::ordered;
 }
 

@@ -82,7 +82,6 @@ class place {
 struct world {
   // The primary contexts of the devices, and more on the first one: three places or more.
   std::deque<place> places;
-  bool pools_too = true;  // memory of pools that the program made; docs/soak.md says why not on old drivers
   int raced =
       -1;  // the device whose primary context threads retain and release as they like; no place is there
 
