@@ -58,7 +58,7 @@ CUresult admit(observed_request const& wanted) noexcept {
   if (forbidden != CUDA_SUCCESS) return forbidden;
   // Idle segments count: they go first, as they do when the driver refuses.
   if (against->may_hold_idle()) {
-    each_chain_of(wanted.device, [](resource::chain& c) { c.give_back(); });
+    give_back_on(wanted.device);
     if (resource::observed_use::admit(wanted.device, wanted.bytes, against)) return CUDA_SUCCESS;
   }
   refuse(wanted, *against);

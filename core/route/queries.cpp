@@ -1,8 +1,11 @@
 // Questions of the router about memory: whose is an address, what is idle, what is in use. See router.hpp.
+#include <time.h>
+
 #include <algorithm>
 #include <utility>
 
 #include "core/base/mutant.hpp"
+#include "core/base/threads/uncancelled.hpp"
 #include "core/route/router_state.hpp"
 #include "core/route/thread_streams.hpp"
 #include "core/stats/page/state_page.hpp"
@@ -216,15 +219,33 @@ std::uint64_t idle_bytes(CUcontext context) noexcept {
   return idle;
 }
 
+// What another thread has taken out of its pool for the driver is nobody's until the driver has it: a request
+// that is repeated before would be refused. No lock is held while the other one may wait for the GPU, and it
+// is not waited for for ever.
+static void wait_for_others(std::atomic<int> const& giving_back) noexcept {
+  base::uncancelled const held;
+  constexpr timespec pause{.tv_sec = 0, .tv_nsec = 50'000};
+  for (int i = 0; i < 20'000 && giving_back.load(std::memory_order_acquire) > 0; ++i)
+    nanosleep(&pause, nullptr);
+}
+
+std::uint64_t give_back_on(int device) noexcept {
+  if (present == nullptr) return 0;
+  auto& under_way = present->giving_back[stats::device_slot(device)];
+  std::uint64_t bytes = 0;
+  under_way.fetch_add(1, std::memory_order_acq_rel);
+  present->known.each([&](context_entry& e) {
+    if (e.device == device) e.each_device_chain([&](resource::chain& c) { bytes += c.give_back(); });
+  });
+  under_way.fetch_sub(1, std::memory_order_acq_rel);
+  wait_for_others(under_way);
+  return bytes;
+}
+
 std::uint64_t give_back(CUcontext context) noexcept {
   if (present == nullptr) return 0;
   context_entry* const asked = present->known.find(context);
-  if (asked == nullptr) return 0;
-  std::uint64_t bytes = 0;
-  present->known.each([&](context_entry& e) {
-    if (e.device == asked->device) e.each_device_chain([&](resource::chain& c) { bytes += c.give_back(); });
-  });
-  return bytes;
+  return asked != nullptr ? give_back_on(asked->device) : 0;
 }
 
 void measure() noexcept {

@@ -60,8 +60,9 @@ std::uint64_t identity_of(CUdeviceptr address) noexcept;
 // Memory that the pools of the current context's device hold and could give: cudaMemGetInfo adds it to
 // `free`.
 std::uint64_t idle_bytes(CUcontext context) noexcept;
-// Gives every empty segment back to the driver; call when a call that we only observe ran out of memory, then
-// repeat it. Returns the bytes given back.
+// Gives every empty segment of the device back to the driver, and waits until other threads that do so are
+// done; call when a call that we only observe ran out of memory, then repeat it: what others gave back is not
+// in the answer, the bytes given back.
 std::uint64_t give_back(CUcontext context) noexcept;
 
 // --- what the shim observes ---

@@ -40,6 +40,7 @@ struct router_state {
   bool serves_pools = false;                                        // [route] pools
   program_pools pools;
   std::array<std::atomic<CUmemoryPool>, 64> chosen{};  // by device, what the program set as its current pool
+  std::array<std::atomic<int>, stats::max_devices> giving_back{};  // threads in give_back_on
   pitches rows_known;
   settings set;
 
@@ -151,6 +152,9 @@ space::handle live_block_at(router_state& s, CUdeviceptr address) noexcept;
 // Of an address that is no live block's: whether it lies in a segment, whose base the driver would take for
 // an allocation of the program's.
 bool ask_unknown_free(router_state& s, CUdeviceptr address) noexcept;
+
+// See give_back in router.hpp.
+std::uint64_t give_back_on(int device) noexcept;
 
 // Takes down the ledger of the device now.
 void take_down(int device) noexcept;

@@ -95,7 +95,9 @@ CUresult with_room(Real&& real) noexcept {
   CUresult const code = real();
   if (code != CUDA_ERROR_OUT_OF_MEMORY) return code;
   CUcontext const context = current_context();
-  return context != nullptr && route::give_back(context) != 0 ? real() : code;
+  if (context == nullptr) return code;
+  route::give_back(context);
+  return real();
 }
 
 // True where the memory of a stream-ordered call is a graph's, not this address's. The legacy stream never
