@@ -18,29 +18,30 @@
 namespace gpumem::stats {
 namespace {
 
-constexpr std::string_view hook_fields[] = {
-#define GPUMEM_HOOK_FIELD(name, unit, meaning) #name,
+// Without pointers, which every process would relocate.
+constexpr field_name hook_fields[] = {
+#define GPUMEM_HOOK_FIELD(name, unit, meaning) {#name},
 #include "core/stats/page/fields.def"
 #undef GPUMEM_HOOK_FIELD
 };
-constexpr std::string_view device_fields[] = {
-#define GPUMEM_DEVICE_FIELD(name, unit, meaning) #name,
-#define GPUMEM_DEVICE_WORD(name) "no counter",
+constexpr field_name device_fields[] = {
+#define GPUMEM_DEVICE_FIELD(name, unit, meaning) {#name},
+#define GPUMEM_DEVICE_WORD(name) {"no counter"},
 #include "core/stats/page/fields.def"
 #undef GPUMEM_DEVICE_FIELD
 };
-constexpr std::string_view node_fields[] = {
-#define GPUMEM_NODE_FIELD(name, unit, meaning) #name,
+constexpr field_name node_fields[] = {
+#define GPUMEM_NODE_FIELD(name, unit, meaning) {#name},
 #include "core/stats/page/fields.def"
 #undef GPUMEM_NODE_FIELD
 };
-constexpr std::string_view node_gauge_fields[] = {
-#define GPUMEM_NODE_GAUGE(name, unit, meaning) #name,
+constexpr field_name node_gauge_fields[] = {
+#define GPUMEM_NODE_GAUGE(name, unit, meaning) {#name},
 #include "core/stats/page/fields.def"
 #undef GPUMEM_NODE_GAUGE
 };
-constexpr std::string_view gauge_fields[] = {
-#define GPUMEM_DEVICE_GAUGE(name, unit, meaning) #name,
+constexpr field_name gauge_fields[] = {
+#define GPUMEM_DEVICE_GAUGE(name, unit, meaning) {#name},
 #include "core/stats/page/fields.def"
 #undef GPUMEM_DEVICE_GAUGE
 };
@@ -72,12 +73,12 @@ std::vector<std::string> items_of(char const (&text)[size], std::uint32_t bytes)
 class field_map {
  public:
   template <std::size_t known>
-  field_map(field_name const (&names)[max_fields], std::uint32_t count,
-            std::string_view const (&ours)[known]) {
+  field_map(field_name const (&names)[max_fields], std::uint32_t count, field_name const (&ours)[known]) {
     if (count > max_fields) throw damaged{"it names " + std::to_string(count) + " counters in one list"};
     for (std::uint32_t i = 0; i < count; ++i) {
       std::string const name = text_of(names[i].text);
-      auto const found = std::find(std::begin(ours), std::end(ours), name);
+      auto const found =
+          std::ranges::find(ours, name, [](field_name const& its) { return text_of(its.text); });
       places_.push_back(found == std::end(ours) ? none : static_cast<std::size_t>(found - std::begin(ours)));
     }
   }

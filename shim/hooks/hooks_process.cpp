@@ -34,8 +34,8 @@ enum which : std::size_t {
   exec_search_env,
   exec_open
 };
-constexpr char const* names[] = {"_exit", "_Exit",  "quick_exit", "execve",
-                                 "execv", "execvp", "execvpe",    "fexecve"};
+GPUMEM_AT_START constinit char names[][12] = {"_exit", "_Exit",  "quick_exit", "execve",
+                                              "execv", "execvp", "execvpe",    "fexecve"};
 GPUMEM_AT_START constinit std::atomic<void*> functions[std::size(names)] = {};
 
 // Found at load: between fork and exec a process of several threads may not call dlsym.

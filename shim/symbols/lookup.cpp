@@ -165,20 +165,22 @@ gpumem_lookup_answer gpumem_answer_dlvsym(void* handle, char const* name, char c
 // us. From there the next interposer behind us, if any, is asked for: it wants to see the calls as well.
 void gpumem_find_next_lookup() noexcept {
   using namespace gpumem::shim;
+  GPUMEM_AT_START static constinit char libc[] = "libc.so.6", dlsym_name[] = "dlsym",
+                                        dlvsym_name[] = "dlvsym";
   if (gpumem_next_dlvsym.load(std::memory_order_acquire) != nullptr) return;
-  auto object = elf_object::listed("libc.so.6");
-  void* plain = object.function("dlsym");
+  auto object = elf_object::listed(libc);
+  void* plain = object.function(dlsym_name);
   if (plain == nullptr) {  // glibc before 2.34
     object = elf_object::listed("libdl.so.2");
-    plain = object.function("dlsym");
+    plain = object.function(dlsym_name);
   }
-  void* versioned = object.function("dlvsym");
+  void* versioned = object.function(dlvsym_name);
   if (plain == nullptr || versioned == nullptr) {
     plain = versioned = reinterpret_cast<void*>(&no_lookup);
   } else {
     auto const ask = reinterpret_cast<lookup_function>(plain);
-    void* const next_plain = ask(RTLD_NEXT, "dlsym");
-    void* const next_versioned = ask(RTLD_NEXT, "dlvsym");
+    void* const next_plain = ask(RTLD_NEXT, dlsym_name);
+    void* const next_versioned = ask(RTLD_NEXT, dlvsym_name);
     if (next_plain != nullptr && !is_ours(next_plain)) plain = next_plain;
     if (next_versioned != nullptr && !is_ours(next_versioned)) versioned = next_versioned;
   }

@@ -6,11 +6,12 @@
 
 #include "core/driver/table.hpp"
 #include "shim/symbols/hook_names.hpp"
+#include "shim/symbols/objects/startup_data.hpp"
 
 namespace gpumem::shim {
 namespace {
 
-constexpr char driver_soname[] = "libcuda.so.1";
+GPUMEM_AT_START constinit char driver_soname[] = "libcuda.so.1";
 
 template <typename Function>
 void fill(Function& entry, void* address) noexcept {

@@ -11,9 +11,9 @@
 namespace gpumem::config {
 namespace {
 
-struct call {
-  std::string_view name;
-  std::string_view kind;
+struct call {  // without pointers, which every process would relocate
+  char name[24];
+  char kind[8];
 };
 
 // What chains can serve; a test holds this list against the hooks.

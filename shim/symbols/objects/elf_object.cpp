@@ -56,6 +56,8 @@ bool soname_matches(char const* have, char const* wanted) noexcept {
   return false;
 }
 
+GPUMEM_AT_START constinit char no_name[] = "";
+
 using visitor = int (*)(dl_phdr_info*, std::size_t, void*);
 GPUMEM_AT_START constinit std::atomic<int (*)(visitor, void*)> libcs_walk = nullptr;
 
@@ -63,7 +65,8 @@ GPUMEM_AT_START constinit std::atomic<int (*)(visitor, void*)> libcs_walk = null
 void walk(visitor visit, search& wanted) noexcept {
   auto real = libcs_walk.load(std::memory_order_acquire);
   if (real == nullptr) {
-    void* const found = elf_object::listed("libc.so.6").function("dl_iterate_phdr");
+    GPUMEM_AT_START static constinit char libc[] = "libc.so.6", name[] = "dl_iterate_phdr";
+    void* const found = elf_object::listed(libc).function(name);
     real = reinterpret_cast<int (*)(visitor, void*)>(found);
     if (real == nullptr) return;
     libcs_walk.store(real, std::memory_order_release);
@@ -121,7 +124,7 @@ char const* elf_object::soname() const noexcept {
   for (auto const* entry = dynamic_; strings != nullptr && entry->d_tag != DT_NULL; ++entry) {
     if (entry->d_tag == DT_SONAME) return strings + entry->d_un.d_val;
   }
-  return "";
+  return no_name;
 }
 
 int elf_object::visit_soname(dl_phdr_info* info, std::size_t, void* argument) noexcept {
