@@ -2,6 +2,7 @@
 
 silent.py BUILD [test...]; see harness.main. strace gives the list of touched paths; where it may not trace, skipped.
 """
+import collections
 import pathlib
 import re
 import sys
@@ -32,25 +33,30 @@ def unchanged(build, which):
     harness.equal(harness.differences(plain, bare), [], f"{which} with no GPUMEM variable is not unchanged")
 
 
-def touched(build, command, preload):
-    """Paths of every file system call, as a set, and the processes' writes."""
+def traced(build, command, preload, which):
+    """The system calls that strace's expression names, a line each."""
     strace = harness.require_tool("strace")
     with tempfile.TemporaryDirectory() as folder:
         log = pathlib.Path(folder) / "log"
-        options = ["-f", "-qq", "-e", "trace=%file,socket,connect,memfd_create", "-e", "signal=none", "-o", str(log)]
+        options = ["-f", "-qq", "-e", f"trace={which}", "-e", "signal=none", "-o", str(log)]
         if preload:
             options += ["-E", f"LD_PRELOAD={build.library}"]
         run = build.run([strace, *options, *command])
         if not log.exists() or "Operation not permitted" in run.stderr:
             raise harness.Skipped(f"strace may not trace here: {run.stderr.strip()}")
         harness.equal(run.code, 0, "traced program")
-        paths = set()
-        for line in log.read_text(errors="replace").splitlines():
-            call = re.sub(r"^\d+ +", "", line)
-            quoted = re.search(r'"((?:[^"\\]|\\.)*)"', call)
-            paths.add(quoted.group(1) if quoted else call.split("(")[0])
-        assert paths, "strace saw nothing"
-        return paths
+        calls = [re.sub(r"^\d+ +", "", line) for line in log.read_text(errors="replace").splitlines()]
+        assert calls, "strace saw nothing"
+        return calls
+
+
+def touched(build, command, preload):
+    """Paths of every file system call, as a set, and the processes' writes."""
+    paths = set()
+    for call in traced(build, command, preload, "%file,socket,connect,memfd_create"):
+        quoted = re.search(r'"((?:[^"\\]|\\.)*)"', call)
+        paths.add(quoted.group(1) if quoted else call.split("(")[0])
+    return paths
 
 
 def nothing_opened(build, which):
@@ -92,6 +98,16 @@ def test_bash_opens_nothing(build):
 
 def test_python_opens_nothing(build):
     nothing_opened(build, "python")
+
+
+def test_true_takes_no_memory(build):
+    """The library's start takes nothing from the heap, and maps its file in two parts and its zeros, no more."""
+    def counts(preload):
+        calls = traced(build, COMMANDS["true"], preload, "brk,getrandom,mmap,mprotect")
+        return collections.Counter(call.split("(")[0] for call in calls)
+    more = counts(preload=True) - counts(preload=False)
+    harness.equal({name: more[name] for name in ("brk", "getrandom")}, {"brk": 0, "getrandom": 0}, "calls of the heap")
+    assert 0 < more["mmap"] <= 4 and more["mprotect"] <= 1, more  # one of mmap is the loader's own list
 
 
 harness.main(globals())
