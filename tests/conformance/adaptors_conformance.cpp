@@ -81,7 +81,7 @@ struct both_below : above_a_pool {
   }
 };
 
-std::vector<chain_case> tested_chains() {
+std::vector<chain_case> adaptors_chains() {
   return cases_of<logging_above, statistics_above, tracking_above, guard_above, all_above, both_below>();
 }
 

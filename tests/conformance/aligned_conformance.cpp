@@ -31,7 +31,7 @@ struct aligned_direct {
   }
 };
 
-std::vector<chain_case> tested_chains() {
+std::vector<chain_case> aligned_chains() {
   return cases_of<aligned_pool, aligned_direct>();
 }
 

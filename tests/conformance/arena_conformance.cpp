@@ -41,7 +41,7 @@ struct bins_over_arena {
   }
 };
 
-std::vector<chain_case> tested_chains() {
+std::vector<chain_case> arena_chains() {
   return cases_of<arena_over_cuda<true>, arena_over_cuda<false>, bins_over_arena>();
 }
 

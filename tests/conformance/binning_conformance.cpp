@@ -23,7 +23,7 @@ struct bins_over_pool {
   }
 };
 
-std::vector<chain_case> tested_chains() {
+std::vector<chain_case> binning_chains() {
   return cases_of<bins_over_pool>();
 }
 

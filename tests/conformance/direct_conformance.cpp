@@ -41,7 +41,7 @@ struct direct_async {
   }
 };
 
-std::vector<chain_case> tested_chains() {
+std::vector<chain_case> direct_chains() {
   return cases_of<direct_cuda, direct_managed, direct_async>();
 }
 

@@ -44,7 +44,7 @@ struct pool_over_fallback {
   }
 };
 
-std::vector<chain_case> tested_chains() {
+std::vector<chain_case> fallback_chains() {
   return cases_of<pool_and_managed_pool, pool_over_fallback>();
 }
 

@@ -31,7 +31,7 @@ struct fixed_over_pool {
   }
 };
 
-std::vector<chain_case> tested_chains() {
+std::vector<chain_case> fixed_size_chains() {
   return cases_of<fixed_over_cuda, fixed_over_pool>();
 }
 

@@ -47,7 +47,7 @@ struct limiting_over_direct {
   }
 };
 
-std::vector<chain_case> tested_chains() {
+std::vector<chain_case> limiting_chains() {
   return cases_of<limiting_over_pool, pool_over_limiting, limiting_over_direct>();
 }
 

@@ -41,7 +41,7 @@ struct pool_over_async {
   }
 };
 
-std::vector<chain_case> tested_chains() {
+std::vector<chain_case> pool_chains() {
   return cases_of<pool_over_cuda, pool_over_managed, pool_over_async>();
 }
 

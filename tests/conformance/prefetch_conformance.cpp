@@ -28,7 +28,7 @@ struct prefetch_managed {
   }
 };
 
-std::vector<chain_case> tested_chains() {
+std::vector<chain_case> prefetch_chains() {
   return cases_of<prefetch_managed<true, false>, prefetch_managed<false, true>,
                   prefetch_managed<false, false>>();
 }

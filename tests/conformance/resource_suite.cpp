@@ -1,5 +1,4 @@
-// What every resource promises, as one suite; the chains come from tested_chains of the program it is linked
-// into (resource_suite.hpp). The memory of the scripted driver is host memory, so blocks are written and read
+// What every resource promises, as one suite; the chains come from the files beside it (resource_suite.hpp). The memory of the scripted driver is host memory, so blocks are written and read
 // in full. Events are done when asked for, unless a test scripts them.
 #include "tests/conformance/resource_suite.hpp"
 
@@ -71,7 +70,10 @@ class resource_suite : public testing::TestWithParam<chain_case> {
   }
 };
 
-INSTANTIATE_TEST_SUITE_P(chains, resource_suite, testing::ValuesIn(tested_chains()));
+#define GPUMEM_CONFORMANCE(name) \
+  INSTANTIATE_TEST_SUITE_P(name, resource_suite, testing::ValuesIn(name##_chains()));
+#include "conformance_list.hpp"
+#undef GPUMEM_CONFORMANCE
 
 TEST_P(resource_suite, every_size_is_aligned_and_apart) {
   std::map<CUdeviceptr, std::uint64_t> live;

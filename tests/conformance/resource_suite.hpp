@@ -34,7 +34,9 @@ std::vector<chain_case> cases_of() {
                      Chains::outlives_context}...};
 }
 
-// Each program defines it, with cases_of.
-std::vector<chain_case> tested_chains();
+// NAME_conformance.cpp defines NAME_chains, with cases_of.
+#define GPUMEM_CONFORMANCE(name) std::vector<chain_case> name##_chains();
+#include "conformance_list.hpp"  // made by CMakeLists.txt
+#undef GPUMEM_CONFORMANCE
 
 }  // namespace gpumem::conformance

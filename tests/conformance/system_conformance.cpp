@@ -25,7 +25,7 @@ struct over_system {
   }
 };
 
-std::vector<chain_case> tested_chains() {
+std::vector<chain_case> system_chains() {
   return cases_of<over_system<true>, over_system<false>>();
 }
 

@@ -44,7 +44,7 @@ struct direct_vmm {
   }
 };
 
-std::vector<chain_case> tested_chains() {
+std::vector<chain_case> vmm_chains() {
   return cases_of<pool_over_vmm, bins_over_vmm, direct_vmm>();
 }
 

@@ -96,9 +96,9 @@ TEST_F(rotation_size, a_second_block_is_a_small_part_of_what_there_may_be) {
 }
 
 TEST_F(rotation_size, no_more_is_kept_than_may_be_idle) {
-  pool& none = make_pool({.release_threshold = 4 * mib});
-  for (int i = 0; i < 10; ++i) rounds(none, 4 * mib, 0);
-  EXPECT_EQ(none.reserved(), 4 * mib);
+  pool& small = make_pool({.release_threshold = 4 * mib});
+  for (int i = 0; i < 10; ++i) rounds(small, 4 * mib, 0);
+  EXPECT_EQ(small.reserved(), 4 * mib);
   pool& some = make_pool({.release_threshold = 64 * mib});
   for (int i = 0; i < 1000 && some.reserved() <= 4 * mib; ++i) rounds(some, 4 * mib, 0);
   EXPECT_EQ(some.reserved(), 64 * mib);

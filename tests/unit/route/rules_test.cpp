@@ -79,7 +79,7 @@ TEST(rules, a_call_of_a_shared_runtime_goes_by_its_own_name) {
 }
 
 TEST(rules, a_library_is_told_by_its_file_name_or_its_path) {
-  rule_set rules({{.library = "libc.so*"}, {.library = "*/rules_tes?"}}, calls);
+  rule_set rules({{.library = "libc.so*"}, {.library = "*/route_test?"}}, calls);
   EXPECT_EQ(match(rules, {.bytes = 1, .caller = code_of_libc()}), 0u);
   EXPECT_EQ(match(rules, {.bytes = 1, .caller = code_of_libc()}), 0u);  // remembered now
   EXPECT_EQ(match(rules, {.bytes = 1, .caller = own_code()}), 1u);

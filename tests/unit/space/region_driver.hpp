@@ -49,7 +49,6 @@ class region_driver {
   std::size_t live() const { return out_.size(); }
 
  private:
-  class owner final : public segment_owner {};
 
   std::uint32_t size() { return 1 + static_cast<std::uint32_t>(choose_(1u << choose_(12))); }
   // Of done, pending and four streams; `withheld` is none that anybody takes from.
@@ -166,7 +165,7 @@ class region_driver {
   Choose choose_;
   Complain complain_;
   mutable block_registry where_;
-  owner who_;
+  nobody who_;
   region space_{where_, &who_};
   region_model model_;
   std::vector<handle> out_;

@@ -13,8 +13,6 @@ namespace {
 
 constexpr std::uint32_t page = 4096;  // units
 constexpr std::uint64_t page_bytes = page * unit;
-constexpr std::uint64_t base = 1ull << 40;
-class nobody final : public segment_owner {};
 
 struct paged : testing::Test {
   block_registry where;
@@ -24,7 +22,7 @@ struct paged : testing::Test {
   std::map<std::uint64_t, std::uint64_t> mapped;  // address of a page -> begin of its piece
 
   void add(std::uint64_t pages) {
-    std::uint64_t const at = base + model.segments.size() * (1ull << 36);
+    std::uint64_t const at = first_address + model.segments.size() * (1ull << 36);
     ASSERT_TRUE(space.add_range(at, pages * page_bytes, 7));
     model.segments[at] = pages * page_bytes;
   }

@@ -8,12 +8,9 @@
 namespace gpumem::space {
 namespace {
 
-class owner final : public segment_owner {};
-constexpr std::uint64_t base = 1ull << 40;
-
 struct region_test : testing::Test {
   block_registry where;
-  owner who;
+  nobody who;
   region space{where, &who};
   region_model model;
 
@@ -40,18 +37,18 @@ struct region_test : testing::Test {
 };
 
 TEST_F(region_test, refuses_a_segment_without_a_unit) {
-  EXPECT_FALSE(space.add_segment(base, unit - 1, 0));
-  EXPECT_FALSE(space.add_segment(base, 0, 0));
+  EXPECT_FALSE(space.add_segment(first_address, unit - 1, 0));
+  EXPECT_FALSE(space.add_segment(first_address, 0, 0));
   EXPECT_EQ(space.reserved_bytes(), 0u);
 }
 
 TEST_F(region_test, keeps_the_token_of_a_segment) {
-  add(base, 8, 77);
+  add(first_address, 8, 77);
   EXPECT_EQ(space.segments().front()->token, 77u);
 }
 
 TEST_F(region_test, cuts_and_merges_from_all_sides) {
-  add(base, 100);
+  add(first_address, 100);
   handle const a = take(done, 10), b = take(done, 20), c = take(done, 70);
   ASSERT_TRUE(a != none && b != none && c != none);
   EXPECT_EQ(take(done, 1), none);
@@ -67,7 +64,7 @@ TEST_F(region_test, cuts_and_merges_from_all_sides) {
 }
 
 TEST_F(region_test, neighbours_of_two_domains_stay_apart_until_they_are_done) {
-  add(base, 3);
+  add(first_address, 3);
   handle const a = take(done, 1), b = take(done, 1), c = take(done, 1);
   put(a, pending, 1);
   put(b, first_stream + 4, 1);
@@ -82,7 +79,7 @@ TEST_F(region_test, neighbours_of_two_domains_stay_apart_until_they_are_done) {
 }
 
 TEST_F(region_test, a_merged_block_is_as_young_as_its_youngest_part) {
-  add(base, 2);
+  add(first_address, 2);
   handle const a = take(done, 1), b = take(done, 1);
   put(a, pending, 9);
   put(b, pending, 3);
@@ -96,7 +93,7 @@ TEST_F(region_test, a_merged_block_is_as_young_as_its_youngest_part) {
 }
 
 TEST_F(region_test, a_block_taken_before_it_is_done_keeps_its_stamp) {
-  add(base, 4);
+  add(first_address, 4);
   put(take(done, 4), first_stream + 1, 42);
   handle const h = take(first_stream + 1, 1);
   ASSERT_NE(h, none);
@@ -106,7 +103,7 @@ TEST_F(region_test, a_block_taken_before_it_is_done_keeps_its_stamp) {
 }
 
 TEST_F(region_test, unfinished_blocks_of_any_domain_but_the_own) {
-  add(base, 2);
+  add(first_address, 2);
   handle const a = take(done, 1), b = take(done, 1);
   put(a, first_stream + 1, 5);
   EXPECT_EQ(space.take_unfinished(first_stream + 1, 1), none);
@@ -119,7 +116,7 @@ TEST_F(region_test, unfinished_blocks_of_any_domain_but_the_own) {
 }
 
 TEST_F(region_test, orphans_wait_with_the_others) {
-  add(base, 3);
+  add(first_address, 3);
   handle const a = take(done, 1), b = take(done, 1), c = take(done, 1);
   put(a, first_stream + 3, 1);
   put(c, first_stream + 3, 2);
@@ -134,21 +131,21 @@ TEST_F(region_test, orphans_wait_with_the_others) {
 }
 
 TEST_F(region_test, hidden_blocks_are_not_in_the_map_even_when_they_were) {
-  add(base, 4);
+  add(first_address, 4);
   handle const shown = take(done, 4);
-  EXPECT_EQ(where.map.find(base), shown);
+  EXPECT_EQ(where.map.find(first_address), shown);
   put(shown, done);
   handle const hidden = take(done, 4, true);
-  EXPECT_EQ(where.map.find(base), none);
+  EXPECT_EQ(where.map.find(first_address), none);
   check();
   put(hidden, done);
-  EXPECT_EQ(where.map.find(base), none);
+  EXPECT_EQ(where.map.find(first_address), none);
   take(done, 4);
   check();
 }
 
 TEST_F(region_test, a_segment_with_withheld_memory_goes_when_nothing_of_it_is_in_use) {
-  add(base, 4);
+  add(first_address, 4);
   handle const a = take(done, 1), b = take(done, 1);
   space.segments()[0]->pinned = true;
   EXPECT_EQ(space.left_segment(), nullptr);
@@ -170,16 +167,16 @@ TEST_F(region_test, a_segment_with_withheld_memory_goes_when_nothing_of_it_is_in
 }
 
 TEST_F(region_test, empty_segments_pass_over_kept_ones) {
-  add(base, 4);
-  add(base + 64 * unit, 4);
+  add(first_address, 4);
+  add(first_address + 64 * unit, 4);
   EXPECT_NE(space.empty_segment(0), nullptr);
   EXPECT_NE(space.empty_segment(1), nullptr);
   EXPECT_EQ(space.empty_segment(2), nullptr);
 }
 
 TEST_F(region_test, a_segment_goes_with_its_live_blocks) {
-  add(base, 4);
-  add(base + 64 * unit, 4);
+  add(first_address, 4);
+  add(first_address + 64 * unit, 4);
   handle const a = take(done, 3);
   segment* const s = &where.segments[where.blocks[a].segment];
   std::uint64_t const at = s->base;

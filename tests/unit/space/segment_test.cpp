@@ -3,16 +3,16 @@
 
 #include <gtest/gtest.h>
 
+#include "tests/unit/space/region_checks.hpp"
+
 namespace gpumem::space {
 namespace {
-
-class owner final : public segment_owner {};
 
 constexpr std::uint64_t mib = 1ull << 20;
 
 TEST(segment_table, finds_the_segment_of_every_address_of_it) {
   segment_table table;
-  owner who;
+  nobody who;
   segment* const s = table.add(mib, mib, &who);
   ASSERT_NE(s, nullptr);
   EXPECT_NE(s->index, 0u);
@@ -28,7 +28,7 @@ TEST(segment_table, finds_the_segment_of_every_address_of_it) {
 
 TEST(segment_table, reuses_indices) {
   segment_table table;
-  owner who;
+  nobody who;
   std::uint32_t highest = 0;
   for (std::uint64_t i = 0; i < 5000; ++i) {
     segment* const s = table.add(i * mib, mib, &who);
@@ -43,7 +43,7 @@ TEST(segment_table, reuses_indices) {
 
 TEST(segment_table, the_innermost_is_found_first) {
   segment_table table;
-  owner outer, inner;
+  nobody outer, inner;
   segment* const large = table.add(16 * mib, 16 * mib, &outer);
   segment* const small = table.add(16 * mib, mib, &inner);
   EXPECT_EQ(table.containing(16 * mib), small);
@@ -55,7 +55,7 @@ TEST(segment_table, the_innermost_is_found_first) {
 // A pool of one large segment that serves slabs to bins and blocks to the program.
 TEST(segment_table, the_outer_one_is_found_behind_any_number_of_inner_ones) {
   segment_table table;
-  owner outer, inner;
+  nobody outer, inner;
   segment* const large = table.add(1024 * mib, 1024 * mib, &outer);
   for (std::uint64_t i = 0; i < 100; ++i) ASSERT_NE(table.add((1024 + i) * mib, mib, &inner), nullptr);
   EXPECT_EQ(table.containing((1024 + 50) * mib)->owner, &inner);
