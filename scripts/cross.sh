@@ -15,9 +15,18 @@ folder="build-aarch64"
 scripts/link_headers.sh "$folder/include"
 options=(-DGPUMEM_TESTS=OFF)
 targets=(gpumem_preload gpumem_cli)
+# The tests of every run, and the programs that they run.
+few='emulated|\.(captures|reset).static$|\.(runtime_loop|threads|early_program).shared$|forks.static.before|green_contexts.driver$|dlopen.driver.entry$'
 if command -v qemu-aarch64 >/dev/null 2>&1; then
   options=(-DGPUMEM_TESTS=ON "-DGPUMEM_EMULATOR=qemu-aarch64 -L /usr/aarch64-linux-gnu")
-  targets+=(tests/all)
+  if [ "$#" = 0 ]; then
+    targets+=(random_program early_program_shared)
+    for name in captures_static reset_static runtime_loop_shared threads_shared forks_static green_contexts_driver driver_dlopen_driver; do
+      targets+=("programs_$name")
+    done
+  else
+    targets+=(tests/all)
+  fi
 fi
 if command -v ccache >/dev/null 2>&1; then options+=(-DCMAKE_CXX_COMPILER_LAUNCHER=ccache); fi
 cmake -S . -B "$folder" -G Ninja "${options[@]}" -DCMAKE_SYSTEM_NAME=Linux -DCMAKE_SYSTEM_PROCESSOR=aarch64 \
@@ -39,6 +48,5 @@ if ! command -v qemu-aarch64 >/dev/null 2>&1; then
   echo "cross: not run: no qemu-aarch64 (Debian: qemu-user)"
   exit 0
 fi
-few='emulated|\.(captures|reset).static$|\.(runtime_loop|threads|early_program).shared$|forks.static.before|green_contexts.driver$|dlopen.driver.entry$'
 if [ "$#" = 0 ]; then set -- -R "$few"; fi
 ctest --test-dir "$folder" -j "${GPUMEM_JOBS:-$(nproc)}" --output-on-failure --timeout 300 "$@"

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <map>
 
+#include "core/report/document.hpp"
 #include "core/report/names/elf_symbols.hpp"
 
 namespace gpumem::report {

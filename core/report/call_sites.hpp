@@ -2,7 +2,7 @@
 // libraries' files; no program is run for it. Called by make_document.
 #pragma once
 
-#include "core/report/document.hpp"
+#include "core/report/document_options.hpp"
 
 namespace gpumem::report {
 

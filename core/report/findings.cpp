@@ -5,6 +5,7 @@
 
 #include "core/base/text/bytes.hpp"
 #include "core/report/coverage.hpp"
+#include "core/report/document.hpp"
 #include "core/report/names/symbol_names.hpp"
 
 namespace gpumem::report {

@@ -2,7 +2,7 @@
 // Called by make_document; pure.
 #pragma once
 
-#include "core/report/document.hpp"
+#include "core/report/document_options.hpp"
 
 namespace gpumem::report {
 

@@ -7,6 +7,7 @@
 #include <cstdlib>
 
 #include "core/base/text/format.hpp"
+#include "core/report/document.hpp"
 #include "core/report/output/text_call_sites.hpp"
 #include "core/report/output/text_format.hpp"
 #include "core/report/output/text_sections.hpp"

@@ -4,7 +4,7 @@
 
 #include <string>
 
-#include "core/report/document.hpp"
+#include "core/report/document_options.hpp"
 #include "core/report/output/text_format.hpp"
 
 namespace gpumem::report {

@@ -6,6 +6,7 @@
 
 #include "core/base/text/bytes.hpp"
 #include "core/base/text/format.hpp"
+#include "core/report/document.hpp"
 #include "core/report/output/text_format.hpp"
 
 namespace gpumem::report {

@@ -5,6 +5,7 @@
 
 #include "core/base/text/bytes.hpp"
 #include "core/base/text/format.hpp"
+#include "core/report/document.hpp"
 
 namespace gpumem::report {
 

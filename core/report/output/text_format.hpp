@@ -9,7 +9,7 @@
 #include <string_view>
 
 #include "core/base/text/printable.hpp"
-#include "core/report/document.hpp"
+#include "core/report/document_options.hpp"
 
 namespace gpumem::report {
 

@@ -7,6 +7,7 @@
 
 #include "core/base/text/bytes.hpp"
 #include "core/base/text/format.hpp"
+#include "core/report/document.hpp"
 #include "core/report/output/text_call_sites.hpp"
 #include "core/report/output/text_format.hpp"
 

@@ -8,6 +8,7 @@
 #include "core/base/files/file_pattern.hpp"
 #include "core/base/log/line_writer.hpp"
 #include "core/base/text/printable.hpp"
+#include "core/report/document.hpp"
 #include "core/report/output/terminal.hpp"
 #include "core/report/output/text.hpp"
 

@@ -5,7 +5,7 @@
 
 #include <string>
 
-#include "core/report/document.hpp"
+#include "core/report/document_options.hpp"
 #include "core/stats/page/layout.hpp"
 
 namespace gpumem::report {

@@ -1,6 +1,7 @@
 // See command_line.hpp. Help has at most 80 columns: CLI11 does not break lines.
 #include "shim/cli/command_line/command_line.hpp"
 
+#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <string_view>
 
@@ -19,20 +20,22 @@ bool has_value(CLI::App const& verb, std::string const& word) {
 
 }  // namespace
 
-command_line::command_line() : app(about, "gpumem") {
-  app.footer(
+command_line::command_line() : app(std::make_unique<CLI::App>(about, "gpumem")) {
+  app->footer(
       "Exit code: 2 misuse, 3 standard output cannot be written; others with each verb\n"
       "Examples:\n  gpumem run -c chain.toml -- python3 train.py\n  gpumem report --last\n"
       "gpumem help VERB tells more");
-  app.add_flag("-V,--version", version, "Print the versions and where the library is");
+  app->add_flag("-V,--version", version, "Print the versions and where the library is");
   add_run();
   add_check();
   add_report();
   for (CLI::App* verb : {run_verb, check_verb, report_verb}) verb->get_formatter()->column_width(26);
 }
 
+command_line::~command_line() = default;
+
 void command_line::add_run() {
-  run_verb = app.add_subcommand("run", "Run a program under gpumem, reported even when killed");
+  run_verb = app->add_subcommand("run", "Run a program under gpumem, reported even when killed");
   run_verb->add_option("program", program_in_help_, "The program and its arguments")
       ->type_name("PROGRAM [ARGUMENTS...]");
   run_verb
@@ -55,7 +58,7 @@ void command_line::add_run() {
 }
 
 void command_line::add_check() {
-  check_verb = app.add_subcommand("check", "Check a configuration and show what it resolves to");
+  check_verb = app->add_subcommand("check", "Check a configuration and show what it resolves to");
   check_verb
       ->add_option("file,-c,--config", check.file,
                    "Configuration, - for standard input\n(default: GPUMEM_CONFIG, or the built-in one)")
@@ -71,7 +74,7 @@ void command_line::add_check() {
 }
 
 void command_line::add_report() {
-  report_verb = app.add_subcommand("report", "Show the report of a live or ended process");
+  report_verb = app->add_subcommand("report", "Show the report of a live or ended process");
   report_verb->add_option("file", report.files, "State pages or JSON reports")->type_name("FILE");
   report_verb->add_option("--pid", report.pid, "Of the process with this pid, live or ended")->type_name("N");
   report_verb->add_flag("--last", report.last,
@@ -108,13 +111,13 @@ void command_line::take_command(std::vector<std::string>& arguments) {
 
 command_line::outcome command_line::misused(std::vector<std::string> const& arguments,
                                             std::string const& reason) {
-  CLI::App* const verb = app.get_subcommands().empty() ? &app : app.get_subcommands().front();
+  CLI::App* const verb = app->get_subcommands().empty() ? app.get() : app->get_subcommands().front();
   std::vector<std::string> known;
   for (CLI::Option const* option : verb->get_options()) {
     for (auto const& name : option->get_lnames()) known.push_back("--" + name);
   }
-  if (verb == &app) {
-    for (CLI::App const* sub : app.get_subcommands({})) known.push_back(sub->get_name());
+  if (verb == app.get()) {
+    for (CLI::App const* sub : app->get_subcommands({})) known.push_back(sub->get_name());
   }
   problem = reason;
   for (auto const& word : arguments) {
@@ -126,8 +129,16 @@ command_line::outcome command_line::misused(std::vector<std::string> const& argu
     if (!hint.empty()) hints += "gpumem: \"" + word + "\": " + hint + "\n";
   }
   if (verb == check_verb) hints += "gpumem: a program stands after --: gpumem check -- ./program\n";
-  hints += "gpumem" + (verb == &app ? "" : " " + verb->get_name()) + " --help shows what there is\n";
+  hints += "gpumem" + (verb == app.get() ? "" : " " + verb->get_name()) + " --help shows what there is\n";
   return outcome::misused;
+}
+
+bool command_line::asks_for(CLI::App const* verb) const {
+  return verb->parsed();
+}
+
+std::string command_line::help() const {
+  return app->help();
 }
 
 int command_line::misused_code() const {
@@ -139,7 +150,7 @@ command_line::outcome command_line::parse(std::vector<std::string> arguments) {
   // "help" is what many try first: alone, or before a verb.
   if (!arguments.empty() && arguments.front() == "help") {
     arguments.erase(arguments.begin());
-    auto const verbs = app.get_subcommands({});
+    auto const verbs = app->get_subcommands({});
     bool const unknown =
         !arguments.empty() && std::none_of(verbs.begin(), verbs.end(), [&](CLI::App const* verb) {
           return verb->get_name() == arguments.front();
@@ -148,7 +159,7 @@ command_line::outcome command_line::parse(std::vector<std::string> arguments) {
     arguments.emplace_back("--help");
   }
   try {
-    app.parse(std::vector<std::string>(arguments.rbegin(), arguments.rend()));
+    app->parse(std::vector<std::string>(arguments.rbegin(), arguments.rend()));
   } catch (CLI::CallForHelp const&) {
     return outcome::help;
   } catch (CLI::ParseError const& error) {

@@ -3,7 +3,7 @@
 // twice. One thread. Only parses.
 #pragma once
 
-#include <CLI/CLI.hpp>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -11,15 +11,21 @@
 #include "shim/cli/report/report.hpp"
 #include "shim/cli/run/run.hpp"
 
+namespace CLI {  // its header takes seconds to compile
+class App;
+class Option;
+}  // namespace CLI
+
 namespace gpumem::cli {
 
 class command_line {
  public:
   command_line();
+  ~command_line();
   command_line(command_line const&) = delete;
   command_line& operator=(command_line const&) = delete;
 
-  CLI::App app;
+  std::unique_ptr<CLI::App> const app;
   CLI::App *run_verb, *check_verb, *report_verb;
   bool version = false;
   run_options run;
@@ -31,6 +37,8 @@ class command_line {
   // people.
   outcome parse(std::vector<std::string> arguments);
   std::string problem, hints;
+  bool asks_for(CLI::App const* verb) const;
+  std::string help() const;
   int misused_code() const;  // of the verb that was asked for
 
  private:

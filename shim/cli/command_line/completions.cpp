@@ -1,12 +1,13 @@
 // Completions for bash, zsh and fish; see documents.hpp. After the options of `run`, and after -- of
 // `check`, a program and its own arguments follow, which that program's completion knows.
+#include <CLI/CLI.hpp>
 #include "shim/cli/command_line/documents.hpp"
 
 namespace gpumem::cli {
 namespace {
 
-std::vector<CLI::App const*> verbs_of(command_line const& line) {
-  return line.app.get_subcommands(nullptr);
+std::vector<CLI::App*> verbs_of(command_line const& line) {
+  return line.app->get_subcommands(nullptr);
 }
 
 std::vector<std::string> names_of(CLI::Option const& option) {
@@ -75,7 +76,7 @@ std::string bash_completion(command_line const& line) {
          "  COMPREPLY=()\n"
          "  if [ \"$COMP_CWORD\" -eq 1 ]; then\n"
          "    COMPREPLY=($(compgen -W \"" +
-         names + "help " + all_words(line.app) +
+         names + "help " + all_words(*line.app) +
          "\" -- \"$word\"))\n"
          "    return\n"
          "  fi\n"
@@ -133,7 +134,7 @@ std::string zsh_completion(command_line const& line) {
          "  if (( CURRENT == 2 )); then\n"
          "    _describe verb verbs\n"
          "    _arguments" +
-         specifications(line.app) +
+         specifications(*line.app) +
          "\n"
          "    return\n"
          "  fi\n"
@@ -164,7 +165,7 @@ std::string fish_completion(command_line const& line) {
       text += " -d '" + short_text(option->get_description()) + "'\n";
     }
   };
-  options(line.app, "__fish_use_subcommand");
+  options(*line.app, "__fish_use_subcommand");
   text += "complete -c gpumem -n __fish_use_subcommand -f -a help -d 'Show the help of a verb'\n";
   for (CLI::App const* verb : verbs_of(line)) {
     text += "complete -c gpumem -n __fish_use_subcommand -f -a " + verb->get_name() + " -d '" +

@@ -1,5 +1,6 @@
 // Writes the man pages and completions into a folder: gpumem_documents FOLDER. Run by the build on one
 // thread; neither installed nor packaged.
+#include <CLI/CLI.hpp>
 #include <fstream>
 #include <iostream>
 #include <string>
@@ -30,7 +31,7 @@ int main(int argc, char** argv) {
               write(folder + "gpumem.bash", cli::bash_completion(line)) &&
               write(folder + "_gpumem", cli::zsh_completion(line)) &&
               write(folder + "gpumem.fish", cli::fish_completion(line));
-  for (CLI::App const* verb : line.app.get_subcommands(nullptr))
+  for (CLI::App const* verb : line.app->get_subcommands(nullptr))
     good = good && write(folder + "gpumem-" + verb->get_name() + ".1", cli::man_page(line, verb));
   return good ? 0 : 1;
 }

@@ -38,7 +38,7 @@ int main(int argc, char** argv) {
   cli::command_line line;
   switch (line.parse(std::vector<std::string>(argv + 1, argv + argc))) {
     case cli::command_line::outcome::help:
-      return cli::print(line.app.help()) ? 0 : cli::exit_not_written;
+      return cli::print(line.help()) ? 0 : cli::exit_not_written;
     case cli::command_line::outcome::misused:
       base::log_line(base::log_level::error, line.problem);
       base::write_all(STDERR_FILENO, base::printable_lines(line.hints));
@@ -47,7 +47,7 @@ int main(int argc, char** argv) {
       break;
   }
   if (line.version) return print_version();
-  if (*line.run_verb) return cli::run(line.run);
-  if (*line.check_verb) return cli::check(line.check);
+  if (line.asks_for(line.run_verb)) return cli::run(line.run);
+  if (line.asks_for(line.check_verb)) return cli::check(line.check);
   return cli::report(line.report);
 }

@@ -1,4 +1,5 @@
 // The man pages; see documents.hpp. Sections as man-pages(7) orders them.
+#include <CLI/CLI.hpp>
 #include <string_view>
 
 #include "shim/cli/command_line/documents.hpp"
@@ -81,18 +82,18 @@ std::string man_page(command_line const& line, CLI::App const* verb) {
   }
   std::string text = head("gpumem", "memory resources of RAPIDS RMM for unmodified CUDA programs") +
                      ".SH SYNOPSIS\n.B gpumem\n[OPTIONS] VERB ...\n.SH DESCRIPTION\n" +
-                     plain(line.app.get_description()) + "\n.SH VERBS\n";
+                     plain(line.app->get_description()) + "\n.SH VERBS\n";
   std::string also;
-  for (CLI::App const* each : line.app.get_subcommands(nullptr)) {
+  for (CLI::App const* each : line.app->get_subcommands(nullptr)) {
     text += ".TP\n.B " + each->get_name() + "\n" + plain(each->get_description()) + "\n";
     also += (also.empty() ? ".BR gpumem\\-" : ",\n.BR gpumem\\-") + each->get_name() + " (1)";
   }
-  text += options_of(line.app) + ".SH ENVIRONMENT\n";
+  text += options_of(*line.app) + ".SH ENVIRONMENT\n";
   for (auto const& each : variables) {
     text += ".TP\n.B " + plain(each.name) + "\n" + plain(each.text) +
             (*each.values == 0 ? "" : plain(" (" + std::string(each.values) + ")")) + "\n";
   }
-  return text + ".SH NOTES\n" + as_it_is(line.app.get_footer()) + ".SH SEE ALSO\n" + also + "\n";
+  return text + ".SH NOTES\n" + as_it_is(line.app->get_footer()) + ".SH SEE ALSO\n" + also + "\n";
 }
 
 }  // namespace gpumem::cli

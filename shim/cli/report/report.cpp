@@ -14,6 +14,7 @@
 #include "core/base/log/log.hpp"
 #include "core/base/text/format.hpp"
 #include "core/base/text/printable.hpp"
+#include "core/report/document.hpp"
 #include "core/report/glossary.hpp"
 #include "core/report/output/terminal.hpp"
 #include "core/report/output/text.hpp"

@@ -19,6 +19,7 @@
 
 #include "core/base/clock.hpp"
 #include "core/base/text/format.hpp"
+#include "core/report/document.hpp"
 #include "core/report/output/text_format.hpp"
 
 extern char** environ;

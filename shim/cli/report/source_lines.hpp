@@ -3,7 +3,7 @@
 // process.
 #pragma once
 
-#include "core/report/document.hpp"
+#include "core/report/document_options.hpp"
 
 namespace gpumem::cli {
 

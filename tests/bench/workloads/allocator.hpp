@@ -20,6 +20,11 @@ class allocator {
   virtual bool stream_ordered() const { return true; }
 };
 
+struct held {  // by a workload
+  void* block = nullptr;
+  std::size_t bytes = 0;
+};
+
 // "malloc", "async", or a peer. Ends the program with a list of the names for an unknown one.
 std::unique_ptr<allocator> make_allocator(const std::string& name);
 

@@ -8,35 +8,30 @@
 
 namespace {
 
-struct held {
-  void* block = nullptr;
-  std::size_t bytes = 0;
-};
-
 class window {
  public:
   window(bench::allocator& memory, cudaStream_t stream) : memory_(memory), stream_(stream) {}
   ~window() {
-    for (held& each : held_) drop(each);
+    for (bench::held& each : held_) drop(each);
   }
   window(const window&) = delete;
   window& operator=(const window&) = delete;
 
   void exchange(std::size_t bytes) {
-    held& oldest = held_[next_++ % held_.size()];
+    bench::held& oldest = held_[next_++ % held_.size()];
     drop(oldest);
     oldest = {memory_.allocate(bytes, stream_), bytes};
   }
 
  private:
-  void drop(held& which) {
+  void drop(bench::held& which) {
     if (which.block != nullptr) memory_.free(which.block, which.bytes, stream_);
     which.block = nullptr;
   }
 
   bench::allocator& memory_;
   cudaStream_t stream_;
-  std::array<held, 64> held_;
+  std::array<bench::held, 64> held_;
   std::size_t next_ = 0;
 };
 
@@ -47,7 +42,7 @@ void bench::holes(allocator& memory, const options& wanted) {
   constexpr std::size_t separator = 256;
   for (std::size_t count = 100; count <= wanted.largest; count *= 10) {
     const std::string name = std::to_string(count) + " holes";
-    std::vector<held> fragments, separators;
+    std::vector<bench::held> fragments, separators;
     fragments.reserve(count);
     separators.reserve(count);
     for (std::size_t i = 0; i < count; ++i) {
@@ -57,7 +52,7 @@ void bench::holes(allocator& memory, const options& wanted) {
     }
     quiet_processor::find();
     const double begin = now();
-    for (const held& each : fragments) memory.free(each.block, each.bytes, own.get());
+    for (const bench::held& each : fragments) memory.free(each.block, each.bytes, own.get());
     emit("holes", name, "free", (now() - begin) / static_cast<double>(count), "ns");
     REQUIRE(cudaDeviceSynchronize());
 
@@ -74,7 +69,7 @@ void bench::holes(allocator& memory, const options& wanted) {
            median_of_batches(wanted.seconds * 1e9, [&] { large.exchange((random.next(8) + 1) * 65536); }),
            "ns");
     }
-    for (const held& each : separators) memory.free(each.block, each.bytes, own.get());
+    for (const bench::held& each : separators) memory.free(each.block, each.bytes, own.get());
     REQUIRE(cudaDeviceSynchronize());
   }
 }

@@ -12,17 +12,12 @@ namespace {
 
 constexpr std::size_t mebibyte = 1 << 20;
 
-struct held {
-  void* block;
-  std::size_t bytes;
-};
-
 void one_round(bench::allocator& memory, std::size_t count, std::size_t largest_size) {
   constexpr std::size_t most_in_use = 16000 * mebibyte;
   std::default_random_engine random;
   std::uniform_int_distribution<std::size_t> size_of(1, largest_size), index_of(0, count - 1);
   std::uniform_int_distribution<int> chance(0, 99);
-  std::vector<held> live;
+  std::vector<bench::held> live;
   std::size_t made = 0, in_use = 0;
   for (std::size_t step = 0; step < 2 * count; ++step) {
     const std::size_t bytes = size_of(random);
@@ -38,13 +33,13 @@ void one_round(bench::allocator& memory, std::size_t count, std::size_t largest_
         if (live.empty()) continue;
       }
     }
-    held& chosen = live[index_of(random) % live.size()];
+    bench::held& chosen = live[index_of(random) % live.size()];
     memory.free(chosen.block, chosen.bytes, nullptr);
     in_use -= chosen.bytes;
     chosen = live.back();
     live.pop_back();
   }
-  for (const held& each : live) memory.free(each.block, each.bytes, nullptr);
+  for (const bench::held& each : live) memory.free(each.block, each.bytes, nullptr);
 }
 
 }  // namespace

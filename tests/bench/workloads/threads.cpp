@@ -24,24 +24,20 @@ std::uint64_t small_blocks(bench::allocator& memory, int own, double until) {
 }
 
 std::uint64_t mixed_blocks(bench::allocator& memory, int own, double until) {
-  struct held {
-    void* block = nullptr;
-    std::size_t bytes = 0;
-  };
   const bench::stream mine;
   programs::sequence random(static_cast<std::uint64_t>(own) + 1);
-  std::array<held, 8> live;
+  std::array<bench::held, 8> live;
   std::uint64_t done = 0;
   for (; now() < until; done += pairs_at_a_time) {
     for (int each = 0; each < pairs_at_a_time; ++each) {
-      held& chosen = live[random.next(live.size())];
+      bench::held& chosen = live[random.next(live.size())];
       if (chosen.block != nullptr) memory.free(chosen.block, chosen.bytes, mine.get());
       const std::size_t power = std::size_t{256} << random.next(18);
       chosen.bytes = power + random.next(power);
       chosen.block = memory.allocate(chosen.bytes, mine.get());
     }
   }
-  for (const held& each : live)
+  for (const bench::held& each : live)
     if (each.block != nullptr) memory.free(each.block, each.bytes, mine.get());
   return done;
 }

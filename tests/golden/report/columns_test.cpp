@@ -7,6 +7,7 @@
 #include <sstream>
 #include <vector>
 
+#include "core/report/document.hpp"
 #include "core/report/output/text.hpp"
 #include "core/report/output/text_format.hpp"
 

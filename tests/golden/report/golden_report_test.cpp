@@ -10,6 +10,7 @@
 #include <sstream>
 #include <vector>
 
+#include "core/report/document.hpp"
 #include "core/report/glossary.hpp"
 #include "core/report/output/text.hpp"
 #include "core/report/output/text_format.hpp"

@@ -7,6 +7,7 @@ foreach(name random_program transcript)
   target_link_libraries(${name} PRIVATE gpumem_options gpumem_cuda_headers simulated_cuda Threads::Threads)
   set_target_properties(${name} PROPERTIES SKIP_BUILD_RPATH ON
     RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/programs)
+  gpumem_compiled_together(${name})
 endforeach()
 # The same for drivers before 12.5.
 if(NOT GPUMEM_SANITIZE)
