@@ -19,6 +19,7 @@ RANK = {
 ROOMS = {
     "core/base": ["", "threads", "text", "files", "log"],
     "core/stats": ["page/file", "page", "callers", "", "events"],
+    "core/space": ["blocks", ""],
     "core/resource": ["", "pools/backing pools/cache", "adaptors pools selectors"],
     "core/upstream": ["", "host"],
     "core/route": ["rules", "contexts", "", "requests"],

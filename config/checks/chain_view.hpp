@@ -23,12 +23,14 @@ struct chain_view {
   draft const& all;
   diagnostics& out;
 
+  // Where the name `index` of the chain stands in the file.
   file_position at(std::size_t index) const;
   // Null: unknown, which was said when it was read.
   resource_plan const* resource(std::string const& id) const;
   type_info const* type(std::string const& id) const;
 };
 
+// Null: the resource has no such key, or it was not set.
 std::vector<bin> const* bins_of(resource_plan const& resource);
 std::vector<std::vector<std::string>> const* chains_of(resource_plan const& resource);
 // Where the name of bin `index` stands.

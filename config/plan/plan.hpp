@@ -21,6 +21,7 @@ struct size_value {
   double percent = 0;
   std::uint64_t bytes = 0;
 
+  // In bytes, on a device with these figures.
   std::uint64_t resolve(std::uint64_t free_bytes, std::uint64_t total_bytes) const noexcept;
 };
 

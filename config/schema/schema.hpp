@@ -52,7 +52,7 @@ struct type_info {
   std::string_view needs;
   std::string_view meaning;
 
-  bool is(std::string_view trait) const noexcept;
+  bool is(std::string_view trait) const noexcept;  // whether `traits` names it
 };
 
 struct variable_info {
@@ -61,6 +61,7 @@ struct variable_info {
   std::string_view meaning;
 };
 
+// The lines of schema.def, in its order; they last as long as the process.
 std::span<key_info const> all_keys() noexcept;
 std::span<table_info const> all_tables() noexcept;
 std::span<type_info const> all_types() noexcept;
@@ -70,6 +71,7 @@ std::span<variable_info const> all_variables() noexcept;
 key_info const* find_key(std::string_view table, std::string_view name) noexcept;
 type_info const* find_type(std::string_view name) noexcept;
 
+// Those of one table or type, in the order of schema.def.
 std::vector<key_info const*> keys_of(std::string_view table);
 std::vector<std::string_view> names_of_types();
 

@@ -55,6 +55,7 @@ class diagnostics {
 // By position; those without one come last.
 void sort(std::vector<diagnostic>& list);
 
+// One message as a user reads it, with its line of the file and its note.
 std::string render(diagnostic const& item);
 
 // What the errors meant for the program, for the last line.

@@ -1,5 +1,5 @@
-// A document by name, and what is asked of one that is made: for headers that only pass it on, as the whole of the JSON library
-// costs seconds in each file that includes it. document.hpp has the rest.
+// A document by name, and what is asked of one that is made: for headers that only pass it on, as the whole
+// of the JSON library costs seconds in each file that includes it. document.hpp has the rest.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>

@@ -11,7 +11,7 @@
 #include "core/driver/request.hpp"
 #include "core/route/pool_figures.hpp"
 #include "core/route/router.hpp"
-#include "core/space/block.hpp"
+#include "core/space/blocks/block.hpp"
 
 namespace gpumem::route {
 

@@ -8,8 +8,8 @@
 #include <optional>
 
 #include "core/base/threads/mutex.hpp"
-#include "core/space/block.hpp"
-#include "core/space/side_table.hpp"
+#include "core/space/blocks/block.hpp"
+#include "core/space/blocks/side_table.hpp"
 
 namespace gpumem::route {
 

@@ -53,6 +53,7 @@ struct memory_info {
   std::uint64_t free = 0;
   std::uint64_t total = 0;
 };
+// Of the device of `context`: idle memory is free, and no more than a limit leaves.
 memory_info tell_memory(CUcontext context, memory_info const& real) noexcept;
 
 // A request that was refused, for the report.

@@ -14,7 +14,7 @@
 #include "core/base/threads/mutex.hpp"
 #include "core/route/pool_figures.hpp"
 #include "core/space/block_registry.hpp"
-#include "core/space/side_table.hpp"
+#include "core/space/blocks/side_table.hpp"
 
 namespace gpumem::route {
 

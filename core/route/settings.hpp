@@ -13,7 +13,7 @@
 
 #include "core/base/threads/mutex.hpp"
 #include "core/route/router.hpp"
-#include "core/space/block.hpp"
+#include "core/space/blocks/block.hpp"
 
 namespace gpumem::resource {
 struct chain_context;

@@ -2,8 +2,8 @@
 // One instance, made at the first CUDA call and never destroyed; a forked child makes its own.
 #pragma once
 
-#include "core/space/block_map.hpp"
-#include "core/space/block_table.hpp"
+#include "core/space/blocks/block_map.hpp"
+#include "core/space/blocks/block_table.hpp"
 #include "core/space/segment.hpp"
 
 namespace gpumem::space {

@@ -7,7 +7,7 @@
 #include <array>
 #include <cstdint>
 
-#include "core/space/block_table.hpp"
+#include "core/space/blocks/block_table.hpp"
 
 namespace gpumem::space {
 

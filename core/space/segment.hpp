@@ -12,8 +12,8 @@
 #include <span>
 #include <vector>
 
-#include "core/space/block_table.hpp"
-#include "core/space/start_map.hpp"
+#include "core/space/blocks/block_table.hpp"
+#include "core/space/blocks/start_map.hpp"
 
 namespace gpumem::space {
 
@@ -80,6 +80,7 @@ class segment_table {
   std::array<std::atomic<segment**>, 4096> chunks_{};
   std::uint32_t used_ = 1;
   std::uint32_t free_ = 0;  // recycled indices, linked through `first`
+  // Whether one of that depth shares an address with these bytes.
   bool meets(std::size_t depth, std::uint64_t base, std::uint64_t bytes) const noexcept;
   static segment* in_level(std::map<std::uint64_t, segment*> const& level, std::uint64_t address) noexcept;
   // Calls `visit` with each segment that contains it, innermost first, until it says true.

@@ -13,9 +13,9 @@ class node_figures {
   explicit node_figures(std::size_t node) noexcept;
   node_figures(node_figures const&) = delete;
 
-  void taken(std::uint64_t bytes) noexcept;
-  void given(std::uint64_t bytes) noexcept;
-  void asked(std::uint64_t bytes) noexcept;
+  void taken(std::uint64_t bytes) noexcept;  // from below
+  void given(std::uint64_t bytes) noexcept;  // back to it
+  void asked(std::uint64_t bytes) noexcept;  // of this node, by size
   // The context is gone, and with it everything that was taken through this object.
   void all_lost() noexcept;
   node_gauges const& gauges() const noexcept { return detail_->gauges; }

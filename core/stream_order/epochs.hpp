@@ -68,7 +68,7 @@ class epochs {
     CUcontext of = nullptr;
     bool watches = false;  // not in relaxed mode: see watched_calls.hpp
   };
-  void capture_begins(origin const& begun) noexcept;
+  void capture_begins(origin const& begun) noexcept;  // before the call; a failed one is ended again
   // Also for a failed begin, for a stream that is destroyed while it captures, and for a per-thread one whose
   // thread ends. True if that capture watched.
   bool capture_ended(CUstream stream) noexcept;

@@ -17,6 +17,7 @@ class memory_pools {
   // The one table of this process; never destroyed.
   static memory_pools& instance() noexcept;
 
+  // After the driver's success, and before it is asked to destroy one.
   void made(CUmemoryPool pool, CUmemPoolProps const& properties) noexcept;
   void destroyed(CUmemoryPool pool) noexcept;
   // A device, `host`, or `unknown`: of another process.

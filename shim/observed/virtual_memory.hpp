@@ -41,6 +41,7 @@ class virtual_memory {
     CUmemGenericAllocationHandle handle = 0;
     std::vector<reference> references;
   };
+  // Before the call: what it will free, already off the ledger. One of the two that follow must be called.
   step releases(CUmemGenericAllocationHandle handle) noexcept;
   step unmaps(CUdeviceptr address, std::uint64_t bytes) noexcept;
   static void has_left(step const& taken) noexcept;  // the call succeeded

@@ -1,5 +1,6 @@
-// What every resource promises, as one suite; the chains come from the files beside it (resource_suite.hpp). The memory of the scripted driver is host memory, so blocks are written and read
-// in full. Events are done when asked for, unless a test scripts them.
+// What every resource promises, as one suite; the chains come from the files beside it (resource_suite.hpp).
+// The memory of the scripted driver is host memory, so blocks are written and read in full. Events are done
+// when asked for, unless a test scripts them.
 #include "tests/conformance/resource_suite.hpp"
 
 #include <gtest/gtest.h>

@@ -26,8 +26,9 @@ struct log_pattern {
   std::vector<log_pattern_part> parts;
   std::string error;  // what, the limit and the remedy; empty: good
 
-  bool tells_time() const noexcept;
+  bool tells_time() const noexcept;  // so a clock is read for each line
 };
+// Never throws: what is wrong with it is in `error`.
 log_pattern parse_log_pattern(std::string_view text);
 
 }  // namespace gpumem::base

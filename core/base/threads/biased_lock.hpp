@@ -72,6 +72,7 @@ class biased_lock {
  private:
   static constexpr int most_visits = 16;
 
+  // Of a thread that is not its owner, or of an owner that met a visitor.
   hold lock_slowly() noexcept;
   void take() noexcept {
     while (held_.exchange(true, std::memory_order_acquire)) {

@@ -16,6 +16,7 @@ namespace gpumem::report {
 inline constexpr std::size_t page_width = 96;
 
 document const& field(document const& from, std::string_view name);  // null when absent
+// Nothing, or 0: absent, null, or no whole number that is at least 0.
 std::optional<std::uint64_t> number(document const& from, std::string_view name);
 std::uint64_t number_or_zero(document const& from, std::string_view name);
 std::string words(document const& from, std::string_view name);  // "" when absent or no string

@@ -6,7 +6,7 @@
 
 #include "core/resource/adaptors/adaptor.hpp"
 #include "core/resource/adaptors/source_adaptor.hpp"
-#include "core/space/side_table.hpp"
+#include "core/space/blocks/side_table.hpp"
 #include "core/stats/events/event_log.hpp"
 
 namespace gpumem::resource {

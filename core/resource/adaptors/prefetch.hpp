@@ -17,12 +17,14 @@ class prefetcher {
   // `device`: where memory goes.
   prefetcher(chain_context const& home, std::size_t node, int device) noexcept
       : home_(home), node_(node), device_(device) {}
+  // Behind what `ordered` holds; null: on a stream of its own. Not during a capture; the first refusal is
+  // said.
   void move(std::uint64_t address, std::uint64_t bytes, CUstream ordered) noexcept;
   // The context is gone and the stream with it.
   void forget() noexcept;
 
  private:
-  CUstream own_stream() noexcept;
+  CUstream own_stream() noexcept;  // made at its first use; null: the driver refused
 
   chain_context const& home_;
   std::size_t const node_;

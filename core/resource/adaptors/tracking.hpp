@@ -9,7 +9,7 @@
 #include <atomic>
 
 #include "core/resource/adaptors/adaptor.hpp"
-#include "core/space/side_table.hpp"
+#include "core/space/blocks/side_table.hpp"
 #include "core/stats/callers/call_sites.hpp"
 
 namespace gpumem::resource {

@@ -8,7 +8,7 @@
 
 #include "core/driver/error.hpp"
 #include "core/resource/resource.hpp"
-#include "core/space/side_table.hpp"
+#include "core/space/blocks/side_table.hpp"
 
 namespace gpumem::resource {
 

@@ -85,6 +85,7 @@ struct context_entry {
   }
 
  private:
+  // Builds it, once; null: it could not be built, which was said, or the context is gone.
   resource::chain* make_chain(std::size_t number, chain_factory factory) noexcept;
 
   std::array<resource::chain_context, max_chains> homes_;
@@ -127,6 +128,7 @@ class contexts {
     }
     return nullptr;
   }
+  // A green context was made of this primary one.
   void add_green(CUcontext context, CUcontext primary) noexcept;
   // The same, and sure to be the one that the handle names now: of one that may be ending the driver is
   // asked.

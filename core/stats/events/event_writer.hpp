@@ -22,8 +22,8 @@ class event_writer {
  public:
   // A file by this pattern, with its first line. False, and a message, when it cannot be had.
   bool create(char const* pattern) noexcept;
-  void add(stamped_event const& one) noexcept;
-  void flush() noexcept;  // whole lines
+  void add(stamped_event const& one) noexcept;  // one line; written when the buffer is full
+  void flush() noexcept;                        // whole lines
 
  private:
   static constexpr std::size_t longest_line = 512;
@@ -34,7 +34,7 @@ class event_writer {
   void put_number(std::uint64_t number, int digits = 1) noexcept;
   void put_hex(std::uint64_t number) noexcept;
   void put_time(std::uint64_t wall_ns) noexcept;
-  bool ensure_open() noexcept;
+  bool ensure_open() noexcept;  // again, where the program closed or replaced the descriptor
 
   int descriptor_ = -1;
   dev_t device_ = 0;

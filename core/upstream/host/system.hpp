@@ -22,6 +22,7 @@ class system final : public deferred_release_source {
   void lost(resource::extent const& memory) noexcept override;
 
  private:
+  // Counts them as held. Throws allocation_failed where the host has not so many available.
   void take_from_host(std::uint64_t bytes);
   void place(std::uint64_t address, std::uint64_t bytes) noexcept;
 

@@ -34,6 +34,7 @@ struct position {
 void walk(config::plan const& plan, std::vector<std::string> const& names, int device,
           std::function<void(config::resource_plan const&, position const&)> const& visit);
 
+// Null: none are set.
 std::vector<config::bin> const* bins_of(config::resource_plan const& resource);
 std::vector<std::vector<std::string>> const* branches_of(config::resource_plan const& resource);
 

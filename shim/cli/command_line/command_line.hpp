@@ -38,7 +38,7 @@ class command_line {
   outcome parse(std::vector<std::string> arguments);
   std::string problem, hints;
   bool asks_for(CLI::App const* verb) const;
-  std::string help() const;
+  std::string help() const;  // of the verb that was asked for, or of all
   int misused_code() const;  // of the verb that was asked for
 
  private:

@@ -1,6 +1,7 @@
 // Completions for bash, zsh and fish; see documents.hpp. After the options of `run`, and after -- of
 // `check`, a program and its own arguments follow, which that program's completion knows.
 #include <CLI/CLI.hpp>
+
 #include "shim/cli/command_line/documents.hpp"
 
 namespace gpumem::cli {

@@ -17,7 +17,7 @@ struct found_page {
   std::uint64_t start_ticks = 0;
   unsigned exec_no = 0;
 
-  stats::process_life life() const noexcept;
+  stats::process_life life() const noexcept;  // of its process, as seen from here
   // Also where that cannot be seen from here: such a page is not to be touched.
   bool process_lives() const noexcept;
 };

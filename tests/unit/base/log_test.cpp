@@ -106,8 +106,8 @@ TEST(log, times_are_utc_whatever_the_zone) {
     tm utc{};
     char text[200];
     ::gmtime_r(&at, &utc);
-    ::strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%S\\+00:00 %a %A %b %B ([0-9]{3}) (\\1[0-9]{3}) (\\2[0-9]{3}) ",
-               &utc);
+    ::strftime(text, sizeof text,
+               "%Y-%m-%dT%H:%M:%S\\+00:00 %a %A %b %B ([0-9]{3}) (\\1[0-9]{3}) (\\2[0-9]{3}) ", &utc);
     std::string wanted = text + std::to_string(at);
     // spdlog counts the hours before noon from 00.
     int const hour = utc.tm_hour > 12 ? utc.tm_hour - 12 : utc.tm_hour;

@@ -22,7 +22,7 @@
 
 namespace gpumem::resource {
 
-constexpr std::uint64_t mib = 1ull << 20;
+constexpr std::uint64_t kib = 1ull << 10, mib = 1ull << 20, gib = 1ull << 30;
 
 struct world {
   space::block_registry where;

@@ -11,7 +11,7 @@
 
 namespace gpumem::space {
 
-class nobody final : public segment_owner {};            // of segments that nothing asks for their owner
+class nobody final : public segment_owner {};               // of segments that nothing asks for their owner
 inline constexpr std::uint64_t first_address = 1ull << 40;  // of what a test adds
 
 // What the caller of a region knows.

@@ -49,7 +49,6 @@ class region_driver {
   std::size_t live() const { return out_.size(); }
 
  private:
-
   std::uint32_t size() { return 1 + static_cast<std::uint32_t>(choose_(1u << choose_(12))); }
   // Of done, pending and four streams; `withheld` is none that anybody takes from.
   free_list_id some_domain() {

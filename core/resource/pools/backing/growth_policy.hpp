@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <cstdint>
 
-#include "core/space/block.hpp"
+#include "core/space/blocks/block.hpp"
 
 namespace gpumem::resource {
 

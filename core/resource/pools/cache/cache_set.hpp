@@ -77,6 +77,8 @@ class cache_set {
   static stream_order::slot place_of(stream_order::slot s) noexcept {
     return GPUMEM_MUTANT(shared_magazine) ? static_cast<stream_order::slot>(1 + s % 2) : s;
   }
+  // For the calling thread, or a stream: one that nobody uses, or a new one. Null: no memory, or no index
+  // left.
   magazine* make_for_thread() noexcept;
   magazine* make_for_stream(stream_order::slot s) noexcept;
   // A new one, in use; null: no memory. Under the mutex.

@@ -14,7 +14,7 @@
 #include "core/base/threads/biased_lock.hpp"
 #include "core/resource/pools/cache/churn_detector.hpp"
 #include "core/resource/pools/cache/size_classes.hpp"
-#include "core/space/block_table.hpp"
+#include "core/space/blocks/block_table.hpp"
 #include "core/stream_order/streams.hpp"
 
 namespace gpumem::resource {

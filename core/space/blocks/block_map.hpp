@@ -11,8 +11,8 @@
 #include <cstdint>
 #include <vector>
 
-#include "core/space/block_table.hpp"
-#include "core/space/spin_lock.hpp"
+#include "core/space/blocks/block_table.hpp"
+#include "core/space/blocks/spin_lock.hpp"
 
 namespace gpumem::space {
 

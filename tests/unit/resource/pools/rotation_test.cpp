@@ -10,8 +10,6 @@ namespace gpumem::resource {
 namespace {
 
 struct rotation_size : resource_fixture {
-  static constexpr std::uint64_t kib = mib / 1024, gib = 1024 * mib;
-
   void SetUp() override {
     resource_fixture::SetUp();
     driver.manual_events(false);

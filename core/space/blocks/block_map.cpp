@@ -1,5 +1,5 @@
 // See block_map.hpp.
-#include "core/space/block_map.hpp"
+#include "core/space/blocks/block_map.hpp"
 
 #include <sys/mman.h>
 

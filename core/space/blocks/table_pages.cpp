@@ -1,5 +1,5 @@
 // See table_pages.hpp.
-#include "core/space/table_pages.hpp"
+#include "core/space/blocks/table_pages.hpp"
 
 #include <sys/mman.h>
 

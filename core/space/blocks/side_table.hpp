@@ -6,8 +6,8 @@
 #include <atomic>
 #include <type_traits>
 
-#include "core/space/block_table.hpp"
-#include "core/space/table_pages.hpp"
+#include "core/space/blocks/block_table.hpp"
+#include "core/space/blocks/table_pages.hpp"
 
 namespace gpumem::space {
 

@@ -1,5 +1,5 @@
 // start_map: against a std::set of the same numbers, for sizes of one to six levels.
-#include "core/space/start_map.hpp"
+#include "core/space/blocks/start_map.hpp"
 
 #include <gtest/gtest.h>
 

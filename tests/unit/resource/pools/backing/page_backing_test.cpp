@@ -1,7 +1,7 @@
 // Pages by themselves: where new ones go, in what pieces, and which idle ones go back for them.
 #include "core/resource/pools/backing/page_backing.hpp"
 
-#include "tests/unit/resource/backing_fixture.hpp"
+#include "tests/unit/resource/pools/backing/backing_fixture.hpp"
 
 namespace gpumem::resource {
 namespace {

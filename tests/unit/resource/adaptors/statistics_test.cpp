@@ -3,7 +3,7 @@
 
 #include <thread>
 
-#include "tests/unit/resource/adaptor_fixture.hpp"
+#include "tests/unit/resource/adaptors/adaptor_fixture.hpp"
 
 namespace gpumem::resource {
 namespace {

@@ -1,5 +1,5 @@
 // The table of blocks: fresh handles are zeroed, released ones come back, a full table says so.
-#include "core/space/block_table.hpp"
+#include "core/space/blocks/block_table.hpp"
 
 #include <gtest/gtest.h>
 #include <sys/resource.h>

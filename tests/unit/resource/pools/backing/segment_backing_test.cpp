@@ -1,7 +1,7 @@
 // Segments by themselves: how many bytes are asked for, what is refused, what goes back.
 #include "core/resource/pools/backing/segment_backing.hpp"
 
-#include "tests/unit/resource/backing_fixture.hpp"
+#include "tests/unit/resource/pools/backing/backing_fixture.hpp"
 
 namespace gpumem::resource {
 namespace {

@@ -1,5 +1,5 @@
 // See start_map.hpp.
-#include "core/space/start_map.hpp"
+#include "core/space/blocks/start_map.hpp"
 
 namespace gpumem::space {
 

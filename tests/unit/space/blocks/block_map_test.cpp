@@ -1,6 +1,6 @@
 // The map of addresses: against std::map in random order, and look-ups of held blocks while another thread
 // rebuilds it.
-#include "core/space/block_map.hpp"
+#include "core/space/blocks/block_map.hpp"
 
 #include <gtest/gtest.h>
 #include <unistd.h>

@@ -1,7 +1,7 @@
 // Outstanding blocks by call site, stacks, and the three kinds of wrong frees with where each was.
 #include "core/resource/adaptors/tracking.hpp"
 
-#include "tests/unit/resource/adaptor_fixture.hpp"
+#include "tests/unit/resource/adaptors/adaptor_fixture.hpp"
 
 namespace gpumem::resource {
 namespace {

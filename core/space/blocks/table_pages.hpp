@@ -7,7 +7,7 @@
 #include <atomic>
 #include <cstdint>
 
-#include "core/space/spin_lock.hpp"
+#include "core/space/blocks/spin_lock.hpp"
 
 namespace gpumem::space {
 

@@ -3,10 +3,10 @@
 
 #include <gtest/gtest.h>
 
+#include "tests/unit/resource/fixture.hpp"
+
 namespace gpumem::resource {
 namespace {
-
-constexpr std::uint64_t kib = 1ull << 10, mib = 1ull << 20, gib = 1ull << 30;
 
 TEST(growth_policy, a_step_is_a_part_of_what_is_reserved) {
   suballocator_options const options{};

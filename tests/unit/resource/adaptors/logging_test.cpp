@@ -11,7 +11,7 @@
 #include <sstream>
 #include <thread>
 
-#include "tests/unit/resource/adaptor_fixture.hpp"
+#include "tests/unit/resource/adaptors/adaptor_fixture.hpp"
 
 namespace gpumem::resource {
 namespace {

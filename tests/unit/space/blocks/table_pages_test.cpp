@@ -1,5 +1,5 @@
 // The memory of tables by handle: only what is open is writable, and counts for `ulimit -d`.
-#include "core/space/table_pages.hpp"
+#include "core/space/blocks/table_pages.hpp"
 
 #include <gtest/gtest.h>
 
@@ -10,7 +10,7 @@
 namespace gpumem::space {
 namespace {
 
-constexpr std::uint64_t size = 48;
+constexpr std::uint64_t record_size = 48;
 constexpr std::uint64_t many = 1ull << 26;  // 3 GiB
 
 std::uint64_t data_kib() {
@@ -28,7 +28,7 @@ std::uint64_t data_kib() {
 TEST(table_pages, what_is_reserved_is_no_data) {
   std::uint64_t const before = data_kib();
   ASSERT_GT(before, 0u);
-  table_pages pages(many, size);
+  table_pages pages(many, record_size);
   ASSERT_EQ(pages.capacity(), many);
   EXPECT_LT(data_kib() - before, 1024u);
   ASSERT_TRUE(pages.open(1));
@@ -38,12 +38,12 @@ TEST(table_pages, what_is_reserved_is_no_data) {
 }
 
 TEST(table_pages, what_is_open_is_zero_and_writable) {
-  table_pages pages(many, size);
+  table_pages pages(many, record_size);
   auto* const bytes = static_cast<char*>(pages.begin());
   for (std::uint64_t end : {1ull, 1000ull, 20'000ull, 100'000ull}) {
     ASSERT_TRUE(pages.open(end));
-    EXPECT_EQ(bytes[end * size - 1], 0);
-    std::memset(bytes + (end - 1) * size, 7, size);
+    EXPECT_EQ(bytes[end * record_size - 1], 0);
+    std::memset(bytes + (end - 1) * record_size, 7, record_size);
   }
   EXPECT_EQ(bytes[0], 7);
   ASSERT_TRUE(pages.open(5)) << "open already";
@@ -52,7 +52,7 @@ TEST(table_pages, what_is_open_is_zero_and_writable) {
 }
 
 TEST(table_pages, the_end_is_the_end) {
-  table_pages pages(1 << 12, size);
+  table_pages pages(1 << 12, record_size);
   EXPECT_TRUE(pages.open(1 << 12));
   EXPECT_FALSE(pages.open((1 << 12) + 1));
   pages.unmap();

@@ -11,7 +11,6 @@
 namespace gpumem::resource {
 namespace {
 
-constexpr std::uint64_t gib = 1ull << 30;
 constexpr std::uint64_t maximum = 128 * gib;
 #if defined(__SANITIZE_ADDRESS__)
 constexpr std::uint64_t steps_over_pages = 30'000;  // each costs tens of times as much

@@ -1,5 +1,5 @@
 // See block_table.hpp.
-#include "core/space/block_table.hpp"
+#include "core/space/blocks/block_table.hpp"
 
 #include <mutex>
 

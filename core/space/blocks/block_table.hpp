@@ -7,9 +7,9 @@
 #include <array>
 #include <atomic>
 
-#include "core/space/block.hpp"
-#include "core/space/spin_lock.hpp"
-#include "core/space/table_pages.hpp"
+#include "core/space/blocks/block.hpp"
+#include "core/space/blocks/spin_lock.hpp"
+#include "core/space/blocks/table_pages.hpp"
 
 namespace gpumem::space {
 
@@ -17,7 +17,7 @@ class block_table {
  public:
   static constexpr std::uint64_t most = 1ull << 26;  // blocks
 
-  block_table() noexcept;
+  block_table() noexcept;  // reserves its addresses; memory comes with use
   block_table(block_table const&) = delete;
 
   // A fresh block with every field zero, or `none` when the table is full.
@@ -48,8 +48,10 @@ class block_table {
   };
 
   static constexpr handle window = 1024;
+  // Of the block that was made as the n-th.
   static handle spread(handle ordinal) noexcept;
-  static std::size_t own_list() noexcept;
+  static std::size_t own_list() noexcept;  // of released handles, by thread
+  // `none`: there is no such handle.
   handle take_released() noexcept;
   handle take_fresh() noexcept;
 
