@@ -1,6 +1,6 @@
 """Runs a program plain and under the preload library and reads what came of it: output, code, reports.
 
-Used by the integration tests (simulated CUDA) and by tests/gpu/run.py (a real one). Standard library only. A report or a
+Used by the integration tests (simulated CUDA) and by tests/gpu/run.py (a real one). Standard library only, but for Python before 3.11. A report or a
 state page never lands outside the run's own temporary folder, so runs may go on side by side.
 """
 import collections
@@ -15,6 +15,11 @@ import tempfile
 import time
 
 import ledger_oracle
+
+try:
+    import tomllib
+except ModuleNotFoundError:  # Python before 3.11
+    import tomli as tomllib
 
 SKIP = 77
 ALLOCATIONS = ("cuMemAlloc", "cuMemAllocAsync")

@@ -8,7 +8,8 @@ import pathlib
 import re
 import subprocess
 import sys
-import tomllib
+
+from harness import tomllib
 
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parent.parent

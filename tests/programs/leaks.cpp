@@ -10,7 +10,8 @@
 
 namespace {
 
-constexpr int kept_small = 20, kept_medium = 10, kept_large = 7;
+int volatile kept_small = 20, kept_medium = 10,
+             kept_large = 7;  // else gcc 11 splits the loops: two call sites
 
 [[gnu::noinline]] void* take_small() {
   void* block = nullptr;

@@ -35,7 +35,7 @@ sys.exit(7)
 def started(build, command, preloaded):
     words = [build.tool, "run", "-q", "--", *command] if preloaded else command
     process = subprocess.Popen(words, env=build.environment({"GPUMEM_REPORT": "none"}), stdout=subprocess.PIPE,
-                               stderr=subprocess.PIPE, text=True, start_new_session=False, process_group=0)
+                               stderr=subprocess.PIPE, text=True, preexec_fn=os.setpgrp)  # process_group: Python 3.11
     word, pid = process.stdout.readline().split()
     harness.equal(word, "ready", "the program")
     return process, int(pid)

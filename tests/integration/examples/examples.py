@@ -7,7 +7,6 @@ import pathlib
 import subprocess
 import sys
 import tempfile
-import tomllib
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
 import harness
@@ -54,7 +53,7 @@ def log_faults(config, folder):
 
 
 def faults_of(build, path, plain, surroundings):
-    config = tomllib.loads(path.read_text())
+    config = harness.tomllib.loads(path.read_text())
     with tempfile.TemporaryDirectory(prefix="gpumem-example.") as name:
         done = build.run([build.program("every_kind.shared")], preload=True, cwd=name,
                          env={**surroundings, "GPUMEM_CONFIG": str(path)})
