@@ -10,8 +10,7 @@
 
 namespace {
 
-int volatile kept_small = 20, kept_medium = 10,
-             kept_large = 7;  // else gcc 11 splits the loops: two call sites
+int volatile kept_small = 20, kept_medium = 10, kept_large = 7;  // gcc 11 would split the loops
 
 [[gnu::noinline]] void* take_small() {
   void* block = nullptr;
