@@ -22,9 +22,9 @@ if [ ! -e "$root" ]; then
     tail -n 5 "$root.log" >&2
     exit 1
   }
-  mkdir -p "$root.new/var/lib/rpm" "$root.new/opt"
   mv "$root.new" "$root"
 fi
+mkdir -p "$root/var/lib/rpm" "$root/opt"
 
 emulated() {
   env -i HOME=/root LC_ALL=C.UTF-8 "$emulator" -L "$root" -E "GPUMEM_STATE_DIR=$roots/state" "$@"
