@@ -24,7 +24,8 @@ def caught(build, mutant, program, *arguments, config=None, attempts=1):
 
 
 def test_a_context_that_ended_serves(build):
-    caught(build, "ended_served", "racing_contexts.driver", "retain", "2000", attempts=5)
+    # A race, which one attempt in two or so wins where the machine is idle, and fewer where it is busy.
+    caught(build, "ended_served", "racing_contexts.driver", "retain", "2000", attempts=40)
 
 
 def test_work_of_unknown_contexts_is_forgotten(build):
