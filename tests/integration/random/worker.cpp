@@ -107,7 +107,7 @@ void worker::anything() {
       {14, "captures", &worker::capture_some},
       {20, "replaces a stream", &worker::replace_stream},
       {20, "synchronises a stream", &worker::synchronize_stream},
-      {6, "visits", &worker::visit},
+      {12, "visits", &worker::visit},
       {2, "has a short context", &worker::short_context, true},
       {1, "forks", &worker::fork_child, true},
       {12, "frees in a host function", &worker::free_in_host_function, false, true},
