@@ -69,6 +69,7 @@ class worker {
   world& all_;
   std::mt19937 random_;
   bool const relaxed_;
+  char const* unsafe_call_ = "";  // which one refused_call made
   std::size_t const number_;
   std::size_t now_ = 0;  // the place
   std::vector<streams> own_;
