@@ -15,13 +15,13 @@ folder="build-aarch64"
 scripts/link_headers.sh "$folder/include"
 options=(-DGPUMEM_TESTS=OFF)
 targets=(gpumem_preload gpumem_cli)
-# The tests of every run, and the programs that they run.
-few='emulated|\.(captures|reset).static$|\.(runtime_loop|threads|early_program).shared$|forks.static.before|green_contexts.driver$|dlopen.driver.entry$'
+# The tests of every run, and the programs that they run or that scripts/package.sh --check does.
+few='emulated|\.(captures|reset).static$|\.(threads|early_program).shared$|forks.static.before|green_contexts.driver$|dlopen.driver.entry$'
 if command -v qemu-aarch64 >/dev/null 2>&1; then
   options=(-DGPUMEM_TESTS=ON "-DGPUMEM_EMULATOR=qemu-aarch64 -L /usr/aarch64-linux-gnu")
   if [ "$#" = 0 ]; then
     targets+=(random_program early_program_shared)
-    for name in captures_static reset_static runtime_loop_shared threads_shared forks_static green_contexts_driver driver_dlopen_driver; do
+    for name in captures_static reset_static runtime_loop_static threads_shared forks_static green_contexts_driver driver_dlopen_driver; do
       targets+=("programs_$name")
     done
   else

@@ -11,6 +11,7 @@ import harness
 from random_run import run
 
 OPERATIONS = 5_000
+EMULATED = 1_500  # an operation takes several times as long there
 REFUSED = "gpumem: warning: cuIpcGetMemHandle of a block of gpumem gave 1: "
 
 
@@ -18,7 +19,7 @@ def main():
     build = harness.Build(sys.argv[1])
     assert build.first or build.emulator, f"{build.folder} is a plain build"
     for seed in sys.argv[3:] or ("1",):
-        outcome = run(build, seed, OPERATIONS, sys.argv[2])
+        outcome = run(build, seed, EMULATED if build.emulator else OPERATIONS, sys.argv[2])
         words = [line for line in outcome.stderr.splitlines() if not line.startswith(REFUSED)]
         if outcome.code != 0 or words or not outcome.report:
             print(f"seed {seed}: code {outcome.code}, report {outcome.report}\n{outcome.stdout}{outcome.stderr}")
