@@ -92,7 +92,7 @@ def test_joined_context_ignored(build):
 
 
 def test_served_in_watched_capture(build):
-    expect_caught(build, "served_in_watched_capture", "an unsafe call beside a capture: code 0")
+    expect_caught(build, "served_in_watched_capture", "beside a capture: code 0, wanted 900")
 
 
 def test_lost_still_held(build):
