@@ -28,7 +28,7 @@ struct log_pattern {
 
   bool tells_time() const noexcept;  // so a clock is read for each line
 };
-// Never throws: what is wrong with it is in `error`.
+// What is wrong with it is in `error`.
 log_pattern parse_log_pattern(std::string_view text);
 
 }  // namespace gpumem::base

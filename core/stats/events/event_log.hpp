@@ -30,7 +30,7 @@ class event_log {
   // be had. For slow paths.
   static event_log* open(char const* pattern, bool write_through) noexcept;
 
-  // Any thread, under a chain's locks too: no lock, no heap. Waits where the ring is full.
+  // Any thread; no heap. Writes the file itself now and then, and waits where the ring is full.
   void add(event const& one) noexcept;
 
   // Before the process ends or is replaced: everything is written, and what comes later is written at once.

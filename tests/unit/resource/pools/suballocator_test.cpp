@@ -10,6 +10,14 @@ namespace {
 using namespace std::chrono_literals;
 using ladder = resource_fixture;
 
+// All work of the GPU is done while a request waits for it.
+std::jthread finishes_soon(tests::fake_driver& driver) {
+  return std::jthread([&driver] {
+    std::this_thread::sleep_for(20ms);
+    driver.finish_all();
+  });
+}
+
 TEST_F(ladder, grows_then_carves) {
   pool& p = make_pool();
   space::handle const a = get(p, 1000);
@@ -101,10 +109,7 @@ TEST_F(ladder, a_stream_that_cannot_be_made_to_wait_gets_other_memory) {
   space::handle const a = get(p, 2 * mib);
   give(p, a);
   driver.fail("cuStreamWaitEvent", CUDA_ERROR_INVALID_HANDLE, 1000);
-  std::jthread finisher([&] {
-    std::this_thread::sleep_for(20ms);
-    driver.finish_all();
-  });
+  std::jthread const finisher = finishes_soon(driver);
   get(p, 2 * mib, 1);
   EXPECT_RUNG(rung_device_wait, 0);
   EXPECT_RUNG(rung_waited, 1);
@@ -114,10 +119,7 @@ TEST_F(ladder, waits_for_the_oldest_epoch_rather_than_take_the_last_memory) {
   pool& p = make_pool({.sparing_beyond = 3 * mib});
   space::handle const a = get(p, 2 * mib);
   give(p, a);
-  std::jthread finisher([&] {
-    std::this_thread::sleep_for(20ms);
-    driver.finish_all();
-  });
+  std::jthread const finisher = finishes_soon(driver);
   EXPECT_EQ(block(get(p, 2 * mib)).begin(), block(a).begin());
   EXPECT_RUNG(rung_waited, 1);
   EXPECT_EQ(driver.calls("cuMemAlloc_v2"), 1);
@@ -128,10 +130,7 @@ TEST_F(ladder, out_of_memory_waits_for_everything_that_was_freed) {
   pool& p = make_pool();
   space::handle const a = get(p, 2 * mib);
   give(p, a);
-  std::jthread finisher([&] {
-    std::this_thread::sleep_for(20ms);
-    driver.finish_all();
-  });
+  std::jthread const finisher = finishes_soon(driver);
   EXPECT_EQ(block(get(p, 2 * mib)).begin(), block(a).begin());
   EXPECT_RUNG(rung_drained, 1);
 }
