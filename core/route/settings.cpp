@@ -188,6 +188,22 @@ void block_prefetched(CUdeviceptr address) noexcept {
   if (h != space::none) present->set.prefetched(*present, h);
 }
 
+// Of memory that advice has cut into pieces, if only for an owner before, the driver's call for several
+// ranges leaves out the last piece: there nothing was prefetched (H200, driver 580.159.04). Its call for one
+// range does not, and finds little left to do.
+void block_prefetched(CUdeviceptr address, std::uint64_t bytes, CUmemLocation const& to,
+                      CUstream stream) noexcept {
+  if (block_around(address) == space::none) return;
+  block_prefetched(address);
+  bool const on_device = to.type == CU_MEM_LOCATION_TYPE_DEVICE;
+  CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_ACTIVE;
+  if (!on_device && to.type != CU_MEM_LOCATION_TYPE_HOST) return;
+  if (driver::real.cuStreamIsCapturing(stream, &status) != CUDA_SUCCESS ||
+      status != CU_STREAM_CAPTURE_STATUS_NONE)
+    return;
+  driver::prefetch(address, bytes, on_device ? to.id : CU_DEVICE_CPU, stream);
+}
+
 bool never_prefetched(CUdeviceptr address) noexcept {
   space::handle const h = block_around(address);
   if (h == space::none) return false;

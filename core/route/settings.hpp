@@ -74,6 +74,9 @@ bool leaves_block(CUdeviceptr address, std::uint64_t bytes) noexcept;
 // After the driver took the advice or the prefetch for memory of a block.
 void block_advised(CUdeviceptr address, CUmem_advise what, CUdevice device) noexcept;
 void block_prefetched(CUdeviceptr address) noexcept;
+// The same after one of several ranges that the driver took in one call, on this stream.
+void block_prefetched(CUdeviceptr address, std::uint64_t bytes, CUmemLocation const& to,
+                      CUstream stream) noexcept;
 bool never_prefetched(CUdeviceptr address) noexcept;
 // cuStreamAttachMemAsync of a block, which natively is one of the whole allocation: where host and devices
 // may use managed memory at once it changes nothing that a program could see, and is only checked.

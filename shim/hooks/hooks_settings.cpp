@@ -47,10 +47,13 @@ struct batch {
   CUdeviceptr const* addresses;
   size_t const* sizes;
   size_t count;
+  CUmemLocation const* locations;
+  size_t const* first;  // of each location: the first range that goes there
+  size_t places;
 };
 
 template <typename Real>
-CUresult prefetch(hook which, batch const& b, Real&& real) noexcept {
+CUresult prefetch(hook which, batch const& b, CUstream stream, Real&& real) noexcept {
   base::uncancelled const held;
   hook_scope const scope;
   if (!scope) return real();
@@ -58,7 +61,10 @@ CUresult prefetch(hook which, batch const& b, Real&& real) noexcept {
     if (route::leaves_block(b.addresses[i], b.sizes[i])) return counted(which, 0, CUDA_ERROR_INVALID_VALUE);
   }
   CUresult const code = real();
-  for (size_t i = 0; code == CUDA_SUCCESS && i < b.count; ++i) route::block_prefetched(b.addresses[i]);
+  for (size_t i = 0, place = 0; code == CUDA_SUCCESS && i < b.count; ++i) {
+    while (place + 1 < b.places && b.first[place + 1] <= i) ++place;
+    route::block_prefetched(b.addresses[i], b.sizes[i], b.locations[place], stream);
+  }
   return counted(which, 0, code);
 }
 
@@ -130,17 +136,19 @@ CUresult cuMemPrefetchAsync_v2_ptsz(CUdeviceptr address, size_t bytes, CUmemLoca
   });
 }
 
-#define GPUMEM_PREFETCH_BATCH(name)                                                               \
-  CUresult name(CUdeviceptr* addresses, size_t* sizes, size_t count, CUmemLocation* locations,    \
-                size_t* first, size_t places, unsigned long long flags, CUstream stream) {        \
-    return prefetch(hook::name, batch{addresses, sizes, count}, [&] {                             \
-      return GPUMEM_REAL(name)(addresses, sizes, count, locations, first, places, flags, stream); \
-    });                                                                                           \
+#define GPUMEM_PREFETCH_BATCH(name, per_thread_default)                                                  \
+  CUresult name(CUdeviceptr* addresses, size_t* sizes, size_t count, CUmemLocation* locations,           \
+                size_t* first, size_t places, unsigned long long flags, CUstream stream) {               \
+    return prefetch(hook::name, batch{addresses, sizes, count, locations, first, places},                \
+                    named_stream(stream, per_thread_default), [&] {                                      \
+                      return GPUMEM_REAL(name)(addresses, sizes, count, locations, first, places, flags, \
+                                               stream);                                                  \
+                    });                                                                                  \
   }
-GPUMEM_PREFETCH_BATCH(cuMemPrefetchBatchAsync)
-GPUMEM_PREFETCH_BATCH(cuMemPrefetchBatchAsync_ptsz)
-GPUMEM_PREFETCH_BATCH(cuMemDiscardAndPrefetchBatchAsync)
-GPUMEM_PREFETCH_BATCH(cuMemDiscardAndPrefetchBatchAsync_ptsz)
+GPUMEM_PREFETCH_BATCH(cuMemPrefetchBatchAsync, false)
+GPUMEM_PREFETCH_BATCH(cuMemPrefetchBatchAsync_ptsz, true)
+GPUMEM_PREFETCH_BATCH(cuMemDiscardAndPrefetchBatchAsync, false)
+GPUMEM_PREFETCH_BATCH(cuMemDiscardAndPrefetchBatchAsync_ptsz, true)
 #undef GPUMEM_PREFETCH_BATCH
 
 CUresult cuMemRangeGetAttribute(void* value, size_t size, CUmem_range_attribute attribute,

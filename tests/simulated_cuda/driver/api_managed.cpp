@@ -95,6 +95,13 @@ struct places {
   std::size_t count;
 };
 
+// Of memory in several pieces the last one is left out (H200, driver 580.159.04: of memory that had been cut
+// into small pieces; two pieces are whole).
+std::uint64_t reached(machine& m, CUdeviceptr address, std::uint64_t bytes) {
+  std::vector<std::uint64_t> const begins = m.memory_.advised.begins(address, bytes);
+  return begins.size() > 2 ? begins.back() - address : bytes;
+}
+
 CUresult prefetch(machine& m, batch const& b, places const& to, unsigned long long flags, CUstream on) {
   SIMULATED_TRY(check(m, b, flags, on));
   if (to.locations == nullptr || to.first == nullptr || to.count == 0 || to.count > b.count ||
@@ -102,7 +109,8 @@ CUresult prefetch(machine& m, batch const& b, places const& to, unsigned long lo
     return CUDA_ERROR_INVALID_VALUE;
   for (std::size_t i = 0, place = 0; i < b.count; ++i) {
     while (place + 1 < to.count && to.first[place + 1] <= i) ++place;
-    SIMULATED_TRY(prefetch(m, b.addresses[i], b.sizes[i], to.locations[place], on));
+    SIMULATED_TRY(
+        prefetch(m, b.addresses[i], reached(m, b.addresses[i], b.sizes[i]), to.locations[place], on));
   }
   return CUDA_SUCCESS;
 }

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <map>
 #include <set>
+#include <vector>
 
 #include "cuda_api.hpp"
 
@@ -43,6 +44,18 @@ class managed_ranges {
       visit(it->second.state);
       at = it->second.end;
     }
+  }
+
+  // Where pieces begin within a range, the first at its own begin.
+  std::vector<std::uint64_t> begins(std::uint64_t begin, std::uint64_t bytes) const {
+    std::vector<std::uint64_t> found{begin};
+    for (auto it = pieces_.upper_bound(begin); it != pieces_.end() && it->first < begin + bytes; ++it)
+      found.push_back(it->first);
+    std::uint64_t const end = begin + bytes;
+    auto const last = pieces_.lower_bound(end);
+    if (last != pieces_.begin() && std::prev(last)->second.end < end && std::prev(last)->second.end > begin)
+      found.push_back(std::prev(last)->second.end);  // what nobody spoke of
+    return found;
   }
 
   void forget(std::uint64_t begin, std::uint64_t bytes) {
