@@ -23,7 +23,9 @@ class Transport:
 def ucx(build, version, scheme):
     folder = build.folder / "others" / "ucx" / version
     env = {"LD_LIBRARY_PATH": f"{folder}:" + os.environ.get("LD_LIBRARY_PATH", ""), "UCX_MODULE_DIR": str(folder / "ucx"),
-           "UCX_TLS": "cuda_ipc,cuda_copy,sm,self", "UCX_RNDV_SCHEME": scheme, "UCX_WARN_UNUSED_ENV_VARS": "n"}
+           "UCX_TLS": "cuda_ipc,cuda_copy,sm,self", "UCX_RNDV_SCHEME": scheme, "UCX_WARN_UNUSED_ENV_VARS": "n",
+           # Without it UCX copies through the host wherever it finds no NVLink, as in a virtual machine with one GPU.
+           "UCX_CUDA_IPC_ENABLE_GET_ZCOPY": "y"}
     return Transport(f"UCX {version} {scheme.split('_')[0]}", [build.program("ucx_rounds")], env, True)
 
 
