@@ -105,6 +105,24 @@ document ledger_of(stats::ledger const& rows) {
           {"free", number_or_null(rows.free)}};
 }
 
+// Who holds most at the device's highest comes first.
+document libraries_of(stats::device_totals const& from) {
+  auto const at_peak = [](stats::library_totals const& l) { return l.peak_routed + l.peak_observed; };
+  std::vector<stats::library_totals> sorted = from.libraries;
+  std::stable_sort(sorted.begin(), sorted.end(), [&](auto const& one, auto const& other) {
+    return std::pair(at_peak(one), one.highest) > std::pair(at_peak(other), other.highest);
+  });
+  document libraries = document::array();
+  for (auto const& library : sorted) {
+    libraries.push_back({{"path", text_or_null(library.path)},
+                         {"routed", library.routed},
+                         {"observed", library.observed},
+                         {"highest", library.highest},
+                         {"at_highest", at_peak(library)}});
+  }
+  return libraries;
+}
+
 document device_of(stats::device_totals const& from) {
   document counters;
 #define GPUMEM_DEVICE_FIELD(name, unit, meaning) counters[#name] = from.counters.name;
@@ -132,6 +150,7 @@ document device_of(stats::device_totals const& from) {
                                 : document(nullptr);
   result["segments"] = from.gauges.segments;
   result["live_blocks"] = from.live_blocks();
+  result["libraries"] = libraries_of(from);
   result["counters"] = counters;
   return result;
 }

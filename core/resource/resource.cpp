@@ -3,6 +3,8 @@
 
 #include <time.h>
 
+#include <iterator>
+
 #include "core/base/mutant.hpp"
 #include "core/base/threads/uncancelled.hpp"
 #include "core/stats/page/state_page.hpp"
@@ -35,15 +37,18 @@ void lose_blocks(resource& owner, space::segment const& in) noexcept {
   chain_context const& home = owner.home();
   auto& blocks = home.where.blocks;
   auto& counters = stats::local().devices[home.device_slot];
+  auto& libraries = stats::local().libraries;
   for (space::handle h = in.first; h != space::none; h = blocks[h].after) {
     space::block& b = blocks[h];
     auto expected = space::state::live;
+    std::uint32_t const holder = b.holder;
     if (!b.is(space::mapped) || !b.now.compare_exchange_strong(expected, space::state::cached)) continue;
     for (resource* r = &owner; r != nullptr; r = r->parent()) r->lost(h);
     if (home.kind == driver::memory_kind::host || GPUMEM_MUTANT(lost_still_held)) continue;
     stats::add(counters.lost_blocks, 1);
     stats::add(counters.lost_requested, b.bytes() - b.rounding);
     stats::add(counters.lost_handed, b.bytes());
+    stats::add(libraries[holder % std::size(libraries)].freed, b.bytes() - b.rounding);
   }
 }
 

@@ -38,6 +38,7 @@ struct observed_bytes {
   int device = 0;
   std::uint64_t bytes = 0;
   bool movable = false;
+  std::uint32_t library = 0;  // stats::library_id of who asked
 };
 void hold(observed_bytes const& held, std::uint64_t admitted) noexcept;  // it succeeded, and took these
 // A call that gives them back: off the ledger before it, for then they may be somebody else's; off the limits

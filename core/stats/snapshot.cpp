@@ -12,6 +12,7 @@
 #include <string_view>
 
 #include "core/base/text/printable.hpp"
+#include "core/stats/callers/libraries.hpp"
 #include "core/stats/page/state_page.hpp"
 #include "core/stats/page_reader.hpp"
 
@@ -145,7 +146,7 @@ class parser {
     for (std::uint32_t slots :
          {head_->hook_slots, head_->device_slots, head_->node_slots, head_->bucket_slots, head_->shard_slots,
           head_->failure_slots, head_->sample_slots, head_->module_slots, head_->site_slots,
-          head_->misuse_slots}) {
+          head_->misuse_slots, head_->library_slots}) {
       if (slots == 0 || slots > most) throw damaged{"its header is damaged"};
     }
     if (head_->shards_used > head_->shard_slots || head_->hook_count > head_->hook_slots ||
@@ -181,8 +182,10 @@ class parser {
   }
 
   void add_shards(field_map const& hooks, field_map const& devices, field_map const& nodes) {
+    std::size_t const libraries = std::size_t{head_->device_slots} * head_->library_slots;
     std::size_t const words = 1 + hooks_.size() * hooks.words() + devices_.size() * devices.words() +
-                              nodes_.size() * nodes.words() + head_->bucket_slots * 2;
+                              nodes_.size() * nodes.words() + head_->bucket_slots * 2 + libraries * 2;
+    libraries_.resize(libraries);
     if (words * 8 > head_->shard_stride) throw damaged{"its header is damaged"};
     std::vector<std::uint64_t> shard_words(words);
     for (std::uint32_t i = 0; i < head_->shards_used; ++i) {
@@ -198,6 +201,7 @@ class parser {
         bucket.count += at[0];
         bucket.bytes += at[1];
       }
+      for (auto& library : libraries_) library.allocated += at[0], library.freed += at[1], at += 2;
     }
   }
 
@@ -241,7 +245,28 @@ class parser {
       for (std::uint64_t s = 0; entry.present != 0 && s < samples; ++s) {
         device.timeline.push_back(read<timeline_sample>(line + s * sizeof(timeline_sample)));
       }
+      take_libraries(device);
       result_.devices.push_back(std::move(device));
+    }
+  }
+
+  void take_libraries(device_totals& device) {
+    std::size_t const first = static_cast<std::size_t>(device.ordinal) * head_->library_slots;
+    for (std::size_t i = 0; i < head_->library_slots; ++i) {
+      auto const gauges =
+          read<library_gauges>(head_->library_gauge_offset + (first + i) * sizeof(library_gauges));
+      library_counters const& counted = libraries_[first + i];
+      std::uint64_t const routed = counted.allocated > counted.freed ? counted.allocated - counted.freed : 0;
+      if (counted.allocated == 0 && gauges.highest == 0 && gauges.observed == 0) continue;
+      library_totals library{
+          .path = text_of(read<library_entry>(head_->library_offset + i * sizeof(library_entry)).path),
+          .routed = routed,
+          .observed = gauges.observed,
+          .highest = std::max(gauges.highest, routed + gauges.observed),
+          .peak_routed = gauges.peak_routed,
+          .peak_observed = gauges.peak_observed};
+      if (i == other_libraries && library.path.empty()) library.path = "(others)";
+      device.libraries.push_back(std::move(library));
     }
   }
 
@@ -342,6 +367,7 @@ class parser {
   std::vector<hook_counters> hooks_;
   std::vector<device_counters> devices_;
   std::vector<node_counters> nodes_;
+  std::vector<library_counters> libraries_;  // of each device
 };
 
 }  // namespace

@@ -20,6 +20,15 @@ struct hook_totals {
   hook_counters counters{};
 };
 
+// What one library holds of a device, as requested.
+struct library_totals {
+  std::string path;  // empty: code of no file; "(others)": of the libraries that came when no place was left
+  std::uint64_t routed = 0, observed = 0;  // now
+  std::uint64_t highest = 0;
+  std::uint64_t peak_routed = 0,
+                peak_observed = 0;  // when all libraries together held most, or less than 1 % below
+};
+
 struct device_totals {
   int ordinal = 0;
   std::string name;
@@ -30,6 +39,7 @@ struct device_totals {
   ledger peak;
   std::uint64_t timeline_period_ns = 0;
   std::vector<timeline_sample> timeline;
+  std::vector<library_totals> libraries;  // that ever held memory of it
 
   std::uint64_t live_blocks() const noexcept {
     std::uint64_t const gone = counters.freed_blocks + counters.lost_blocks;

@@ -130,7 +130,8 @@ CUresult pass_allocation(driver::request const& request, CUdeviceptr* result, Re
       (request.stream_ordered && is_graph_node(request.stream))) {
     return with_room(real);
   }
-  auto const owner = request.stream_ordered ? owner_by_stream(request.stream) : current_owner();
+  auto const owner = request.stream_ordered ? owner_by_stream(request.stream, request.caller)
+                                            : current_owner(request.caller);
   return pass_allocation(request, result, owner, real);
 }
 
@@ -232,11 +233,11 @@ CUresult observe(hook which, std::uint64_t bytes, Real&& real, After&& after) no
 // A call that takes memory of the current device, and reserves `most` bytes of the limits first. `keep` tells
 // the reservation what it took. A refusal leaves the output alone.
 template <typename Real, typename Keep>
-CUresult taking(hook which, std::uint64_t most, Real&& real, Keep&& keep) noexcept {
+CUresult taking(hook which, std::uint64_t most, void const* caller, Real&& real, Keep&& keep) noexcept {
   base::uncancelled const held;
   hook_scope const scope;
   if (!scope) return real();
-  reservation reserved(which, most, current_owner());
+  reservation reserved(which, most, current_owner(caller));
   CUresult const code = reserved ? with_room(real) : reserved.code();
   if (code == CUDA_SUCCESS) keep(reserved);
   return counted(which, most, code);

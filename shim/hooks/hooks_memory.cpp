@@ -58,7 +58,7 @@ CUresult pitched(CUdeviceptr* result, size_t* pitch, route::rows const& wanted, 
     return code;
   }
   constexpr std::uint64_t row = 512;  // what the driver rounds rows up to, at most
-  return taking(which, (wanted.width + row - 1) / row * row * wanted.height, real,
+  return taking(which, (wanted.width + row - 1) / row * row * wanted.height, program_caller(caller), real,
                 [&](reservation& reserved) {
                   reserved.commit(observed_kind::address, *result, *pitch * wanted.height);
                   route::pitch_learnt(current_context(), wanted, *pitch);

@@ -80,14 +80,15 @@ CUresult pool_allocation(hook which, CUdeviceptr* result, pool_request const& as
   int const device = memory_pools::instance().device_of(asked.pool);
   bool const elsewhere = device == memory_pools::host || is_graph_node(asked.stream) || result == nullptr;
   if (elsewhere) return counted(which, asked.bytes, with_room(real));
-  owner_of_memory owner = owner_by_stream(asked.stream);
-  if (owner.device >= 0 && device >= 0) owner = {device, nullptr};
+  owner_of_memory owner = owner_by_stream(asked.stream, asked.caller);
+  if (owner.device >= 0 && device >= 0) owner.device = device;
   return counted(which, asked.bytes, pass_allocation(request, result, owner, real));
 }
 
 template <typename Real>
-CUresult array_creation(hook which, CUarray* result, std::uint64_t bytes, Real&& real) noexcept {
-  return taking(which, bytes, real,
+CUresult array_creation(hook which, CUarray* result, std::uint64_t bytes, void const* caller,
+                        Real&& real) noexcept {
+  return taking(which, bytes, program_caller(caller), real,
                 [&](reservation& reserved) { reserved.commit(observed_kind::array, key(*result), bytes); });
 }
 
@@ -140,12 +141,13 @@ CUresult cuArrayCreate_v2(CUarray* result, CUDA_ARRAY_DESCRIPTOR const* array) {
             .NumChannels = array->NumChannels,
             .Flags = 0};
   }
-  return array_creation(hook::cuArrayCreate_v2, result, array_bytes(flat),
+  return array_creation(hook::cuArrayCreate_v2, result, array_bytes(flat), __builtin_return_address(0),
                         [&] { return GPUMEM_REAL(cuArrayCreate_v2)(result, array); });
 }
 
 CUresult cuArray3DCreate_v2(CUarray* result, CUDA_ARRAY3D_DESCRIPTOR const* array) {
   return array_creation(hook::cuArray3DCreate_v2, result, array == nullptr ? 0 : array_bytes(*array),
+                        __builtin_return_address(0),
                         [&] { return GPUMEM_REAL(cuArray3DCreate_v2)(result, array); });
 }
 
@@ -158,9 +160,9 @@ CUresult cuMipmappedArrayCreate(CUmipmappedArray* result, CUDA_ARRAY3D_DESCRIPTO
                                 unsigned int levels) {
   std::uint64_t const bytes = array == nullptr ? 0 : mipmapped_bytes(*array, levels);
   auto const real = [&] { return GPUMEM_REAL(cuMipmappedArrayCreate)(result, array, levels); };
-  return taking(hook::cuMipmappedArrayCreate, bytes, real, [&](reservation& reserved) {
-    reserved.commit(observed_kind::mipmapped_array, key(*result), bytes);
-  });
+  return taking(
+      hook::cuMipmappedArrayCreate, bytes, program_caller(__builtin_return_address(0)), real,
+      [&](reservation& reserved) { reserved.commit(observed_kind::mipmapped_array, key(*result), bytes); });
 }
 
 CUresult cuMipmappedArrayDestroy(CUmipmappedArray array) {
@@ -175,9 +177,11 @@ CUresult cuMemCreate(CUmemGenericAllocationHandle* handle, size_t bytes, CUmemAl
   hook_scope const scope;
   if (!scope) return real();
   if (!is_on_device(property)) return counted(hook::cuMemCreate, bytes, real());
-  reservation reserved(hook::cuMemCreate, bytes, {property->location.id, nullptr});
+  stats::library_id const by = stats::library_of(program_caller(__builtin_return_address(0)));
+  reservation reserved(hook::cuMemCreate, bytes, {property->location.id, nullptr, by});
   CUresult const code = reserved ? with_room(real) : reserved.code();
-  if (code == CUDA_SUCCESS && virtual_memory::instance().created(*handle, bytes, property->location.id)) {
+  if (code == CUDA_SUCCESS &&
+      virtual_memory::instance().created(*handle, {property->location.id, bytes, false, by})) {
     reserved.commit(bytes);
   }
   return counted(hook::cuMemCreate, bytes, code);

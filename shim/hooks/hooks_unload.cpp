@@ -1,9 +1,9 @@
-// dlclose: afterwards other code may lie where the unloaded library lay, so what rules remember of its
+// dlclose: afterwards other code may lie where the unloaded library lay, so what is remembered of its
 // addresses must be asked again. Called by the program on any thread. dlclose, unlike dlopen, does not look
 // at its caller, so a hook changes nothing for it.
 #include <atomic>
 
-#include "core/route/rules/calling_objects.hpp"
+#include "core/stats/callers/libraries.hpp"
 #include "shim/symbols/lookup.hpp"
 
 extern "C" int dlclose(void* library) {
@@ -15,6 +15,7 @@ extern "C" int dlclose(void* library) {
     next.store(real, std::memory_order_release);
   }
   int const code = real(library);
-  gpumem::route::libraries_changed.fetch_add(1, std::memory_order_acq_rel);
+  gpumem::stats::libraries_changed.fetch_add(1, std::memory_order_acq_rel);
+  gpumem::stats::look_again_if_changed();
   return code;
 }

@@ -3,6 +3,7 @@
 
 #include "core/driver/table.hpp"
 #include "core/route/router.hpp"
+#include "core/stats/callers/libraries.hpp"
 #include "core/stream_order/relaxed_mode.hpp"
 
 namespace gpumem::shim {
@@ -16,21 +17,21 @@ int device_of(CUcontext context) noexcept {
 
 }  // namespace
 
-owner_of_memory current_owner() noexcept {
+owner_of_memory current_owner(void const* caller) noexcept {
   CUcontext context = nullptr;
   CUdevice device = 0;
   if (driver::real.cuCtxGetCurrent(&context) != CUDA_SUCCESS || context == nullptr) return {};
   if (driver::real.cuCtxGetDevice(&device) != CUDA_SUCCESS) return {};
-  return {device, route::home_of(context)};
+  return {device, route::home_of(context), stats::library_of(caller)};
 }
 
-owner_of_memory owner_by_stream(CUstream stream) noexcept {
+owner_of_memory owner_by_stream(CUstream stream, void const* caller) noexcept {
   CUcontext context = nullptr;
   bool const is_default = stream == nullptr || stream == CU_STREAM_LEGACY || stream == CU_STREAM_PER_THREAD;
   CUresult const code =
       is_default ? driver::real.cuCtxGetCurrent(&context) : driver::real.cuStreamGetCtx(stream, &context);
   if (code != CUDA_SUCCESS || context == nullptr) return {};
-  return {device_of(context), nullptr};
+  return {device_of(context), nullptr, stats::library_of(caller)};
 }
 
 reservation::reservation(hook which, std::uint64_t bytes, owner_of_memory const& owner) noexcept
@@ -48,12 +49,13 @@ reservation::~reservation() {
 
 void reservation::commit(observed_kind kind, std::uint64_t key, std::uint64_t bytes, bool movable) noexcept {
   if (owner_.device < 0) return;
-  if (observed_memory::instance().add(kind, key, {{owner_.device, bytes, movable}, owner_.context}))
+  if (observed_memory::instance().add(kind, key,
+                                      {{owner_.device, bytes, movable, owner_.library}, owner_.context}))
     commit(bytes, movable);
 }
 
 void reservation::commit(std::uint64_t bytes, bool movable) noexcept {
-  route::hold({owner_.device, bytes, movable}, bytes_);
+  route::hold({owner_.device, bytes, movable, owner_.library}, bytes_);
   owner_.device = -1;
 }
 

@@ -12,11 +12,12 @@ namespace gpumem::shim {
 struct owner_of_memory {
   int device = -1;  // none: the driver is to answer, and nothing is noted
   CUcontext context = nullptr;
+  std::uint32_t library = 0;  // stats::library_id of who asked
 };
-// Of the current context.
-owner_of_memory current_owner() noexcept;
+// Of the current context. `caller`: the code that asks.
+owner_of_memory current_owner(void const* caller = nullptr) noexcept;
 // Of a stream's device: memory of the driver's pools, which outlives every context.
-owner_of_memory owner_by_stream(CUstream stream) noexcept;
+owner_of_memory owner_by_stream(CUstream stream, void const* caller) noexcept;
 
 class reservation {
  public:

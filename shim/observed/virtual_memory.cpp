@@ -12,11 +12,12 @@ virtual_memory& virtual_memory::instance() noexcept {
   return base::undestroyed<virtual_memory>::get();
 }
 
-bool virtual_memory::created(CUmemGenericAllocationHandle handle, std::uint64_t bytes, int device) noexcept {
+bool virtual_memory::created(CUmemGenericAllocationHandle handle,
+                             route::observed_bytes const& what) noexcept {
   base::lock_guard const held(lock_);
   memory_id const id = ++last_;
   try {
-    memories_.emplace(id, memory{bytes, device, 1});
+    memories_.emplace(id, memory{what, 1});
     handles_.insert_or_assign(handle, named{id, 1});
   } catch (std::bad_alloc const&) {
     memories_.erase(id);
@@ -94,7 +95,7 @@ virtual_memory::step virtual_memory::unmaps(CUdeviceptr address, std::uint64_t b
 route::observed_bytes virtual_memory::drop(memory_id id) noexcept {
   auto const found = memories_.find(id);
   if (found == memories_.end() || --found->second.references != 0) return {};
-  route::observed_bytes const freed{found->second.device, found->second.bytes};
+  route::observed_bytes const freed = found->second.held;
   memories_.erase(found);
   route::leaves(freed);
   return freed;
@@ -123,7 +124,7 @@ void virtual_memory::undo(step const& taken) noexcept {
 
 void virtual_memory::hold(step::reference const& taken) {
   if (taken.freed.bytes != 0) {
-    memories_.emplace(taken.id, memory{taken.freed.bytes, taken.freed.device, 1});
+    memories_.emplace(taken.id, memory{taken.freed, 1});
     route::stays(taken.freed);
   } else if (auto const found = memories_.find(taken.id); found != memories_.end() && taken.last) {
     ++found->second.references;

@@ -21,7 +21,7 @@ class virtual_memory {
   static virtual_memory& instance() noexcept;
 
   // False when there is no host memory to remember it: then it must not be counted either.
-  bool created(CUmemGenericAllocationHandle handle, std::uint64_t bytes, int device) noexcept;
+  bool created(CUmemGenericAllocationHandle handle, route::observed_bytes const& what) noexcept;
   void retained(CUmemGenericAllocationHandle handle, CUdeviceptr address) noexcept;
   void mapped(CUdeviceptr address, std::uint64_t bytes, CUmemGenericAllocationHandle handle) noexcept;
 
@@ -50,8 +50,7 @@ class virtual_memory {
 
  private:
   struct memory {
-    std::uint64_t bytes;
-    int device;
+    route::observed_bytes held;
     std::uint32_t references;  // by handles and mappings
   };
   struct mapping {

@@ -39,6 +39,14 @@ def device_faults(report, device, known, noted):
         highest, most = device["highest_requested"], known["most_live"]
         if abs(highest - most) > max(TOLERANCE, most // 100):
             same("the highest requested", highest, most)
+    # Who holds it, added up. At the highest: within one percent below it.
+    libraries = device["libraries"]
+    same("routed of all libraries", sum(library["routed"] for library in libraries), ledger["requested"])
+    same("observed of all libraries", sum(library["observed"] for library in libraries), ledger["observed"])
+    if noted and not calls_of(report, "cuMemCreate", "cuArray", "cuMemAllocPitch"):
+        at_highest, most = sum(library["at_highest"] for library in libraries), known["most_live"]
+        if abs(at_highest - most) > max(TOLERANCE, most // 100) + most // 50:
+            same("of all libraries at the highest", at_highest, most)
     return faults
 
 

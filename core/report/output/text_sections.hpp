@@ -10,6 +10,7 @@ namespace gpumem::report {
 
 // One section each, after what `text` holds; nothing where the document has nothing to say for it.
 void add_devices(std::string& text, document const& from, text_options const& options);
+void add_libraries(std::string& text, document const& from, text_options const& options);
 void add_timeline(std::string& text, document const& from, text_options const& options);
 void add_calls(std::string& text, document const& from, text_options const& options);
 void add_chains(std::string& text, document const& from, text_options const& options);

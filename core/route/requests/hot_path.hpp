@@ -8,6 +8,7 @@
 #include "core/resource/pools/suballocator.hpp"
 #include "core/route/requests/slow_steps.hpp"
 #include "core/route/router_state.hpp"
+#include "core/stats/callers/libraries.hpp"
 #include "core/stream_order/relaxed_mode.hpp"
 
 namespace gpumem::route {
@@ -93,12 +94,15 @@ inline bool captures_run() noexcept {
 }
 
 [[gnu::always_inline]] inline void count_request_fast(stats::shard& mine, context_entry& entry,
-                                                      driver::memory_kind kind, std::uint64_t asked,
+                                                      driver::request const& request, space::block& b,
                                                       std::uint64_t handed) noexcept {
+  std::uint64_t const asked = request.bytes;
   stats::size_bucket& bucket = mine.sizes[stats::bucket_of(asked)];
   stats::add(bucket.count, 1);
   stats::add(bucket.bytes, asked);
-  if (kind == driver::memory_kind::host) return;
+  if (request.kind == driver::memory_kind::host) return;
+  b.holder = stats::place_of(entry.device_slot, stats::library_of(request.caller));
+  stats::add(mine.libraries[b.holder].allocated, asked);
   auto& counters = mine.devices[entry.device_slot];
   stats::add(counters.allocated_blocks, 1);
   stats::add(counters.allocated_requested, asked);
@@ -150,7 +154,7 @@ template <bool careful = false>
   if (careful && counts) count_taken(*s, entry.device, b);
   remember_fast(entry, number, from, address, h, slot, request.stream_ordered, removals);
   *result = address;
-  count_request_fast(mine, entry, request.kind, request.bytes, handed);
+  count_request_fast(mine, entry, request, b, handed);
   return {CUDA_SUCCESS};
 }
 
@@ -193,6 +197,7 @@ template <bool careful = false>
   stats::add(counters.freed_blocks, 1);
   stats::add(counters.freed_requested, b.bytes() - b.rounding);
   stats::add(counters.freed_handed, b.bytes());
+  stats::add(mine.libraries[b.holder].freed, b.bytes() - b.rounding);
   if (on_another_stream) stats::add(counters.cross_stream_frees, 1);
 }
 

@@ -11,10 +11,10 @@
 #include <string_view>
 #include <vector>
 
-namespace gpumem::route {
+#include "core/base/files/object_values.hpp"
+#include "core/stats/callers/libraries.hpp"
 
-// Counts up when a library may have gone: what is remembered of addresses is then asked again.
-inline constinit std::atomic<std::uint64_t> libraries_changed{1};
+namespace gpumem::route {
 
 class calling_objects {
  public:
@@ -26,7 +26,7 @@ class calling_objects {
   // The rules that the code at this return address falls under.
   rule_mask rules_of(void const* code) noexcept {
     auto const address = reinterpret_cast<std::uintptr_t>(code);
-    std::uint64_t const now = libraries_changed.load(std::memory_order_acquire) + first_;
+    std::uint64_t const now = stats::libraries_changed.load(std::memory_order_acquire) + first_;
     memo_line& line = memo[(address * 0x9e3779b97f4a7c15ull) >> 63];
     if (line.address != address || line.since != now) line = {address, now, look_up(address, now)};
     return line.rules;
@@ -42,25 +42,15 @@ class calling_objects {
     std::uint64_t since = 0;  // 0: unused
     rule_mask rules = 0;
   };
-  // A loaded object; read while it is written, so `since` is 0 then and read again afterwards.
-  struct entry {
-    std::atomic<std::uint64_t> since{0};
-    std::atomic<std::uintptr_t> low{0}, high{0};
-    std::atomic<rule_mask> rules{0};
-  };
-  struct found_object;
-
   // As rules_of, where this thread's memo does not know the code.
   rule_mask look_up(std::uintptr_t address, std::uint64_t now) noexcept;
-  void remember(found_object const& object, std::uint64_t now) noexcept;
 
   static constinit thread_local std::array<memo_line, 2> memo;
 
   std::vector<std::string> const patterns_;
   std::string program_;  // the loader gives the program itself no name
   std::uint64_t first_;  // no memo of another object of this class holds for this one
-  std::array<entry, 64> table_;
-  std::atomic_flag writing_;
+  base::object_values known_;
 };
 
 }  // namespace gpumem::route

@@ -56,8 +56,11 @@ struct block {
   std::atomic<std::uint64_t> address;  // read without a lock by look-ups
   std::uint32_t units;
   std::uint32_t segment;  // index in the segment table
-  epoch_id freed;         // not live: when
-  handle next;            // list of an index, or of a magazine
+  union {
+    epoch_id freed;        // not live: when
+    std::uint32_t holder;  // live: stats::holder_place of who asked; not of the host's memory
+  };
+  handle next;  // list of an index, or of a magazine
   union {
     handle later;            // idle and not done: queue by age; owner
     std::uint32_t rounding;  // live: bytes handed out minus bytes asked for

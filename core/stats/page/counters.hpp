@@ -14,6 +14,9 @@ inline constexpr std::size_t max_hooks = 160;   // at least the number of lines 
 inline constexpr std::size_t max_devices = 16;  // further devices share the last slot
 // nodes of all chain instances; further ones share the last slot
 inline constexpr std::size_t max_nodes = 96;
+// Libraries that asked for memory, by stats::library_id. With the unknown one and the one for all further
+// ones.
+inline constexpr std::size_t max_libraries = 32;
 // bucket of n bytes = bit width of n - 1, so <= 2^k falls in k
 inline constexpr std::size_t size_buckets = 64;
 
@@ -53,6 +56,19 @@ struct size_bucket {
   std::uint64_t bytes;
 };
 
+// What one library asked for of one device, by routed requests. Freed: by anyone, of what that library had
+// asked for; also what ended with its context.
+struct library_counters {
+  std::uint64_t allocated;
+  std::uint64_t freed;
+};
+
+// Where the counters of one library and device are; a block keeps it while the program has it.
+using holder_place = std::uint32_t;
+inline holder_place place_of(std::size_t device_slot, std::uint32_t library) noexcept {
+  return static_cast<holder_place>(device_slot * max_libraries) + library;
+}
+
 // One thread's counters. Plain integers, so that a reader can map the page; writers go through add().
 struct alignas(64) shard {
   std::uint64_t owner;  // thread id of the present or last owner; 0: never used
@@ -60,6 +76,7 @@ struct alignas(64) shard {
   device_counters devices[max_devices];
   node_counters nodes[max_nodes];
   size_bucket sizes[size_buckets];
+  library_counters libraries[max_devices * max_libraries];  // by holder_place
 };
 
 // Adds to a counter of this thread's own shard.

@@ -12,7 +12,7 @@
 namespace gpumem::stats {
 
 inline constexpr std::uint64_t page_magic = 0x6567'6170'6d65'6d67;  // "gmempage", little endian
-inline constexpr std::uint32_t layout_version = 5;
+inline constexpr std::uint32_t layout_version = 6;
 inline constexpr std::size_t max_shards = 1024;  // threads alive at once; further ones share the last shard
 inline constexpr std::size_t max_failures = 16;  // the first ones are kept; all are counted
 inline constexpr std::size_t timeline_samples = 512;
@@ -83,6 +83,19 @@ struct module_entry {
   char path[232];
 };
 
+// A library that asked for memory; its place is its stats::library_id.
+struct library_entry {
+  char path[248];
+};
+
+// What one library holds of one device, in requested bytes. Written on slow paths only.
+struct library_gauges {
+  std::uint64_t observed;  // now, by calls that were seen but not routed
+  std::uint64_t highest;   // of routed and observed together, at the moments at which the device's was taken
+  std::uint64_t peak_routed;  // at the device's highest, or less than 1 % below it
+  std::uint64_t peak_observed;
+};
+
 // Who asked, and how much. Shared by all threads: additions are atomic.
 struct alignas(64) call_site_entry {
   std::uint64_t key;  // of node and frames; written last, 0: free
@@ -134,8 +147,9 @@ struct page_header {
   std::uint64_t hook_offset, node_offset, device_offset, gauge_offset, failure_offset, timeline_offset;
   std::uint64_t shard_offset, shard_stride;
   std::uint64_t module_offset, site_offset, detail_offset, detail_stride, misuse_offset;
+  std::uint64_t library_offset, library_gauge_offset;
   std::uint32_t hook_slots, device_slots, node_slots, bucket_slots, shard_slots, failure_slots, sample_slots;
-  std::uint32_t module_slots, site_slots, misuse_slots;
+  std::uint32_t module_slots, site_slots, misuse_slots, library_slots;
   std::uint32_t hook_fields, device_fields, node_fields, gauge_fields, node_gauge_fields;
   field_name hook_names[max_fields];
   field_name device_names[max_fields];
@@ -177,6 +191,7 @@ struct page_header {
   std::uint64_t unbuilt_total;  // chains that could not be built; their memory goes to the driver
   char unbuilt[240];            // of the first one, the device and why
   std::uint32_t module_count;
+  std::uint32_t library_count;             // places [1, library_count) have a path
   std::uint32_t sites_in_use;              // 1 once some resource notes call sites
   std::uint8_t detail_present[max_nodes];  // 1 once that node keeps exact figures
   end_record end;
@@ -190,6 +205,8 @@ struct alignas(4096) fixed_part {
   device_gauges gauges[max_devices];
   failure_entry failures[max_failures];
   misuse_entry misuses[max_misuses];
+  library_entry libraries[max_libraries];
+  library_gauges library_gauges_of[max_devices][max_libraries];
   std::uint32_t shard_state[max_shards];  // see shards.cpp
 };
 

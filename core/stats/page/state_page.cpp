@@ -52,10 +52,13 @@ void lay_out(page& page) noexcept {
   head.detail_offset = offsetof(stats::page, details);
   head.detail_stride = sizeof(node_detail_slot);
   head.misuse_offset = offsetof(fixed_part, misuses);
+  head.library_offset = offsetof(fixed_part, libraries);
+  head.library_gauge_offset = offsetof(fixed_part, library_gauges_of);
   head.hook_slots = max_hooks, head.device_slots = max_devices, head.node_slots = max_nodes;
   head.bucket_slots = size_buckets, head.shard_slots = max_shards;
   head.failure_slots = max_failures, head.sample_slots = timeline_samples;
   head.module_slots = max_modules, head.site_slots = max_call_sites, head.misuse_slots = max_misuses;
+  head.library_slots = max_libraries;
 #define GPUMEM_HOOK_FIELD(name, unit, meaning) copy_text(head.hook_names[head.hook_fields++].text, #name);
 #define GPUMEM_DEVICE_FIELD(name, unit, meaning) \
   copy_text(head.device_names[head.device_fields++].text, #name);
@@ -229,6 +232,13 @@ std::size_t register_device(int ordinal, std::string_view name, std::string_view
 device_gauges& gauges(int device) noexcept {
   page* const now = current_page();
   return now == nullptr ? gauges_before_page[device_slot(device)] : now->fixed.gauges[device_slot(device)];
+}
+
+library_gauges& library_gauges_of(int device, std::uint32_t library) noexcept {
+  static constinit library_gauges before_page{};
+  page* const now = current_page();
+  if (now == nullptr) return before_page;
+  return now->fixed.library_gauges_of[device_slot(device)][library % max_libraries];
 }
 
 void note_failure(failure const& what) noexcept {

@@ -55,6 +55,8 @@ inline std::size_t device_slot(int ordinal) noexcept {
 }
 // Ask for it each time: the reference of a closed page or of a parent's page is no longer read by anyone.
 device_gauges& gauges(int device) noexcept;
+// The same for what one library holds there.
+library_gauges& library_gauges_of(int device, std::uint32_t library) noexcept;
 // Returns the new value.
 inline std::uint64_t gauge_add(std::uint64_t& gauge, std::uint64_t amount) noexcept {
   return std::atomic_ref<std::uint64_t>(gauge).fetch_add(amount, std::memory_order_relaxed) + amount;
@@ -74,6 +76,8 @@ inline void gauge_raise(std::uint64_t& highest, std::uint64_t value) noexcept {
 // Call after `reserved` changed, where a thread must_settle, and at other slow moments: adds up the shards,
 // keeps highest_requested and the ledger of the peak, and puts a sample on the timeline.
 void sample_device(int device) noexcept;
+// The same where observed memory has grown by more than 1 %, or 8 MiB, since.
+void sample_if_grown(int device) noexcept;
 
 struct failure {
   std::uint64_t bytes = 0;

@@ -175,6 +175,12 @@ sample two_devices() {
   // Memory of cuMemCreate, most of it gone when the routed memory was at its peak.
   auto& gauges = second_device.gauges;
   gauges.observed = 10 * mib, gauges.peak_observed = 20 * mib, gauges.highest_observed = 66 * mib;
+  second_device.libraries = {{"/opt/lib/libnccl.so.2", 0, 10 * mib, 66 * mib, 0, 20 * mib},
+                             {"/opt/app/train", 3 * gib, 0, 5 * gib, 4 * gib, 0},
+                             {"", 0, 0, 1 * mib, 0, 0}};
+  for (int i = 1; i <= 9; ++i)
+    second_device.libraries.push_back(
+        {"/opt/lib/libsmall_" + std::to_string(i) + ".so", 1 * mib, 0, 2 * mib, 2 * mib, 0});
   second_device.now = stats::ledger_now(second_device.counters, gauges);
   second_device.peak = stats::ledger_at_peak(gauges);
   add_chain(made.content, 1);

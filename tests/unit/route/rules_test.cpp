@@ -108,7 +108,7 @@ TEST(rules, sixty_four_rules_and_many_callers_on_many_threads) {
     threads.emplace_back([&] {
       auto const* libc = static_cast<char const*>(code_of_libc());
       for (int i = 0; i < 2000; ++i) {
-        if (i % 100 == 0) libraries_changed.fetch_add(1);
+        if (i % 100 == 0) stats::libraries_changed.fetch_add(1);
         if (match(rules, {.bytes = 1000, .caller = libc + i % 64}) != max_rules - 1) wrong.fetch_add(1);
         if (match(rules, {.bytes = 1000, .caller = own_code()}) != rule_set::none) wrong.fetch_add(1);
       }

@@ -3,6 +3,7 @@
 #include <sys/mman.h>
 
 #include "core/base/clock.hpp"
+#include "core/stats/callers/libraries.hpp"
 #include "tests/unit/stats/page_fixture.hpp"
 
 namespace gpumem::stats {
@@ -64,6 +65,69 @@ TEST_F(timeline, a_long_run_fits) {
     EXPECT_EQ(highest, 999'999u);
     EXPECT_EQ(device.timeline.back().reserved_last, 4999u);
     EXPECT_GT(device.timeline.back().t_ns, 190'000'000'000u);
+  });
+}
+
+// Two libraries, by their places; what each holds when both together hold most, within 1 %.
+TEST_F(timeline, who_holds_what_at_the_highest) {
+  expect_good_child([] {
+    open_test_page();
+    register_device(0, "H100", "GPU-0", 10'000);
+    current_page()->fixed.head.library_count = 3;
+    auto const counted = [](library_id who, std::uint64_t more, std::uint64_t less) {
+      add(local().libraries[place_of(0, who)].allocated, more);
+      add(local().libraries[place_of(0, who)].freed, less);
+      add(local().devices[0].allocated_requested, more);
+      add(local().devices[0].freed_requested, less);
+      sample_device(0);
+    };
+    counted(1, 700, 0);
+    counted(2, 300, 0);  // the highest of both
+    counted(1, 0, 600);
+    counted(2, 200, 0);  // its own highest
+    gauge_add(library_gauges_of(0, 1).observed, 40);
+    auto const now = take_snapshot();
+    auto const& libraries = now.value.devices.at(0).libraries;
+    ASSERT_EQ(libraries.size(), 2u);
+    EXPECT_EQ(libraries[0].routed, 100u);
+    EXPECT_EQ(libraries[0].observed, 40u);
+    EXPECT_EQ(libraries[0].highest, 700u);
+    EXPECT_EQ(libraries[0].peak_routed, 700u);
+    EXPECT_EQ(libraries[1].routed, 500u);
+    EXPECT_EQ(libraries[1].highest, 500u);
+    EXPECT_EQ(libraries[1].peak_routed, 300u);
+  });
+}
+
+// A code address is of the file that holds it, whichever thread asks; code of no file is nobody's.
+TEST_F(timeline, code_is_of_its_library) {
+  expect_good_child([] {
+    EXPECT_EQ(library_of(reinterpret_cast<void const*>(&::malloc)), unknown_library) << "no page yet";
+    open_test_page();
+    library_id const libc = library_of(reinterpret_cast<void const*>(&::getpid));
+    library_id const own = library_of(reinterpret_cast<void const*>(&take_snapshot));
+    EXPECT_NE(libc, own);
+    EXPECT_EQ(library_of(reinterpret_cast<void const*>(&::getppid)), libc);
+    libraries_changed.fetch_add(1);
+    look_again_if_changed();
+    EXPECT_EQ(library_of(reinterpret_cast<void const*>(&::getpid)), libc) << "the same path again";
+    EXPECT_STREQ(std::filesystem::read_symlink("/proc/self/exe").c_str(),
+                 current_page()->fixed.libraries[own].path);
+    char const generated[64] = {};
+    EXPECT_EQ(library_of(generated), unknown_library) << "the stack";
+  });
+}
+
+// More libraries than places: the last place has them all.
+TEST_F(timeline, libraries_without_a_place_share_one) {
+  expect_good_child([] {
+    open_test_page();
+    for (library_id id = 1; id < other_libraries; ++id)
+      std::snprintf(current_page()->fixed.libraries[id].path, 20, "/lib/%u.so", id);
+    current_page()->fixed.head.library_count = other_libraries;
+    EXPECT_EQ(library_of(reinterpret_cast<void const*>(&take_snapshot)), other_libraries);
+    EXPECT_EQ(library_of(reinterpret_cast<void const*>(&::getpid)), other_libraries);
+    EXPECT_EQ(current_page()->fixed.head.library_count, max_libraries);
   });
 }
 

@@ -1,0 +1,46 @@
+// Which loaded library a piece of code is of, as a small number by which memory is counted: who holds it.
+// Asked with a return address by every request, any thread, no lock of ours held. The library of a thread's
+// last request is found in one comparison, others in a table without a lock; the first call from a library
+// walks the loader's list and notes the path in the state page. No heap.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+
+#include "core/stats/page/counters.hpp"
+
+namespace gpumem::stats {
+
+// Counts up when a library may have gone: what is remembered of addresses is then asked again.
+inline constinit std::atomic<std::uint64_t> libraries_changed{1};
+
+using library_id = std::uint32_t;  // less than max_libraries
+// Code of no file, and calls from before the state page.
+inline constexpr library_id unknown_library = 0;
+// Of all libraries that came when the other numbers were taken.
+inline constexpr library_id other_libraries = max_libraries - 1;
+
+// The library of this thread's last request; `since`: what libraries_changed was then.
+struct library_memo {
+  std::uintptr_t low = 0;
+  std::uintptr_t bytes = 0;
+  std::uint64_t since = 0;
+  library_id id = unknown_library;
+};
+extern constinit thread_local library_memo last_library;
+
+// As library_of, where this thread's memo does not know the code.
+library_id find_library(void const* code) noexcept;
+
+[[gnu::always_inline]] inline library_id library_of(void const* code) noexcept {
+  library_memo const& last = last_library;
+  if (reinterpret_cast<std::uintptr_t>(code) - last.low < last.bytes) [[likely]]
+    return last.id;
+  return find_library(code);
+}
+
+// Drops the memo if a library may have gone since: another may lie there now. Asked now and then, as requests
+// do not look; until then they count for the one before.
+void look_again_if_changed() noexcept;
+
+}  // namespace gpumem::stats
