@@ -208,6 +208,13 @@ document chains_of(snapshot const& from) {
   return chains;
 }
 
+document holders_of(stats::failure_note const& note) {
+  document holders = document::array();
+  for (auto const& holder : note.holders)
+    holders.push_back({{"path", text_or_null(holder.path)}, {"bytes", holder.bytes}});
+  return holders;
+}
+
 document failures_of(snapshot const& from) {
   document failures = document::array();
   for (auto const& note : from.failures) {
@@ -223,7 +230,9 @@ document failures_of(snapshot const& from) {
                         {"remedy", text_or_null(remedy_for(note, from))},
                         {"in_use", note.in_use},
                         {"cached", note.cached},
-                        {"largest_free", note.largest_free}});
+                        {"largest_free", note.largest_free},
+                        {"held", note.held},
+                        {"holders", holders_of(note)}});
   }
   return failures;
 }

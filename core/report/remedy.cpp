@@ -5,6 +5,7 @@
 #include <array>
 
 #include "core/base/text/bytes.hpp"
+#include "core/base/text/format.hpp"
 #include "core/driver/error.hpp"
 
 namespace gpumem::report {
@@ -53,6 +54,30 @@ std::string first_step(stats::failure_note const& failure) {
   }
 }
 
+// Libraries that keep what their users gave back: a part of their path, and what makes them let go of it.
+struct known_cache {
+  std::string_view part, name, release;
+};
+constexpr std::array<known_cache, 5> known_caches{
+    {{"libc10_cuda.so", "PyTorch's cache", "torch.cuda.empty_cache() frees what is idle in it"},
+     {"/cupy_backends/", "CuPy's pool",
+      "cupy.get_default_memory_pool().free_all_blocks() frees what is idle in it"},
+     {"xla_cuda", "XLA's pool", "XLA_PYTHON_CLIENT_MEM_FRACTION makes it smaller"},
+     {"/tensorflow/", "TensorFlow's pool", "TF_FORCE_GPU_ALLOW_GROWTH=true makes it take what it needs"},
+     {"librmm.so", "an RMM resource", "a smaller maximum pool size bounds it"}}};
+
+// "91 % is held by PyTorch's cache: ..."; empty where nobody holds most, or the program alone all.
+std::string holder_of_most(stats::failure_note const& failure) {
+  if (failure.holders.empty() || failure.holders[0].bytes < failure.held / 2) return {};
+  std::string const& path = failure.holders[0].path;
+  auto const known = std::ranges::find_if(
+      known_caches, [&path](known_cache const& one) { return path.find(one.part) != std::string::npos; });
+  if (known == known_caches.end() && failure.holders.size() < 2) return {};
+  std::string text = base::format("{} % is held by ", failure.holders[0].bytes * 100 / failure.held);
+  if (known == known_caches.end()) return text + path.substr(path.rfind('/') + 1);
+  return text + std::string(known->name) + ": " + std::string(known->release);
+}
+
 }  // namespace
 
 std::string_view refused_by(stats::failure_note const& failure) noexcept {
@@ -83,6 +108,7 @@ std::string remedy_for(stats::failure_note const& failure, stats::snapshot const
   bool const in_pieces = failure.cached >= failure.bytes && failure.largest_free < failure.bytes;
   if (in_pieces && !has_resource(in, failure, "binning"))
     text = "the cached memory is in pieces: bins for small sizes keep large ones whole; or " + text;
+  if (std::string const most = host ? "" : holder_of_most(failure); !most.empty()) text += "; " + most;
   return text;
 }
 

@@ -185,8 +185,8 @@ class parser {
     std::size_t const libraries = std::size_t{head_->device_slots} * head_->library_slots;
     std::size_t const words = 1 + hooks_.size() * hooks.words() + devices_.size() * devices.words() +
                               nodes_.size() * nodes.words() + head_->bucket_slots * 2 + libraries * 2;
-    libraries_.resize(libraries);
     if (words * 8 > head_->shard_stride) throw damaged{"its header is damaged"};
+    libraries_.resize(libraries);
     std::vector<std::uint64_t> shard_words(words);
     for (std::uint32_t i = 0; i < head_->shards_used; ++i) {
       if (!source_.read(head_->shard_offset + i * head_->shard_stride, shard_words.data(), words * 8)) {
@@ -250,6 +250,12 @@ class parser {
     }
   }
 
+  std::string path_of(std::uint64_t library) {
+    std::string path =
+        text_of(read<library_entry>(head_->library_offset + library * sizeof(library_entry)).path);
+    return library == other_libraries && path.empty() ? "(others)" : path;
+  }
+
   void take_libraries(device_totals& device) {
     std::size_t const first = static_cast<std::size_t>(device.ordinal) * head_->library_slots;
     for (std::size_t i = 0; i < head_->library_slots; ++i) {
@@ -258,14 +264,12 @@ class parser {
       library_counters const& counted = libraries_[first + i];
       std::uint64_t const routed = counted.allocated > counted.freed ? counted.allocated - counted.freed : 0;
       if (counted.allocated == 0 && gauges.highest == 0 && gauges.observed == 0) continue;
-      library_totals library{
-          .path = text_of(read<library_entry>(head_->library_offset + i * sizeof(library_entry)).path),
-          .routed = routed,
-          .observed = gauges.observed,
-          .highest = std::max(gauges.highest, routed + gauges.observed),
-          .peak_routed = gauges.peak_routed,
-          .peak_observed = gauges.peak_observed};
-      if (i == other_libraries && library.path.empty()) library.path = "(others)";
+      library_totals library{.path = path_of(i),
+                             .routed = routed,
+                             .observed = gauges.observed,
+                             .highest = std::max(gauges.highest, routed + gauges.observed),
+                             .peak_routed = gauges.peak_routed,
+                             .peak_observed = gauges.peak_observed};
       device.libraries.push_back(std::move(library));
     }
   }
@@ -353,7 +357,12 @@ class parser {
       if (entry.ready != 1) continue;
       failure_note note{
           entry.t_ns,   entry.bytes, entry.stream, entry.in_use, entry.cached,          entry.largest_free,
-          entry.thread, entry.code,  entry.device, {},           text_of(entry.reason), entry.refused_by};
+          entry.thread, entry.code,  entry.device, {},           text_of(entry.reason), entry.refused_by,
+          entry.held,   {}};
+      for (holder_share const& one : entry.holders) {
+        if (one.bytes != 0 && one.library < head_->library_slots)
+          note.holders.push_back({path_of(one.library), one.bytes});
+      }
       if (entry.hook < head_->hook_count) {
         note.symbol = text_of(read<hook_entry>(head_->hook_offset + entry.hook * sizeof(hook_entry)).symbol);
       }

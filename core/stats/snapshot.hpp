@@ -86,6 +86,12 @@ struct failure_note {
   std::string symbol;
   std::string reason;
   unsigned refused_by = 0;  // driver::refused_by
+  std::uint64_t held = 0;   // by all libraries
+  struct holder {
+    std::string path;  // as in library_totals
+    std::uint64_t bytes = 0;
+  };
+  std::vector<holder> holders = {};  // the largest ones first
 };
 
 struct snapshot {

@@ -1,7 +1,8 @@
 // Memory of several libraries, of known sizes: library_holders FILE_A FILE_B [again]. A takes 96 MiB, of
 // which B frees a third; B takes 40 MiB and an array of 8 MiB, the program itself 5 MiB; at the most, all of
-// it is there. `again`: A is unloaded and B loaded in its place, 100 times, each taking 1 MiB that stays. The
-// report is to say so. One thread; the driver alone.
+// it is there. `again`: A is unloaded and B loaded in its place, 100 times, each taking 1 MiB that stays.
+// `full`: B takes 64 MiB, then A as much again and again until it is refused. The report is to say so. One
+// thread; the driver alone.
 #include <cuda.h>
 #include <dlfcn.h>
 
@@ -51,7 +52,13 @@ int main(int argc, char** argv) {
   require(cuInit(0) == CUDA_SUCCESS && cuDeviceGet(&device, 0) == CUDA_SUCCESS, "a device");
   require(cuDevicePrimaryCtxRetain(&context, device) == CUDA_SUCCESS, "a context");
   require(cuCtxSetCurrent(context) == CUDA_SUCCESS, "a context");
-  if (argc > 3) {
+  if (argc > 3 && std::strcmp(argv[3], "full") == 0) {
+    const library a(argv[1]), b(argv[2]);
+    require(b.take(64 * mib) != 0, "a block of B");
+    int taken = 0;
+    while (a.take(64 * mib) != 0) ++taken;
+    require(taken > 0, "blocks of A");
+  } else if (argc > 3) {
     in_turns(argv[1], argv[2]);
   } else {
     const library a(argv[1]), b(argv[2]);

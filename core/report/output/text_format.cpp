@@ -32,6 +32,11 @@ std::string words(document const& from, std::string_view name) {
   return value.is_string() ? printable(value.get_ref<std::string const&>()) : std::string();
 }
 
+std::string library_name(document const& holder) {
+  std::string const path = words(holder, "path");
+  return path.empty() ? "generated code" : path.substr(path.rfind('/') + 1);
+}
+
 std::string bytes_text(std::uint64_t bytes) {
   return std::string(base::print_bytes(bytes).view());
 }

@@ -21,6 +21,8 @@ std::optional<std::uint64_t> number(document const& from, std::string_view name)
 std::uint64_t number_or_zero(document const& from, std::string_view name);
 std::string words(document const& from, std::string_view name);  // "" when absent or no string
 
+std::string library_name(document const& holder);  // the file of its "path", without folders
+
 std::string bytes_text(std::uint64_t bytes);                            // "61.24 GiB"
 std::string count_text(std::uint64_t count);                            // "1,204,880"
 std::string percent_text(std::uint64_t part, std::uint64_t whole);      // "99.98 %"; "-" of nothing

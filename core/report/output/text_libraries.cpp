@@ -19,18 +19,13 @@ struct library_row {
   std::uint64_t now = 0, highest = 0, at_highest = 0;
 };
 
-std::string name_of(document const& library) {
-  std::string const path = words(library, "path");
-  return path.empty() ? "generated code"
-                      : path.substr(path.rfind('/') == path.npos ? 0 : path.rfind('/') + 1);
-}
-
 // The largest ones, and all others in one row.
 std::vector<library_row> rows_of(document const& libraries) {
   std::vector<library_row> rows;
   std::size_t others = 0;
   for (auto const& library : libraries) {
-    library_row row{name_of(library), number_or_zero(library, "routed") + number_or_zero(library, "observed"),
+    library_row row{library_name(library),
+                    number_or_zero(library, "routed") + number_or_zero(library, "observed"),
                     number_or_zero(library, "highest"), number_or_zero(library, "at_highest")};
     if (rows.size() < shown_libraries || others == 0) {
       if (rows.size() == shown_libraries) ++others;

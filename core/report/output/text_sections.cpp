@@ -204,6 +204,20 @@ void add_wrapped(std::string& text, std::string_view label, std::string_view sen
   }
 }
 
+// "libc10_cuda.so 61.20 GiB (91.3 %), train 5.80 GiB (8.7 %)"; empty: nothing is held, or nobody noted it.
+std::string holders_text(document const& failure) {
+  document const& holders = field(failure, "holders");
+  std::uint64_t const all = number_or_zero(failure, "held");
+  std::string line;
+  if (!holders.is_array() || all == 0) return line;
+  for (auto const& holder : holders) {
+    std::uint64_t const bytes = number_or_zero(holder, "bytes");
+    line += base::format("{}{} {} ({})", line.empty() ? "" : ", ", library_name(holder), bytes_text(bytes),
+                         percent_text(std::min(bytes, all), all));
+  }
+  return line;
+}
+
 }  // namespace
 
 void add_devices(std::string& text, document const& from, text_options const& options) {
@@ -390,6 +404,7 @@ void add_failures(std::string& text, document const& from, text_options const& o
                          bytes_text(number_or_zero(failure, "in_use")),
                          bytes_text(number_or_zero(failure, "cached")),
                          bytes_text(number_or_zero(failure, "largest_free")));
+    add_wrapped(text, "held by     ", holders_text(failure), options.width);
     add_wrapped(text, "try         ", words(failure, "remedy"), options.width);
   }
 }

@@ -6,6 +6,7 @@
 // words of its own thread.
 #include <algorithm>
 
+#include "core/stats/callers/holdings.hpp"
 #include "core/stats/callers/libraries.hpp"
 #include "core/stats/page/ledger.hpp"
 #include "core/stats/page/page_state.hpp"
@@ -21,18 +22,13 @@ std::uint64_t tolerance(std::uint64_t highest) noexcept {
   return std::max<std::uint64_t>(6ull << 20, highest / 128);
 }
 
-std::uint32_t get_word(std::uint32_t& word) noexcept {
-  return std::atomic_ref<std::uint32_t>(word).load(std::memory_order_acquire);
-}
-
 std::uint64_t balance_of(device_counters& one) noexcept {
   return get(one.allocated_requested) - get(one.freed_requested);
 }
 
 class sum_of_shards {
  public:
-  sum_of_shards(page& now, std::size_t slot) noexcept
-      : page_(now), slot_(slot), used_(get_word(now.fixed.head.shards_used)) {
+  sum_of_shards(page& now, std::size_t slot) noexcept : page_(now), slot_(slot), used_(shards_used(now)) {
     std::uint64_t requested_now = 0, handed_now = 0;  // modulo 2^64: a block may be freed by another thread
     for (std::size_t i = 0; i < used_; ++i) {
       device_counters& one = of(i);
@@ -63,31 +59,6 @@ class sum_of_shards {
   std::size_t const slot_;
   std::size_t const used_;
 };
-
-// What each library holds, its highest, and the picture of all of them at the device's highest.
-void note_holdings(page& now, std::size_t slot, std::uint64_t held) noexcept {
-  device_gauges& gauge = now.fixed.gauges[slot];
-  std::uint64_t const before = get(gauge.libraries_peak);
-  bool const is_peak = held > before + before / 100;
-  if (is_peak) set(gauge.libraries_peak, held);
-  std::size_t const used = std::max<std::size_t>(get_word(now.fixed.head.library_count), 1);
-  std::size_t const shards = get_word(now.fixed.head.shards_used);
-  for (std::size_t library = 0; library < used; ++library) {
-    std::uint64_t routed = 0;  // modulo 2^64, as above
-    for (std::size_t i = 0; i < shards; ++i) {
-      library_counters& one =
-          now.shards[i].counters.libraries[place_of(slot, static_cast<library_id>(library))];
-      routed += get(one.allocated) - get(one.freed);
-    }
-    routed = static_cast<std::int64_t>(routed) < 0 ? 0 : routed;
-    library_gauges& holds = now.fixed.library_gauges_of[slot][library];
-    std::uint64_t const observed = get(holds.observed);
-    set(holds.highest, std::max(get(holds.highest), routed + observed));
-    if (!is_peak) continue;
-    set(holds.peak_routed, routed);
-    set(holds.peak_observed, observed);
-  }
-}
 
 void merge(timeline_sample& into, timeline_sample const& later) noexcept {
   into.requested_high = std::max(into.requested_high, later.requested_high);

@@ -20,6 +20,7 @@ inline constexpr std::size_t max_modules = 256;      // files that code is mappe
 inline constexpr std::size_t max_call_sites = 2048;  // a power of two; further ones are counted as dropped
 inline constexpr std::size_t most_frames = 16;       // of one call site
 inline constexpr std::size_t max_misuses = 32;       // the first ones are kept; all are counted
+inline constexpr std::size_t max_holders = 4;        // that a failure names
 inline constexpr std::size_t max_fields = 64;        // counters in one list of fields.def
 
 struct field_name {
@@ -58,6 +59,12 @@ struct timeline_sample {
   std::uint64_t reserved_last;
 };
 
+// What one library held of a device.
+struct holder_share {
+  std::uint64_t bytes;
+  std::uint64_t library;  // stats::library_id
+};
+
 struct failure_entry {
   std::uint64_t ready;  // 1 when the rest is complete
   std::uint64_t t_ns;
@@ -72,6 +79,8 @@ struct failure_entry {
   std::uint16_t device;
   std::uint32_t refused_by;  // see stats::failure
   char reason[240];
+  std::uint64_t held;                 // by all libraries
+  holder_share holders[max_holders];  // the largest first; 0 bytes: no more
 };
 
 // A stretch of code in memory and the file it was mapped from, noted while it is there: addresses mean

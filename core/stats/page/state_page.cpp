@@ -15,6 +15,7 @@
 #include "core/base/files/sha256.hpp"
 #include "core/base/log/log.hpp"
 #include "core/base/threads/uncancelled.hpp"
+#include "core/stats/callers/holdings.hpp"
 #include "core/stats/page/describe_process.hpp"
 #include "core/stats/page/in_use.hpp"
 #include "core/stats/page/page_state.hpp"
@@ -259,6 +260,7 @@ void note_failure(failure const& what) noexcept {
   entry.device = static_cast<std::uint16_t>(device_slot(what.device));
   entry.refused_by = what.refused_by;
   copy_text(entry.reason, what.reason);
+  entry.held = largest_holders(*now, device_slot(what.device), entry.holders);
   std::atomic_ref<std::uint64_t>(entry.ready).store(1, std::memory_order_release);
 }
 

@@ -31,6 +31,12 @@ stats::failure_note note(char const* symbol, std::uint64_t bytes, refused_by by,
   return made;
 }
 
+stats::failure_note held(stats::failure_note made, std::vector<stats::failure_note::holder> holders) {
+  for (auto const& holder : holders) made.held += holder.bytes;
+  made.holders = std::move(holders);
+  return made;
+}
+
 constexpr char const* spill = "[\"managed\"]]";
 constexpr std::uint64_t huge = std::uint64_t{32} << 40;
 
@@ -95,6 +101,26 @@ refusal const refusals[] = {
      {"free memory earlier"},
      {"in pieces"},
      {"binning", "pool", "cuda"}},
+    {"most is in PyTorch's cache",
+     held(note("cuMemAlloc_v2", gib, refused_by::driver, "driver: the driver refused"),
+          {{"/opt/lib/libc10_cuda.so", 61 * gib}, {"/opt/train", 39 * gib}}),
+     {"61 % is held by PyTorch's cache: torch.cuda.empty_cache()"},
+     {"libc10_cuda"}},
+    {"most is a library's",
+     held(note("cuMemAlloc_v2", gib, refused_by::driver, "driver: the driver refused"),
+          {{"/opt/lib/libsolver.so", 3 * gib}, {"/opt/train", gib}}),
+     {"75 % is held by libsolver.so"},
+     {"cache", "/opt"}},
+    {"nobody holds most",
+     held(note("cuMemAlloc_v2", gib, refused_by::driver, "driver: the driver refused"),
+          {{"/opt/a.so", gib}, {"/opt/b.so", gib}, {"/opt/c.so", gib}}),
+     {"free memory earlier"},
+     {"held by"}},
+    {"the program alone",
+     held(note("cuMemAlloc_v2", gib, refused_by::driver, "driver: the driver refused"),
+          {{"/opt/train", gib}}),
+     {"free memory earlier"},
+     {"held by"}},
     {"a free of what is no block",
      note("cuMemFree_v2", 0, refused_by::driver, "", 0, 0, 1),
      {},

@@ -150,6 +150,11 @@ sample out_of_memory() {
        "limiting \"limiting\": limit 80.00 GiB, in use 78.00 GiB, of it seen only 5.00 GiB, asked 5.00 GiB",
        1},
       {12 * second, 5 * gib, 0, 67 * gib, 0, 0, 48244, 201, 0, "cuMemAlloc_v2", ""}};
+  made.content.failures[0].held = 66 * gib;
+  made.content.failures[0].holders = {{"/opt/torch/lib/libc10_cuda.so", 60 * gib},
+                                      {"/opt/app/solver", 6 * gib}};
+  made.content.failures[1].held = 66 * gib;
+  made.content.failures[1].holders = {{"/opt/app/solver", 66 * gib}};
   made.content.failures_total = 3;
   made.content.unbuilt_total = 2;
   made.content.unbuilt = "device 0: pool \"small\": the driver refused 90.00 GiB";

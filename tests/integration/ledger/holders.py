@@ -54,6 +54,20 @@ def test_the_text_says_it(build):
     harness.equal(together[1:3], ["117.00", "MiB"], "all of them")
 
 
+def test_a_refusal_names_who_holds_most(build):
+    for config in CHAINS:
+        _, done = libraries(build, config, "full")
+        failure = done.reports[0]["failures"][0] if config != CHAINS[2] else None
+        if failure is None:  # nothing of ours refused it
+            continue
+        names = [pathlib.Path(holder["path"]).name for holder in failure["holders"]]
+        harness.equal(names, ["libholding_first.so", "libholding_second.so"], config)
+        harness.equal(failure["holders"][1]["bytes"], 64 * MIB, config)
+        harness.equal(sum(holder["bytes"] for holder in failure["holders"]), failure["held"], config)
+        assert "% is held by libholding_first.so" in failure["remedy"], failure["remedy"]
+        assert "held by     libholding_first.so" in done.texts[0], done.texts[0]
+
+
 def test_a_program_alone_is_not_told(build):
     done = build.run([build.program("ledger_stories"), "resets"], preload=True)
     assert "WHO" not in done.texts[0], done.texts[0]
