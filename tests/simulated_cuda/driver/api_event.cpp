@@ -1,7 +1,7 @@
 // Events, and the events of whole contexts.
 // Any thread.
 // A context event may not be recorded while any stream of the context captures: it fails and
-// would_split_piece the capture.
+// spoils the capture.
 #include "entry.hpp"
 
 using namespace simulated;

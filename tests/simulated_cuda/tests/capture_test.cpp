@@ -1,4 +1,4 @@
-// Captures: what becomes a node, what is refused, what would_split_piece a capture and what does not.
+// Captures: what becomes a node, what is refused, what spoils a capture and what does not.
 #include <thread>
 
 #include "fixture.hpp"
