@@ -75,11 +75,13 @@ void look(CUstream stream) {
   for (int i = 0; i < 100; ++i) {
     CUdeviceptr block = 0;
     REQUIRE(cuMemAllocAsync(&block, 8 << 20, stream));
-    use(stream, block, 8 << 20, 1000);
+    use(stream, block, 8 << 20,
+        100'000'000);  // under way at the next request: only the stream's order serves it
     REQUIRE(cuMemFreeAsync(block, stream));
     addresses.insert(block);
   }
   std::printf("100 blocks, one after the other on one stream, took %zu addresses\n", addresses.size());
+  REQUIRE(cuStreamSynchronize(stream));
 }
 
 void threads(int many) {

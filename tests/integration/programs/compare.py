@@ -1,6 +1,7 @@
 """Runs one program of tests/programs plain and preloaded on the simulated CUDA and demands that nobody could tell.
 
-compare.py BUILD [--config FILE] [--driver VERSION] [--expected FILE] [--no-counts] [--manual-clock] PROGRAM [argument...]
+compare.py BUILD [--config FILE] [--driver VERSION] [--expected FILE] [--no-counts] [--manual-clock]
+    [--simulated NAME=VALUE] PROGRAM [argument...]
 Equal stdout, stderr and exit code; the report's counts equal the program's own; the ledger adds up; no state page is
 left behind. The simulator's checker turns any unordered reuse into exit code 99, which plain runs never give.
 """
@@ -22,6 +23,8 @@ def main():
     parser.add_argument("--driver", help="CUDA version of an older driver, such as 11000")
     parser.add_argument("--no-counts", action="store_true", help="the program prints no counts")
     parser.add_argument("--manual-clock", action="store_true", help="only waits move the simulated GPU on")
+    parser.add_argument("--simulated", action="append", default=[], metavar="NAME=VALUE",
+                        help="GPUMEM_SIMULATED_NAME of both runs, such as DEVICES=16")
     parser.add_argument("--not-noted", action="store_true",
                         help="the simulated driver does not hear of all that the program frees, or not in time")
     parser.add_argument("--still-moving", action="store_true",
@@ -35,6 +38,9 @@ def main():
     surroundings = build.old_driver(options.driver) if options.driver else {}
     if options.manual_clock:
         surroundings["GPUMEM_SIMULATED_CLOCK"] = "manual"
+    for setting in options.simulated:
+        name, value = setting.split("=", 1)
+        surroundings[f"GPUMEM_SIMULATED_{name}"] = value
     env = {"GPUMEM_CONFIG": str(pathlib.Path(options.config).resolve())} if options.config else {}
     plain = build.run(command, env=surroundings)
     preloaded = build.run(command, preload=True, env={**surroundings, **env})
