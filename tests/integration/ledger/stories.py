@@ -74,10 +74,11 @@ def test_a_peak_of_threads_that_free_for_each_other(build):
 
 
 def test_observed_memory_leaves_before_it_is_freed(build):
-    report, _ = tell(build, "race")
-    device = report["devices"][0]
-    harness.equal(device["at_exit"]["observed"], 16 * MIB, "held at the end")
-    assert device["highest_observed"] <= 16 * MIB, f"never more than four blocks at a time: {device['highest_observed']}"
+    for _ in range(8):  # a race, which every second attempt or so wins
+        report, _ = tell(build, "race")
+        device = report["devices"][0]
+        harness.equal(device["at_exit"]["observed"], 16 * MIB, "held at the end")
+        assert device["highest_observed"] <= 16 * MIB, f"never more than four blocks at a time: {device['highest_observed']}"
 
 
 def test_memory_stands_on_its_device(build):
