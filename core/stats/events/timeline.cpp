@@ -6,8 +6,8 @@
 // words of its own thread.
 #include <algorithm>
 
-#include "core/stats/callers/holdings.hpp"
 #include "core/stats/callers/libraries.hpp"
+#include "core/stats/page/holdings.hpp"
 #include "core/stats/page/ledger.hpp"
 #include "core/stats/page/page_state.hpp"
 #include "core/stats/page/state_page.hpp"

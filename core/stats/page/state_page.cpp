@@ -15,8 +15,8 @@
 #include "core/base/files/sha256.hpp"
 #include "core/base/log/log.hpp"
 #include "core/base/threads/uncancelled.hpp"
-#include "core/stats/callers/holdings.hpp"
 #include "core/stats/page/describe_process.hpp"
+#include "core/stats/page/holdings.hpp"
 #include "core/stats/page/in_use.hpp"
 #include "core/stats/page/page_state.hpp"
 
