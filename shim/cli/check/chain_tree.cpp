@@ -44,6 +44,8 @@ std::string option_text(config::option const& value, device const& on) {
       value);
 }
 
+constexpr std::size_t narrowest = 80;  // columns of a terminal
+
 class drawing {
  public:
   drawing(config::plan const& plan, device const& on) : plan_(plan), on_(on) {}
@@ -62,15 +64,22 @@ class drawing {
   void resource(std::string const& name, std::string const& first) {
     config::resource_plan const* const found = plan_.find(name, on_.number);
     if (found == nullptr) return;  // an error, told before
-    text += first + name + (found->type == name ? "" : " (" + found->type + ")");
+    std::string line = first + name + (found->type == name ? "" : " (" + found->type + ")");
+    std::string const below(line.size() + 3, ' ');
     std::string separator = "   ";
     for (auto const& [key, value] : found->options) {
       std::string const held = option_text(value, on_);
       if (held.empty()) continue;
-      text += separator + key + " = " + held;
+      std::string const part = key + " = " + held;
+      if (line.size() + separator.size() + part.size() >= narrowest && line.size() > below.size()) {
+        text += line + ",\n";
+        line = below;
+        separator.clear();
+      }
+      line += separator + part;
       separator = ", ";
     }
-    text += '\n';
+    text += line + '\n';
     if (!parent_.insert(name).second) return;  // a cycle: told as an error, drawn once
     std::string const indent(first.size() + 2, ' ');
     if (auto const* const bins = bins_of(*found)) {
