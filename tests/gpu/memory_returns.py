@@ -1,0 +1,37 @@
+"""Memory that goes back: the rows of docs/decisions.md, each plain, with gpumem, and with release_after = "never".
+
+memory_returns.py BUILD [SECONDS]: on a GPU, nothing else on it; SECONDS for each run with pauses (15). Prints one line a run; what the program
+is for is in memory_returns.cu.
+"""
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+
+NEVER = 'version = 1\n[route]\ndevice = ["pool", "cuda"]\n[resource.pool]\nrelease_after = "never"\n'
+
+
+def main():
+    build = pathlib.Path(sys.argv[1]).resolve()
+    seconds = sys.argv[2] if len(sys.argv) > 2 else "15"
+    program = build / "gpu" / "memory_returns.static"
+    with tempfile.TemporaryDirectory(prefix="gpumem-returns.") as name:
+        folder = pathlib.Path(name)
+        (folder / "never.toml").write_text(NEVER)
+        kept = {key: value for key, value in os.environ.items() if not key.startswith("GPUMEM_") and key != "LD_PRELOAD"}
+        ours = {**kept, "LD_PRELOAD": str(build / "libgpumem.so"), "GPUMEM_REPORT": str(folder / "report.%p.%x"), "GPUMEM_STATE_DIR": name}
+        variants = {"plain": kept, "gpumem": ours, "never": {**ours, "GPUMEM_CONFIG": str(folder / "never.toml")}}
+        for arguments in (["facts"], ["back"], ["earned"], ["warm", "3"], ["pauses", seconds], ["partners", "20000"]):
+            for variant, env in variants.items():
+                if arguments[0] == "facts" and variant != "plain":
+                    continue
+                try:
+                    done = subprocess.run([program, *arguments], env=env, capture_output=True, text=True, timeout=90)
+                    said = [line for line in (done.stdout + done.stderr).splitlines() if line.strip()]
+                    print(f"{' '.join(arguments)}, {variant}: code {done.returncode}; " + "; ".join(said), flush=True)
+                except subprocess.TimeoutExpired:
+                    print(f"{' '.join(arguments)}, {variant}: hangs", flush=True)
+
+
+main()
