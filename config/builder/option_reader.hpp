@@ -28,6 +28,8 @@ class option_reader {
     auto const* held = value<std::int64_t>(key);
     return held != nullptr ? *held : preset;
   }
+  // Nanoseconds; all ones for "never", and where it is not set.
+  std::uint64_t duration(char const* key) const;
   bool flag(char const* key, bool preset) const {
     auto const* held = value<bool>(key);
     return held != nullptr ? *held : preset;

@@ -7,6 +7,13 @@ namespace gpumem::config {
 
 namespace {
 
+constexpr std::uint64_t most = ~std::uint64_t{0};
+
+// What is kept whatever its age has none.
+std::uint64_t release_after(option_reader const& options) {
+  return options.word("release_threshold") == "max" ? most : options.duration("release_after");
+}
+
 std::unique_ptr<resource::suballocator> pool(option_reader const& options, site const& at,
                                              resource::source& below) {
   resource::pool_options const o{.initial_pool_size = options.bytes("initial_pool_size", 0),
@@ -14,6 +21,9 @@ std::unique_ptr<resource::suballocator> pool(option_reader const& options, site 
                                  .growth = options.bytes("growth", 0),
                                  .release_threshold = options.bytes("release_threshold", ~std::uint64_t{0}),
                                  .sparing_beyond = options.bytes("sparing_beyond", options.total() / 4 * 3),
+                                 .release_after = release_after(options),
+                                 .kept_idle = options.bytes("release_threshold", 0),
+                                 .earned_from = options.bytes("earned_from", most),
                                  .name = options.name().c_str()};
   return std::make_unique<resource::pool>(at.home, at.node, o, below);
 }
@@ -34,11 +44,15 @@ arena_made make_arena(option_reader const& options, site const& at, std::size_t 
   resource::suballocator_options const engine{.name = options.name().c_str(),
                                               .maximum_option = "arena_size",
                                               .maximum = options.bytes("arena_size", ~std::uint64_t{0}),
-                                              .sparing_beyond = options.total() / 4 * 3};
+                                              .sparing_beyond = options.total() / 4 * 3,
+                                              .release_after = options.duration("release_after"),
+                                              .earned_from = options.bytes("earned_from", most)};
   auto& shared = at.chain.add(
       std::make_unique<resource::suballocator>(at.home, superblocks, engine, below, "superblocks"));
   resource::arena_options const o{.per_stream = options.word("per") != "thread",
-                                  .dump_log_on_failure = options.flag("dump_log_on_failure", false)};
+                                  .dump_log_on_failure = options.flag("dump_log_on_failure", false),
+                                  .release_after = engine.release_after,
+                                  .earned_from = engine.earned_from};
   return {at.chain.add(std::make_unique<resource::arena>(at.home, at.node, o, shared)), shared};
 }
 

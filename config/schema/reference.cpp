@@ -28,6 +28,8 @@ std::string values_of(key_info const& key) {
     case value_kind::device_size:
       text = "size or percentage";
       break;
+    case value_kind::duration:
+      return "duration, 1 ms to 60 min, or " + codes(key.words);
     case value_kind::integer:
       text = std::to_string(key.lowest) +
              (key.lowest == key.highest ? "" : " to " + std::to_string(key.highest));

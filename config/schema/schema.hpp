@@ -12,6 +12,7 @@ namespace gpumem::config {
 enum class value_kind : std::uint8_t {
   size,
   device_size,
+  duration,
   integer,
   choice,
   pattern,

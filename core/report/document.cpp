@@ -202,7 +202,9 @@ document chains_of(snapshot const& from) {
                                {{"in", count.bytes_in},
                                 {"out", count.bytes_out},
                                 {"current", difference(count.bytes_in, count.bytes_out)},
-                                {"most", count.most == 0 ? document(nullptr) : document(count.most)}}},
+                                {"most", count.most == 0 ? document(nullptr) : document(count.most)},
+                                {"aged", count.aged},
+                                {"unearned", count.unearned}}},
                               {"statistics", statistics_of(node)}});
   }
   return chains;

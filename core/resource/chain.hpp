@@ -52,6 +52,10 @@ class chain {
     for (auto part = resources_.rbegin(); part != resources_.rend(); ++part) bytes += (*part)->give_back();
     return bytes;
   }
+  // The same of what is due by its age.
+  void give_back_due(moment const& at) noexcept {
+    for (auto part = resources_.rbegin(); part != resources_.rend(); ++part) (*part)->give_back_due(at);
+  }
   void stream_gone(stream_order::slot s) noexcept {
     for (auto const& part : resources_) part->stream_gone(s);
   }

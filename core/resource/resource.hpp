@@ -52,6 +52,12 @@ struct idle_usage {
   std::uint64_t largest = 0;  // the largest run of it
 };
 
+// When memory that is due may go back.
+struct moment {
+  std::uint64_t now = 0;   // nanoseconds
+  bool in_a_free = false;  // a free without a stream, which natively waits for the GPU
+};
+
 // See above; the functions that do nothing here are for those that need them.
 class resource : public space::segment_owner {
  public:
@@ -68,6 +74,11 @@ class resource : public space::segment_owner {
   // gets it back, from the owner upwards. The block still has its size, rounding and stream.
   virtual void freed(space::handle h, free_order const& order) noexcept;
 
+  // The same of a block whose size has not come back before (space::unproven), freed where memory may go
+  // back.
+  virtual void deallocate_unproven(space::handle h, free_order const& order) noexcept {
+    deallocate(h, order);
+  }
   // The same of a block that another process may have open: it serves nobody until its segment goes back to
   // the driver, which keeps it for the other process.
   virtual void withhold(space::handle, free_order const&) noexcept {}
@@ -91,6 +102,8 @@ class resource : public space::segment_owner {
   virtual bool counts_in(budget const&) const noexcept { return false; }
   // Gives every empty segment to its source; bytes given back.
   virtual std::uint64_t give_back() noexcept { return 0; }
+  // Inside a call of the program's that natively frees or waits: gives back what is due by now (going_back).
+  virtual void give_back_due(moment const&) noexcept {}
   // The stream of this slot was destroyed: what was freed on it waits for its epoch.
   virtual void stream_gone(stream_order::slot) noexcept {}
   // The context of a block that this resource, or one below it, handed out took it along: it counts as given

@@ -3,8 +3,10 @@
 #include "core/base/log/log.hpp"
 #include "core/base/mutant.hpp"
 #include "core/resource/adaptors/budget.hpp"
+#include "core/resource/free_duties.hpp"
 #include "core/resource/pools/cache/thread_slots.hpp"
 #include "core/route/contexts/met_contexts.hpp"
+#include "core/route/returns.hpp"
 #include "core/route/router_state.hpp"
 #include "core/route/thread_streams.hpp"
 #include "core/stream_order/one_stream.hpp"
@@ -46,7 +48,8 @@ void start(chain_factory factory, free_mode free, rule_set* rules, bool serves_p
   // what a thread remembers of streams must not outlive the router it was of
   static std::uint64_t starts = 0;
   made->streams_changed.store(++starts << 40, std::memory_order_relaxed);
-  made->synchronize_on_free = free == free_mode::synchronize;
+  resource::free_duties.store(free == free_mode::synchronize ? resource::waits : 0,
+                              std::memory_order_relaxed);
   stream_order::one_stream.store(free == free_mode::one_stream, std::memory_order_release);
   made->rules = rules;
   made->serves_pools = serves_pools;
@@ -107,6 +110,7 @@ void synchronize_done(CUcontext context, std::uint64_t mark) noexcept {
       entry != nullptr && static_cast<std::uint32_t>(entry->serial) == mark >> 32) {
     entry->order.synchronize_done(static_cast<stream_order::epoch_id>(mark));
     entry->each_chain([](resource::chain& c) { c.synchronized(); });
+    give_back_at_synchronisation(*entry);
   }
 }
 

@@ -289,13 +289,7 @@ std::uint64_t region::largest_idle() noexcept {
 }
 
 segment* region::empty_segment(int keep) noexcept {
-  for (segment* s : segments_) {
-    block& b = blocks()[s->first];
-    bool const whole =
-        b.after == none && b.now.load(std::memory_order_relaxed) == state::idle && b.where == done;
-    if (whole && keep-- <= 0) return s;
-  }
-  return nullptr;
+  return empty_segment_if([&keep](segment const&, epoch_id) { return keep-- <= 0; });
 }
 
 segment* region::left_segment() noexcept {

@@ -77,6 +77,17 @@ class region {
 
   // A segment that is one idle, done block, or null; `keep` of them are passed over.
   segment* empty_segment(int keep = 0) noexcept;
+  // The same, of which `wanted` holds; it also gets the epoch of the last free in it.
+  template <typename Predicate>
+  segment* empty_segment_if(Predicate wanted) noexcept {
+    for (segment* s : segments_) {
+      block const& b = blocks()[s->first];
+      bool const whole =
+          b.after == none && b.now.load(std::memory_order_relaxed) == state::idle && b.where == done;
+      if (whole && wanted(*s, b.freed)) return s;
+    }
+    return nullptr;
+  }
   // A segment with withheld memory of which nothing is in use, though its work may not be done; or null.
   segment* left_segment() noexcept;
   std::uint64_t withheld_bytes() const noexcept { return withheld_bytes_; }

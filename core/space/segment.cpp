@@ -32,6 +32,7 @@ segment* segment_table::add(std::uint64_t base, std::uint64_t bytes, segment_own
   s->token = 0;
   std::atomic_ref<segment_owner*>(s->owner).store(owner, std::memory_order_release);
   s->first = none;
+  s->unproven = false;
   s->index = index;
   s->depth = depth;
   s->position = 0;

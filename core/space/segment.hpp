@@ -33,8 +33,9 @@ struct segment {
   std::uint32_t depth = 0;   // how many segments it lies inside of
   std::size_t position = 0;  // in its region's list
   start_map starts;          // where its blocks begin; empty until somebody asks
-  bool pinned = false;  // a block of it was exported by IPC: it goes back when all of its blocks are free
-  bool apart = false;   // made for one block that may be exported
+  bool pinned = false;    // a block of it was exported by IPC: it goes back when all of its blocks are free
+  bool apart = false;     // made for one block that may be exported
+  bool unproven = false;  // a block of it was, when it was freed: goes back as soon as it is empty
   bool contextless = false;  // no context owns it, as the driver tells it: of cuMemCreate, of a memory pool
 };
 

@@ -206,9 +206,12 @@ bool epochs::wait_on_device(CUstream stream, epoch_id s) noexcept {
 }
 
 // Where epochs can be closed no more, as the program's synchronisations fail, it covers all but the open one.
+epoch_id epochs::move_on() noexcept {
+  return may_close() ? open_.fetch_add(1, std::memory_order_acq_rel) : open() - 1;
+}
+
 epoch_id epochs::synchronize_begins() noexcept {
-  if (!may_close()) return open() - 1;
-  return open_.fetch_add(1, std::memory_order_acq_rel) + (GPUMEM_MUTANT(synchronised_too_much) ? 1 : 0);
+  return move_on() + (GPUMEM_MUTANT(synchronised_too_much) ? 1 : 0);
 }
 
 void epochs::synchronize_done(epoch_id mark) noexcept {

@@ -57,6 +57,9 @@ class epochs {
   // made, while a stream captures.
   CUresult synchronize() noexcept;
 
+  // Ends the open epoch without an event of its own: frees from now on have a later number than is returned.
+  epoch_id move_on() noexcept;
+
   // The program's own synchronisation of this context: mark before the call, complete after its success.
   epoch_id synchronize_begins() noexcept;
   void synchronize_done(epoch_id mark) noexcept;

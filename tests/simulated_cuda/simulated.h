@@ -125,6 +125,10 @@ inline unsigned long long calls(char const* name) {
   auto* const function = find<decltype(simulatedCounters)>("simulatedCounters");
   return function == nullptr ? 0 : function(name);
 }
+inline unsigned long long in_use(int device) {
+  auto* const function = find<decltype(simulatedInUse)>("simulatedInUse");
+  return function == nullptr ? 0 : function(device);
+}
 inline unsigned long long sync_memops() {
   auto* const function = find<decltype(simulatedSyncMemops)>("simulatedSyncMemops");
   return function == nullptr ? 0 : function();

@@ -2,6 +2,7 @@
 // Messages carry the value, the limit and the remedy; the limits come from schema.def alone.
 #include "config/reader/values/value_reader.hpp"
 
+#include "config/text/duration_text.hpp"
 #include "config/text/size_text.hpp"
 #include "config/text/suggest.hpp"
 #include "core/base/files/file_pattern.hpp"
@@ -18,6 +19,8 @@ std::string_view wanted(value_kind kind) noexcept {
       return "a size";
     case value_kind::device_size:
       return "a size or a percentage";
+    case value_kind::duration:
+      return "a duration";
     case value_kind::integer:
       return "an integer";
     case value_kind::choice:
@@ -43,6 +46,8 @@ std::string example(key_info const& key) {
       return "write \"256 KiB\" or bytes as an integer";
     case value_kind::device_size:
       return "write \"512 MiB\", \"50 % of free\" or bytes as an integer";
+    case value_kind::duration:
+      return "write \"1 s\" or \"250 ms\"";
     case value_kind::integer:
       return key.words.empty() ? "write a whole number without quotes"
                                : "write \"" + std::string(key.words) + "\" or a whole number without quotes";
@@ -124,6 +129,21 @@ std::optional<option> read_size_value(key_info const& key, node const& value, st
   return size;
 }
 
+std::optional<option> read_duration_value(key_info const& key, node const& value, std::string_view shown,
+                                          diagnostics& out) {
+  if (value.type != node::kind::string) {
+    wrong_type(key, value, shown, out);
+    return std::nullopt;
+  }
+  if (holds_word(key.words, value.text)) return value.text;
+  auto const reading = read_duration(value.text);
+  if (reading.nanoseconds) return value.text;
+  auto const guess = did_you_mean(value.text, split_words(key.words));
+  out.error("E222", value.at, std::string(shown) + ": " + reading.problem,
+            guess.empty() ? reading.remedy : guess);
+  return std::nullopt;
+}
+
 std::optional<option> read_boolean(key_info const& key, node const& value, std::string_view shown,
                                    diagnostics& out) {
   if (value.type == node::kind::boolean) return value.truth;
@@ -187,6 +207,8 @@ std::optional<option> read_value(key_info const& key, node const& value, std::st
     case value_kind::size:
     case value_kind::device_size:
       return read_size_value(key, value, shown, out);
+    case value_kind::duration:
+      return read_duration_value(key, value, shown, out);
     case value_kind::choice:
     case value_kind::pattern:
     case value_kind::line:
@@ -204,7 +226,8 @@ std::optional<option> read_value(key_info const& key, node const& value, std::st
 
 std::optional<option> preset_value(key_info const& key) {
   if (key.preset.empty() || key.required()) return std::nullopt;
-  if (holds_word(key.words, key.preset) || key.kind == value_kind::pattern || key.kind == value_kind::line)
+  if (holds_word(key.words, key.preset) || key.kind == value_kind::pattern || key.kind == value_kind::line ||
+      key.kind == value_kind::duration)
     return std::string(key.preset);
   if (key.kind == value_kind::boolean) return key.preset == "true";
   if (key.kind == value_kind::integer) {

@@ -341,6 +341,11 @@ void add_chains(std::string& text, document const& from, text_options const& opt
         std::string const line = indent + "  " + set;
         text += line.size() > options.width ? left(line, options.width) + "\n" : line + "\n";
       }
+      std::uint64_t const aged = number_or_zero(bytes, "aged"), unearned = number_or_zero(bytes, "unearned");
+      if (aged + unearned != 0) {
+        text += indent + "  went back " + bytes_text(aged) + " for its age, " + bytes_text(unearned) +
+                " as its size had not come back\n";
+      }
       if (number_or_zero(bytes, "most") != 0) {
         text += indent + "  spilled " + count_text(hits) + (hits == 1 ? " request, " : " requests, ") +
                 bytes_text(number_or_zero(bytes, "in")) + "; now " +

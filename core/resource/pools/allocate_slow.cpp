@@ -247,6 +247,7 @@ void suballocator::settle(lock& held) noexcept {
 }
 
 space::handle suballocator::try_rungs(slow_request& c) {
+  note_time();
   // Many frees of this very size wait here: one event may settle them all, cheaper than new space.
   if (c.look.waits && c.own->worth_an_event(home_.epochs.open(), c.units) && !count_churn(c)) {
     if (auto h = settled_by_an_event(c); h != space::none) {

@@ -31,7 +31,10 @@ suballocator& arena::make(part& place) {
   base::lock_guard lock(making_);
   if (suballocator* const made = place.load(std::memory_order_acquire); made != nullptr) return *made;
   try {
-    suballocator_options const o{.release_threshold = kept_idle, .one_magazine = true};
+    suballocator_options const o{.release_threshold = kept_idle,
+                                 .release_after = options_.release_after,
+                                 .earned_from = options_.earned_from,
+                                 .one_magazine = true};
     made_.push_back(std::make_unique<suballocator>(home_, node_, o, superblocks_, "arena"));
   } catch (std::bad_alloc const&) {
     throw driver::allocation_failed(CUDA_ERROR_OUT_OF_MEMORY, "arena", "no host memory for its tables",
@@ -90,6 +93,10 @@ std::uint64_t arena::give_back() noexcept {
   std::uint64_t bytes = 0;
   each([&](suballocator& p) { bytes += p.give_back(); });
   return bytes;
+}
+
+void arena::give_back_due(moment const& at) noexcept {
+  each([&at](suballocator& p) { p.give_back_due(at); });
 }
 
 void arena::stream_gone(stream_order::slot s) noexcept {

@@ -17,6 +17,8 @@ namespace gpumem::resource {
 struct arena_options {
   bool per_stream = true;  // false: a request with a stream goes to its thread's part as well
   bool dump_log_on_failure = false;
+  std::uint64_t release_after = ~std::uint64_t{0};  // see suballocator_options
+  std::uint64_t earned_from = ~std::uint64_t{0};
 };
 
 class arena final : public resource {
@@ -33,6 +35,7 @@ class arena final : public resource {
   idle_usage measure() noexcept override;
   bool counts_in(budget const& b) const noexcept override { return superblocks_.counts_in(b); }
   std::uint64_t give_back() noexcept override;
+  void give_back_due(moment const& at) noexcept override;
   void stream_gone(stream_order::slot s) noexcept override;
   void forget() noexcept override;
 

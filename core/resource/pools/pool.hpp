@@ -12,6 +12,9 @@ struct pool_options {
   std::uint64_t growth = 0;  // 0: 1/32 of what is reserved, at least 2 MiB
   std::uint64_t release_threshold = ~std::uint64_t{0};
   std::uint64_t sparing_beyond = ~std::uint64_t{0};  // see suballocator_options
+  std::uint64_t release_after = ~std::uint64_t{0};
+  std::uint64_t kept_idle = 0;
+  std::uint64_t earned_from = ~std::uint64_t{0};
   char const* name = "";
 };
 
@@ -24,7 +27,10 @@ class pool final : public suballocator {
                       .maximum = o.maximum_pool_size,
                       .growth = o.growth,
                       .release_threshold = o.release_threshold,
-                      .sparing_beyond = o.sparing_beyond},
+                      .sparing_beyond = o.sparing_beyond,
+                      .release_after = o.release_after,
+                      .kept_idle = o.kept_idle,
+                      .earned_from = o.earned_from},
                      upstream, "pool") {}
 
  private:

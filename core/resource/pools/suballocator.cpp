@@ -33,7 +33,8 @@ suballocator::suballocator(chain_context const& home, std::size_t node, suballoc
         backed_pool const pool{home_, node, options_, refuse_, region_, upstream};
         if (page_ == 0) return &made_.emplace<segment_backing>(pool);
         return &made_.emplace<page_backing>(pool, *upstream.pages());
-      }()) {
+      }()),
+      age_(page_ == 0 ? options.release_after : going_back::never) {
   quick_ = this;
 }
 
@@ -89,6 +90,8 @@ space::handle suballocator::allocate_counted(slow_request& c) {
   stats::node_counters& counters = count();
   stats::add(counters.requests, 1);
   space::handle const h = try_rungs(c);
+  if (c.units * space::unit >= options_.earned_from) [[unlikely]]
+    prove(h);
   stats::add(counters.bytes_in, c.units * space::unit);
   if (!c.grew) stats::add(counters.hits, 1);
   return h;
@@ -210,7 +213,11 @@ void suballocator::release(extent const& memory, CUstream) noexcept {
   stats::add(count().bytes_out, memory.bytes);
   if (blocks()[h].is(space::exported)) return withhold(h, {});
   lock held(mutex_);
+  space::segment& in = home_.where.segments[blocks()[h].segment];
+  blocks()[h].freed = home_.epochs.open();  // its age
+  bool const unproven = (blocks()[h].unmark(space::unproven) & space::unproven) != 0;
   region_.put(h, space::done);
+  if (unproven) note_unproven(in, memory.bytes);
 }
 
 }  // namespace gpumem::resource

@@ -10,6 +10,8 @@
 #include <variant>
 
 #include "core/base/threads/adaptive_mutex.hpp"
+#include "core/resource/free_duties.hpp"
+#include "core/resource/pools/backing/going_back.hpp"
 #include "core/resource/pools/backing/growth_policy.hpp"
 #include "core/resource/pools/backing/page_backing.hpp"
 #include "core/resource/pools/backing/refusals.hpp"
@@ -58,6 +60,7 @@ class suballocator : public resource, public source {
   bool try_cache(space::block_table& table, magazine* own, stats::shard& mine, space::handle h,
                  space::block& b, bool settled) noexcept;
 
+  void deallocate_unproven(space::handle h, free_order const& order) noexcept override;
   void withhold(space::handle h, free_order const& order) noexcept override;
   void exported(std::uint64_t address) noexcept override;
   space::handle block_at(space::segment const& in, std::uint64_t address) noexcept override;
@@ -66,6 +69,7 @@ class suballocator : public resource, public source {
   std::uint64_t give_back() noexcept override;
   void stream_gone(stream_order::slot s) noexcept override;
   void forget() noexcept override;
+  void give_back_due(moment const& at) noexcept override;
 
   using resource::lost;
 
@@ -154,6 +158,17 @@ class suballocator : public resource, public source {
   bool is_to_be_exported(slow_request const& c) const noexcept;
   // A segment for this one block, which is likely to be exported.
   space::handle take_apart(lock& held, slow_request& c);
+  // Memory that goes back (returns.cpp). Asked on slow paths: has the next free to look for such?
+  void note_time() noexcept {
+    if (age_.may_be_due()) [[unlikely]]
+      free_duties.fetch_or(gives_back, std::memory_order_relaxed);
+  }
+  // A large block for a request: marked where its size has not come back before.
+  void prove(space::handle h) noexcept;
+  // It is in the region now; under the mutex.
+  void note_unproven(space::segment& in, std::uint64_t bytes) noexcept;
+  // Brings blocks that were freed long ago out of the magazines; under the mutex.
+  void sweep(std::uint64_t now) noexcept;
   // Puts a list of freed blocks, linked through `next`, into the region.
   void put_list(space::handle first, space::free_list_id to) noexcept;
   // True where sizes are rounded to a class, so that a magazine can serve them.
@@ -177,6 +192,7 @@ class suballocator : public resource, public source {
   std::uint64_t rotated_ = 0;     // bytes reserved so that more blocks of a size take turns
   std::uint64_t watched_ns_ = 0;  // for freed memory, since the last growth
   exported_sizes exported_;
+  going_back age_;
 };
 
 inline bool suballocator::has_class(std::uint64_t bytes) const noexcept {

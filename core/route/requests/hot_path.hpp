@@ -7,6 +7,7 @@
 
 #include "core/resource/pools/suballocator.hpp"
 #include "core/route/requests/slow_steps.hpp"
+#include "core/route/returns.hpp"
 #include "core/route/router_state.hpp"
 #include "core/stats/callers/libraries.hpp"
 #include "core/stream_order/relaxed_mode.hpp"
@@ -167,11 +168,11 @@ template <bool careful = false>
   return known;
 }
 
-// The same as is_usual_fast; a free that is to be a barrier is rare.
-[[gnu::always_inline]] inline bool is_usual_fast(router_state& s, resource::chain_context const& home,
+// The same as is_usual_fast; a free that has to do more than free is rare.
+[[gnu::always_inline]] inline bool is_usual_fast(resource::chain_context const& home,
                                                  driver::free_request const& release) noexcept {
-  bool const barrier = !release.stream_ordered && s.synchronize_on_free;
-  return home.epochs.well() && !barrier;
+  bool const duty = !release.stream_ordered && resource::free_duties.load(std::memory_order_relaxed) != 0;
+  return home.epochs.well() && !duty;
 }
 
 // After which work the memory is free; false: that is rare.
@@ -227,7 +228,7 @@ template <bool careful = false>
   bool const of_host = home.kind == driver::memory_kind::host;
   if constexpr (careful) {
     if (auto const answer = answer_free_slow(home, release)) return *answer;
-  } else if (!is_usual_fast(*s, home, release)) [[unlikely]] {
+  } else if (!is_usual_fast(home, release)) [[unlikely]] {
     return release_carefully(driver::free_request(release));
   }
   if (of_host != (release.kind == driver::memory_kind::host)) [[unlikely]]
@@ -245,10 +246,20 @@ template <bool careful = false>
   bool const may_serve = !of_host || !owner.keeps_freed() || synchronize_other_contexts(*s, home);
   // A block that another process may have open serves nobody again. One with work that nobody can wait for
   // stays as it is until its context ends.
-  bool const as_new = !b.is(space::rare) || make_new(*s, known.h, release.stream_ordered);
+  bool as_new = true;
+  if (b.is(space::rare)) [[unlikely]] {
+    renewed const now = make_new(*s, known.h, release.stream_ordered);
+    if (now.as_new && now.unproven && may_serve) {
+      take_back_unproven(owner, known.h, when, driver::free_request(release));
+      return {CUDA_SUCCESS};
+    }
+    as_new = now.as_new;
+  }
   bool const serves_again = as_new && may_serve;
-  if (serves_again && cache_fast(*s, mine, owner, known, b, when)) [[likely]]
+  if (serves_again && cache_fast(*s, mine, owner, known, b, when)) [[likely]] {
+    if constexpr (careful) give_back_at_free(home, release);
     return {CUDA_SUCCESS};
+  }
   if (serves_again) {
     driver::free_request const asked = release;
     resource::take_back(owner, known.h,
@@ -256,6 +267,7 @@ template <bool careful = false>
   } else {
     withhold_slow(owner, known.h, when, driver::free_request(release), may_serve);
   }
+  if constexpr (careful) give_back_at_free(home, release);
   return {CUDA_SUCCESS};
 }
 

@@ -8,6 +8,7 @@
 #include "core/route/contexts/met_contexts.hpp"
 #include "core/route/limits.hpp"
 #include "core/route/requests/hot_path.hpp"
+#include "core/route/returns.hpp"
 #include "core/stats/page/state_page.hpp"
 #include "core/stream_order/relaxed_mode.hpp"
 
@@ -126,7 +127,7 @@ std::optional<outcome> order_slow(router_state& s, resource::chain_context const
     driver::real.cuStreamSynchronize(release.stream);
     return std::nullopt;
   }
-  if (!s.synchronize_on_free) return std::nullopt;
+  if ((resource::free_duties.load(std::memory_order_relaxed) & resource::waits) == 0) return std::nullopt;
   // While a stream captures the barrier cannot be had: this free waits for its epoch like any other.
   CUresult const code = home.epochs.synchronize();
   if (home.epochs.broken()) return pass;
@@ -147,14 +148,25 @@ outcome release_of_none(driver::free_request const& release) noexcept {
   return ask_unknown_free(*present, release.address) ? outcome{refusal_of_none(release)} : pass;
 }
 
-bool make_new(router_state& s, space::handle h, bool stream_ordered) noexcept {
+renewed make_new(router_state& s, space::handle h, bool stream_ordered) noexcept {
   base::uncancelled const held;
   space::block& b = s.where.blocks[h];
+  // A free in stream order is no moment at which memory may go back.
+  bool const unproven = (b.unmark(space::unproven) & space::unproven) != 0 && !stream_ordered;
   if (b.is(space::counted)) count_given(s, resource::owner_of(s.where, h).home().device, b, stream_ordered);
   if (b.is(space::pooled)) s.pools.gave(b, h, stream_ordered);
   b.unmark(space::named);
   bool const undone = !b.is(space::altered) || s.set.undo(s, h);
-  return undone && !b.is(space::exported);
+  return {undone && !b.is(space::exported), unproven};
+}
+
+void take_back_unproven(resource::resource& owner, space::handle h, freed_after when,
+                        driver::free_request const& release) noexcept {
+  resource::free_order const order{
+      .slot = when.slot, .settled = when.settled, .stream = when.stream, .by = &release};
+  resource::tell_parents(owner, h, order);
+  owner.deallocate_unproven(h, order);
+  give_back_at_free(owner.home(), release);
 }
 
 bool synchronize_other_contexts(router_state& s, resource::chain_context const& home) noexcept {

@@ -67,8 +67,14 @@ std::optional<outcome> order_slow(router_state& s, resource::chain_context const
 // context cover that one's; the host waits for the others. False where that cannot be had now.
 bool synchronize_other_contexts(router_state& s, resource::chain_context const& home) noexcept;
 // A freed block of which something rare holds: what the program set on it is undone, and what counts it hears
-// of its end. False: it must not serve again.
-bool make_new(router_state& s, space::handle h, bool stream_ordered) noexcept;
+// of its end.
+struct renewed {
+  bool as_new = true;     // false: it must not serve again
+  bool unproven = false;  // it was (space::unproven), and its memory may go back at once
+};
+renewed make_new(router_state& s, space::handle h, bool stream_ordered) noexcept;
+[[gnu::noinline]] void take_back_unproven(resource::resource& owner, space::handle h, freed_after when,
+                                          driver::free_request const& release) noexcept;
 // Of a block that serves nobody again: what it passed through hears of the free, and its owner withholds it
 // where another process may have it open. Otherwise it waits for the end of its context.
 [[gnu::noinline]] void withhold_slow(resource::resource& owner, space::handle h, freed_after when,

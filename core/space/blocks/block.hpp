@@ -48,7 +48,11 @@ inline constexpr marks altered = 4;   // the program set something on it, to be 
 inline constexpr marks counted = 8;   // stands in the figures of its device's default pool
 inline constexpr marks named = 16;    // the program knows a number of it (route/identities)
 inline constexpr marks pooled = 32;   // of a pool that the program made (route/program_pools)
-inline constexpr marks rare = exported | altered | counted | named | pooled;  // a free must look closer
+// Large, and its size has not come back since a free before: where it is empty its segment goes back; set
+// while live.
+inline constexpr marks unproven = 64;
+// a free must look closer
+inline constexpr marks rare = exported | altered | counted | named | pooled | unproven;
 
 // What a request and a free look at comes first: 32 of the 48 bytes, of which three blocks in four have all
 // in one cache line.

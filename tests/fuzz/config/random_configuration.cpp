@@ -86,6 +86,8 @@ class writer {
       case value_kind::size:
       case value_kind::device_size:
         return size(key);
+      case value_kind::duration:
+        return quoted(one_of(std::vector<std::string>{"1 ms", "20 ms", "1 s", "never"}));
       case value_kind::integer:
         return integer(key);
       case value_kind::boolean:

@@ -80,22 +80,22 @@ void add_chain(stats::snapshot& to, int ordinal) {
                       "",
                       0,
                       ordinal,
-                      {1'204'919, 0, 192'659, 0, 9960 * gib, 9959 * gib, 0}});
+                      {1'204'919, 0, 192'659, 0, 9960 * gib, 9959 * gib, 0, 0, 0}});
   to.nodes.push_back({"1 KiB",
                       "fixed_size",
                       "device",
                       "block_size 1 KiB",
                       1,
                       ordinal,
-                      {402'118, 402'087, 31, 0, 384 * mib, 384 * mib, 0}});
+                      {402'118, 402'087, 31, 0, 384 * mib, 384 * mib, 0, 0, 0}});
   to.nodes.push_back({"pool",
                       "pool",
                       "device",
                       "initial_pool_size 1 GiB, maximum_pool_size 70 GiB",
                       0,
                       ordinal,
-                      {192'659, 192'616, 43, 0, 9000 * gib, 8999 * gib, 0}});
-  to.nodes.push_back({"cuda", "cuda", "device", "", 0, ordinal, {43, 0, 0, 0, 67 * gib, 0, 0}});
+                      {192'659, 192'616, 43, 0, 9000 * gib, 8999 * gib, 0, 12 * gib, 3 * gib}});
+  to.nodes.push_back({"cuda", "cuda", "device", "", 0, ordinal, {43, 0, 0, 0, 67 * gib, 0, 0, 0, 0}});
 }
 
 sample clean() {
@@ -168,11 +168,11 @@ sample two_devices() {
   // A fallback whose second chain took what the first had no room for.
   made.content.devices[0].counters.rung_fallback = 14;
   made.content.nodes.push_back(
-      {"fallback", "fallback", "device", "", 0, 0, {4'000, 3'986, 14, 0, 90 * gib, 88 * gib, 0}});
+      {"fallback", "fallback", "device", "", 0, 0, {4'000, 3'986, 14, 0, 90 * gib, 88 * gib, 0, 0, 0}});
   made.content.nodes.push_back(
-      {"chain 1", "chain", "device", "", 1, 0, {4'000, 3'986, 0, 14, 80 * gib, 79 * gib, 0}});
+      {"chain 1", "chain", "device", "", 1, 0, {4'000, 3'986, 0, 14, 80 * gib, 79 * gib, 0, 0, 0}});
   made.content.nodes.push_back(
-      {"chain 2", "chain", "device", "", 1, 0, {14, 14, 0, 0, 10 * gib, 9 * gib, 4 * gib}});
+      {"chain 2", "chain", "device", "", 1, 0, {14, 14, 0, 0, 10 * gib, 9 * gib, 4 * gib, 0, 0}});
   made.name = "two_devices";
   made.content.devices.push_back(device(1, 2));
   stats::device_totals& second_device = made.content.devices.back();
@@ -207,13 +207,13 @@ sample debugging() {
                          .type = "tracking",
                          .route = "device",
                          .options = {},
-                         .counters = {1'000, 0, 1'000, 0, 90 * mib, 80 * mib, 0}},
+                         .counters = {1'000, 0, 1'000, 0, 90 * mib, 80 * mib, 0, 0, 0}},
                         {.name = "statistics",
                          .type = "statistics",
                          .route = "device",
                          .options = "callsites, histogram",
                          .depth = 1,
-                         .counters = {1'000, 0, 1'000, 0, 90 * mib, 80 * mib, 0},
+                         .counters = {1'000, 0, 1'000, 0, 90 * mib, 80 * mib, 0, 0, 0},
                          .exact = true,
                          .gauges = {10 * mib, 37, 24 * mib, 64}},
                         {.name = "pool",
@@ -221,7 +221,7 @@ sample debugging() {
                          .route = "device",
                          .options = {},
                          .depth = 2,
-                         .counters = {1'000, 990, 10, 0, 90 * mib, 80 * mib, 0}}};
+                         .counters = {1'000, 990, 10, 0, 90 * mib, 80 * mib, 0, 0, 0}}};
   made.content.nodes[1].sizes[10] = {600, 600'000};
   made.content.nodes[1].sizes[20] = {400, 88 * mib};
   std::string const program = "/no/such/folder/solver", library = "/no/such/folder/libmesh.so.2";

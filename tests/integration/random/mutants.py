@@ -99,6 +99,10 @@ def test_lost_still_held(build):
     expect_caught(build, "lost_still_held", "ledger, contexts ended", threads=1)
 
 
+def test_unproven_is_done(build):
+    expect_caught(build, "unproven_is_done", "unordered reuse", "returning")
+
+
 def test_every_bug_has_a_test(build):
     """Here or where its own area is tested."""
     root = pathlib.Path(__file__).resolve().parents[3]

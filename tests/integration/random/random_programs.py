@@ -47,6 +47,14 @@ def test_small_pool(build):
     expect_clean(build, "small_pool")
 
 
+def test_returning(build):
+    expect_clean(build, "returning")
+
+
+def test_returning_arena(build):
+    expect_clean(build, "returning_arena")
+
+
 def test_small_device(build):
     expect_clean(build, "pool", SMALL_DEVICE)
 

@@ -20,6 +20,12 @@ CONFIGS = {
     "pool_over_system": 'version = 1\n[route]\ndevice = ["pool", "system"]\n',
     "aligned": 'version = 1\n[route]\ndevice = ["aligned", "pool", "cuda"]\n[resource.aligned]\nalignment = "64 KiB"\n',
     "arena": 'version = 1\n[route]\ndevice = ["arena", "cuda"]\n',
+    # Memory goes back all the time.
+    "returning": 'version = 1\n[route]\ndevice = ["pool", "cuda"]\nmanaged = ["managed_pool", "managed"]\n'
+                 'host = ["managed_pool", "pinned_host"]\n[resource.pool]\nrelease_after = "1 ms"\nearned_from = "256 KiB"\n'
+                 '[resource.managed_pool]\ntype = "pool"\nrelease_after = "1 ms"\nearned_from = "64 KiB"\n',
+    "returning_arena": 'version = 1\n[route]\ndevice = ["arena", "cuda"]\n[resource.arena]\nrelease_after = "1 ms"\n'
+                       'earned_from = "256 KiB"\n',
     "small_arena": 'version = 1\n[route]\ndevice = ["arena", "cuda"]\n[resource.arena]\narena_size = "6 GiB"\n'
                    'per = "thread"\n',
     "limited": 'version = 1\n[route]\ndevice = ["limiting", "pool", "cuda"]\n[resource.limiting]\n'

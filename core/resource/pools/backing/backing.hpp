@@ -6,9 +6,11 @@
 #pragma once
 
 #include <mutex>
+#include <optional>
 
 #include "core/base/contract.hpp"
 #include "core/base/threads/adaptive_mutex.hpp"
+#include "core/resource/pools/backing/going_back.hpp"
 #include "core/resource/pools/backing/growth_policy.hpp"
 #include "core/resource/pools/backing/refusals.hpp"
 #include "core/resource/resource.hpp"
@@ -60,6 +62,12 @@ struct backed_pool {
   source& upstream;
 };
 
+// What may go back for its age, or because its size has not earned to be kept.
+struct due_memory {
+  std::optional<space::epoch_id> old_enough;  // nothing in use since this epoch; none: no age is enough
+  std::uint64_t until = 0;                    // time by which to stop, at the end of a call of the driver
+};
+
 class backing {
  public:
   explicit backing(backed_pool const& pool) noexcept : pool_(pool) {}
@@ -73,6 +81,10 @@ class backing {
   virtual space::handle grow(pool_lock& held, growth_request const& wanted) = 0;
   // Gives empty memory back while more than `keep_idle` bytes are idle; bytes given back.
   virtual std::uint64_t release_empty(pool_lock& held, std::uint64_t keep_idle) noexcept = 0;
+
+  // Whether there is such memory, and gives it back; false: some is left, as the time is over.
+  virtual bool has_due(due_memory const&) noexcept { return false; }
+  virtual bool release_due(pool_lock&, due_memory const&, going_back&) noexcept { return true; }
 
   // Gives back segments with withheld memory of which nothing is in use; bytes given back.
   std::uint64_t release_withheld(pool_lock& held) noexcept;

@@ -22,6 +22,12 @@ struct suballocator_options {
   std::uint64_t release_threshold = ~std::uint64_t{0};
   // Reserve beyond this only after waiting, and giving back, what is idle.
   std::uint64_t sparing_beyond = ~std::uint64_t{0};
+  // Empty segments go back when nothing of them was in use for so long (going_back), in nanoseconds; ~0:
+  // never.
+  std::uint64_t release_after = ~std::uint64_t{0};
+  std::uint64_t kept_idle = 0;  // never so that less than this is idle
+  // Blocks of this size and more go back at once, unless their size has earned to be kept.
+  std::uint64_t earned_from = ~std::uint64_t{0};
   bool one_magazine = false;  // for all threads, where one thread or stream has this suballocator for itself
 };
 

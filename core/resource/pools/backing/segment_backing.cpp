@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "core/base/mutant.hpp"
+
 namespace gpumem::resource {
 
 void segment_backing::prepare(pool_lock& held) {
@@ -15,7 +17,9 @@ space::segment& segment_backing::add(pool_lock& held, extent const& memory) {
     hand_back(held, memory);
     throw pool_.refuse.no_tables();
   }
-  return *pool_.region.segments().back();
+  space::segment& made = *pool_.region.segments().back();
+  pool_.home.where.blocks[made.first].freed = pool_.home.epochs.open();  // its age counts from now on
+  return made;
 }
 
 std::uint64_t segment_backing::size_for(std::uint64_t bytes, growth_request const& wanted) const noexcept {
@@ -79,6 +83,31 @@ std::uint64_t segment_backing::release_empty(pool_lock& held, std::uint64_t keep
     released += release_segment(held, s);
   }
   return released;
+}
+
+space::segment* segment_backing::find_due(due_memory const& due) noexcept {
+  space::region& region = pool_.region;
+  suballocator_options const& o = pool_.options;
+  return region.empty_segment_if([&](space::segment const& s, space::epoch_id freed) {
+    if (region.idle_bytes() - s.bytes < o.kept_idle || region.reserved_bytes() - s.bytes < o.initial)
+      return false;
+    bool const old = due.old_enough && static_cast<std::int32_t>(freed - *due.old_enough) <= 0;
+    return s.unproven || old || GPUMEM_MUTANT(young_goes_back);
+  });
+}
+
+bool segment_backing::release_due(pool_lock& held, due_memory const& due, going_back& age) noexcept {
+  GPUMEM_EXPECTS(held.owns_lock());
+  auto& node = stats::local().nodes[pool_.node];
+  while (space::segment* const s = find_due(due)) {
+    std::uint64_t const now = base::now_ns();
+    if (now >= due.until) return false;
+    bool const unproven = s->unproven;
+    if (!unproven) age.earned.left(s->bytes, now);
+    std::uint64_t const bytes = release_segment(held, s);
+    stats::add(unproven ? node.unearned : node.aged, bytes);
+  }
+  return true;
 }
 
 }  // namespace gpumem::resource

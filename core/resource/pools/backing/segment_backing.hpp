@@ -13,8 +13,12 @@ class segment_backing final : public backing {
   void prepare(pool_lock& held) override;
   space::handle grow(pool_lock& held, growth_request const& wanted) override;
   std::uint64_t release_empty(pool_lock& held, std::uint64_t keep_idle) noexcept override;
+  bool has_due(due_memory const& due) noexcept override { return find_due(due) != nullptr; }
+  bool release_due(pool_lock& held, due_memory const& due, going_back& age) noexcept override;
 
  private:
+  // An empty segment that is due, and without which enough stays; null: none.
+  space::segment* find_due(due_memory const& due) noexcept;
   // Bytes to ask for; at least `bytes`, which fit below the maximum.
   std::uint64_t size_for(std::uint64_t bytes, growth_request const& wanted) const noexcept;
   // Asks the source for `size` bytes, and for `bytes` where it has no more. Throws what it throws.

@@ -72,6 +72,19 @@ class cache_set {
       if (only == nullptr || m.get() == only) put(m->stream, std::exchange(m->emptied, space::none));
     }
   }
+  // The same of the blocks of each whose epoch `goes`; the bytes that stay.
+  template <typename Predicate, typename Put>
+  std::uint64_t sweep(space::block_table& blocks, Predicate goes, Put put) noexcept {
+    std::uint64_t stay = 0;
+    visit([&](magazine& m) {
+      m.emptied = m.take_out(blocks, goes);
+      stay += m.bytes();
+    });
+    for (auto const& m : made_) {
+      if (m->emptied != space::none) put(m->stream, std::exchange(m->emptied, space::none));
+    }
+    return stay;
+  }
 
  private:
   static stream_order::slot place_of(stream_order::slot s) noexcept {

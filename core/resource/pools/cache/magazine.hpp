@@ -9,6 +9,7 @@
 #include <array>
 #include <atomic>
 #include <cstdint>
+#include <utility>
 
 #include "core/base/contract.hpp"
 #include "core/base/threads/biased_lock.hpp"
@@ -106,6 +107,34 @@ class alignas(64) magazine {
     }
     bytes_ = 0;
     return all;
+  }
+  // The same of the blocks whose epoch `goes`.
+  template <typename Predicate>
+  space::handle take_out(space::block_table& blocks, Predicate goes) noexcept {
+    visitor_.expect_mine();
+    space::handle all = space::none;
+    if (bytes_ == 0) return all;
+    for (row& r : rows_) {
+      row stays{.units = r.units};
+      for (space::handle h = r.head; h != space::none;) {
+        space::handle const next = std::exchange(blocks[h].next, space::none);
+        if (goes(blocks[h].freed)) {
+          blocks[h].next = std::exchange(all, h);
+          bytes_ -= blocks[h].bytes();
+        } else {
+          (stays.head == space::none ? stays.head : blocks[stays.tail].next) = h;
+          stays.tail = h;
+          ++stays.count;
+        }
+        h = next;
+      }
+      r = stays;
+    }
+    return all;
+  }
+  std::uint64_t bytes() const noexcept {
+    visitor_.expect_mine();
+    return bytes_;
   }
   // Adds up the blocks, and those that are not done. Between enter and leave.
   template <typename Predicate>

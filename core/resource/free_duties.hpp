@@ -1,0 +1,16 @@
+// What a free without a stream has to do besides, anywhere in the process: one byte, which the hot path reads
+// once. Set and cleared by any thread; a duty that is set twice, or cleared too early, is set again by who
+// knows of it.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+
+namespace gpumem::resource {
+
+using free_duty = std::uint8_t;
+inline constexpr free_duty waits = 1;       // behavior.free = "synchronize": it is a barrier
+inline constexpr free_duty gives_back = 2;  // some suballocator has memory that may be due (going_back)
+inline std::atomic<free_duty> free_duties{0};
+
+}  // namespace gpumem::resource

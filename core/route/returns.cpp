@@ -1,0 +1,56 @@
+// See returns.hpp.
+#include "core/route/returns.hpp"
+
+#include "core/base/clock.hpp"
+#include "core/base/mutant.hpp"
+#include "core/base/threads/uncancelled.hpp"
+#include "core/resource/free_duties.hpp"
+#include "core/route/router_state.hpp"
+#include "core/stats/page/state_page.hpp"
+#include "core/stream_order/relaxed_mode.hpp"
+
+namespace gpumem::route {
+
+namespace {
+
+// A context that is ending, or lost, takes its memory along.
+bool may_go_back(context_entry const& entry) noexcept {
+  bool const captures = stream_order::active_captures.load(std::memory_order_acquire) > 0;
+  return entry.order.well() && (!captures || GPUMEM_MUTANT(returns_beside_capture));
+}
+
+// The one thread of the process that uses CUDA, as far as hooks see, with one context.
+bool is_alone(context_entry const& entry) noexcept {
+  stats::page* const now = stats::current_page();
+  if (now == nullptr) return false;
+  bool alone =
+      std::atomic_ref<std::uint32_t>(now->fixed.head.shards_used).load(std::memory_order_relaxed) == 1;
+  present->known.each([&](context_entry const& e) { alone = alone && &e == &entry; });
+  return alone;
+}
+
+}  // namespace
+
+void give_back_at_free(resource::chain_context const& home, driver::free_request const& release) noexcept {
+  if (release.stream_ordered || present == nullptr) return;
+  if ((resource::free_duties.load(std::memory_order_relaxed) & resource::gives_back) == 0) return;
+  resource::free_duties.fetch_and(static_cast<resource::free_duty>(~resource::gives_back),
+                                  std::memory_order_relaxed);
+  context_entry* const entry = present->known.find_by(home.epochs);
+  if (entry == nullptr || !may_go_back(*entry)) return;
+  base::uncancelled const held;
+  resource::moment const at{.now = base::now_ns(), .in_a_free = true};
+  if (home.kind == driver::memory_kind::host) {
+    if (resource::chain* const own = entry->made_chain(home.number); own != nullptr) own->give_back_due(at);
+    return;
+  }
+  entry->each_device_chain([&at](resource::chain& c) { c.give_back_due(at); });
+}
+
+void give_back_at_synchronisation(context_entry& entry) noexcept {
+  if (!may_go_back(entry) || !is_alone(entry)) return;
+  resource::moment const at{.now = base::now_ns()};
+  entry.each_device_chain([&at](resource::chain& c) { c.give_back_due(at); });
+}
+
+}  // namespace gpumem::route

@@ -1,0 +1,20 @@
+// Where memory that is due may go back to the driver: at the end of a free without a stream, which natively
+// waits for the GPU while launches of other threads wait, and of a synchronisation of the context. Called by
+// the hot path's rare side and by the shim's hooks, on the program's threads, with no lock held. Never beside
+// a capture, and never for another context than the call's.
+#pragma once
+
+#include "core/driver/request.hpp"
+#include "core/resource/resource.hpp"
+
+namespace gpumem::route {
+
+struct context_entry;
+
+// Memory of the same kind as what was freed.
+[[gnu::noinline, gnu::cold]] void give_back_at_free(resource::chain_context const& home,
+                                                    driver::free_request const& release) noexcept;
+// A synchronisation stops no launch of other threads: only where there are none.
+void give_back_at_synchronisation(context_entry& entry) noexcept;
+
+}  // namespace gpumem::route

@@ -1,0 +1,160 @@
+// Memory that goes back to the driver while nobody is short of it: what was not in use for release_after, and
+// large blocks whose size has not come back. The time is the test's own.
+#include "tests/unit/resource/fixture.hpp"
+
+namespace gpumem::resource {
+namespace {
+
+constexpr std::uint64_t second = 1'000'000'000;
+
+struct returns : resource_fixture {
+  std::uint64_t now = base::now_ns();
+  bool in_a_free = true;
+
+  void SetUp() override {
+    resource_fixture::SetUp();
+    driver.manual_events(false);
+    free_duties = 0;
+  }
+  pool& with(pool_options o = {}) {
+    o.release_after = second;
+    if (o.earned_from == ~std::uint64_t{0}) o.earned_from = 64 * mib;
+    return make_pool(o);
+  }
+  // As the router does at a free, so much later.
+  void look(resource& p, std::uint64_t later = 0) {
+    now += later;
+    p.give_back_due({.now = now, .in_a_free = in_a_free});
+  }
+  void give_unproven(pool& p, space::handle h) {
+    ASSERT_TRUE(block(h).is(space::unproven));
+    block(h).unmark(space::unproven);
+    block(h).now = space::state::cached;
+    p.deallocate_unproven(h, {});
+  }
+  // Looks often enough for so long.
+  void pass(resource& p, std::uint64_t time) {
+    for (std::uint64_t gone = 0; gone < time; gone += second / 8) look(p, second / 8);
+  }
+};
+
+TEST_F(returns, an_empty_segment_goes_when_it_is_old_and_not_before) {
+  pool& p = with();
+  space::handle const h = get(p, 32 * mib);
+  look(p);
+  give(p, h);
+  pass(p, second / 2);
+  EXPECT_EQ(p.reserved(), 32 * mib);
+  pass(p, second);
+  EXPECT_EQ(p.reserved(), 0u) << "out of the magazine, and back";
+}
+
+TEST_F(returns, what_is_used_again_in_time_stays) {
+  pool& p = with();
+  look(p);
+  for (int round = 0; round < 10; ++round) {
+    give(p, get(p, 32 * mib));
+    pass(p, second / 2);
+    EXPECT_EQ(p.reserved(), 32 * mib);
+  }
+}
+
+TEST_F(returns, nothing_goes_while_its_work_runs) {
+  pool& p = with();
+  space::handle const h = get(p, 32 * mib);
+  look(p);
+  driver.manual_events(true);
+  give(p, h);
+  pass(p, 3 * second);
+  EXPECT_EQ(p.reserved(), 32 * mib);
+}
+
+TEST_F(returns, beside_other_work_it_goes_in_a_free_and_after_a_while_alone) {
+  pool& p = with();
+  space::handle const h = get(p, 32 * mib);
+  look(p);
+  give(p, h);
+  here->epochs.collect(here->epochs.open());
+  pass(p, second / 2);
+  driver.manual_events(true);  // the GPU has work from now on; the block's is done
+  in_a_free = false;
+  pass(p, 4 * second);
+  EXPECT_EQ(p.reserved(), 32 * mib) << "a synchronisation would wait for what it does not wait for natively";
+  in_a_free = true;
+  look(p, second / 8);
+  EXPECT_EQ(p.reserved(), 32 * mib);
+  pass(p, 2 * second);
+  EXPECT_EQ(p.reserved(), 0u);
+}
+
+TEST_F(returns, a_large_block_goes_at_its_free_unless_its_size_came_back) {
+  pool& p = with();
+  give_unproven(p, get(p, 128 * mib));
+  EXPECT_EQ(free_duties.load() & gives_back, gives_back);
+  look(p);
+  EXPECT_EQ(p.reserved(), 0u);
+  space::handle const again = get(p, 130 * mib);
+  EXPECT_FALSE(block(again).is(space::unproven)) << "nearly the same size came back";
+  give(p, again);
+  look(p);
+  EXPECT_EQ(p.reserved(), 130 * mib);
+  pass(p, 2 * second);
+  EXPECT_EQ(p.reserved(), 0u) << "it has aged";
+}
+
+TEST_F(returns, a_size_that_came_back_stays_whichever_of_its_blocks_is_freed) {
+  pool& p = with();
+  space::handle const first = get(p, 128 * mib), second_one = get(p, 128 * mib);
+  give_unproven(p, first);
+  look(p);
+  space::handle const again = get(p, 128 * mib);
+  give_unproven(p, second_one);
+  give(p, again);
+  look(p);
+  EXPECT_EQ(p.reserved(), 256 * mib);
+}
+
+TEST_F(returns, a_free_in_stream_order_gives_nothing_back_by_itself) {
+  pool& p = with();
+  space::handle const h = get(p, 128 * mib, 1);
+  free_duties = 0;  // the first slow request of a pool asks for a look
+  block(h).unmark(space::unproven);
+  give(p, h, 1);
+  EXPECT_EQ(free_duties.load() & gives_back, 0);
+  look(p);
+  EXPECT_EQ(p.reserved(), 128 * mib);
+}
+
+TEST_F(returns, what_is_to_be_kept_stays) {
+  pool& p = with({.initial_pool_size = 64 * mib, .kept_idle = 32 * mib});
+  p.prepare();
+  space::handle const a = get(p, 48 * mib), b = get(p, 48 * mib), c = get(p, 32 * mib);
+  look(p);
+  for (space::handle const h : {a, b, c}) give(p, h);
+  pass(p, 2 * second);
+  EXPECT_EQ(p.reserved(), 80 * mib) << "any segments, as long as the initial size stays reserved";
+}
+
+TEST_F(returns, blocks_that_take_turns_do_not_hold_every_segment) {
+  pool& p = with({.growth = 2 * mib});
+  look(p);
+  std::vector<space::handle> all;
+  for (int i = 0; i < 100; ++i) all.push_back(get(p, 2 * mib));
+  for (space::handle const h : all) give(p, h);
+  for (int i = 0; i < 60; ++i) {
+    for (int k = 0; k < 7; ++k) give(p, get(p, 2 * mib));
+    look(p, second / 8);
+  }
+  EXPECT_LE(p.reserved(), 40 * mib) << "one is in use at a time";
+}
+
+TEST_F(returns, never_is_never) {
+  pool& p = make_pool();
+  give(p, get(p, 128 * mib));
+  look(p);
+  pass(p, 4 * second);
+  EXPECT_EQ(p.reserved(), 128 * mib);
+}
+
+}  // namespace
+}  // namespace gpumem::resource
