@@ -61,6 +61,18 @@ void free_on_first(void* block) {
 
 programs::sequence carving(5);
 
+// The work of the threads' workload of mixed sizes (bench/workloads/threads.cpp): 256 B to 16 MiB, evenly in
+// the logarithm, 32 of them held.
+template <typename allocate, typename release>
+void mix(programs::sequence& random, allocate get, release give) {
+  held& chosen = window[random.next(32)];
+  if (chosen.block != nullptr) give(chosen.block);
+  const std::size_t power = std::size_t{256} << random.next(16);
+  chosen.block = get(power + random.next(power));
+}
+
+programs::sequence mixing(7);
+
 CUdeviceptr looked_up;
 CUresult (*address_range)(CUdeviceptr*, size_t*, CUdeviceptr);
 
@@ -86,6 +98,12 @@ COUNTED counted_malloc_any_size() {
 }
 COUNTED counted_async_any_size() {
   for (int i = 0; i < rounds; ++i) exchange(carving, static_cast<std::size_t>(i), async_block, free_on_first);
+}
+COUNTED counted_malloc_mixed() {
+  for (int i = 0; i < rounds; ++i) mix(mixing, malloc_block, free_block);
+}
+COUNTED counted_async_mixed() {
+  for (int i = 0; i < rounds; ++i) mix(mixing, async_block, free_on_first);
 }
 COUNTED counted_malloc_4KiB_among_10000_live() {
   for (int i = 0; i < rounds; ++i) free_block(malloc_block(4096));
@@ -137,5 +155,11 @@ int main(int argc, char** argv) {
   twice(counted_malloc_4KiB_among_10000_live);
   twice(counted_address_range);
   for (void* each : live) free_block(each);
+  for (int i = 0; i < 20 * counted; ++i) mix(mixing, malloc_block, free_block);  // it settles slowly
+  twice(counted_malloc_mixed);
+  empty_window(free_block);
+  for (int i = 0; i < 20 * counted; ++i) mix(mixing, async_block, free_on_first);
+  twice(counted_async_mixed);
+  empty_window(free_on_first);
   std::printf("%d rounds\n", counted);
 }

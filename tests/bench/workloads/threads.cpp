@@ -1,6 +1,6 @@
 // Throughput of 1 to 16 threads, each with a stream of its own: small blocks (1 to 64 KiB, a pair at a time)
-// and mixed ones (256 B to 64 MiB, evenly in the logarithm, eight held at a time). Pairs of all threads
-// together, in millions a second. No GPU work.
+// and mixed ones, evenly in the logarithm: 256 B to 64 MiB with eight held at a time, 256 B to 16 MiB
+// with 32. Pairs of all threads together, in millions a second. No GPU work.
 #include <array>
 
 #include "tests/bench/workloads/workloads.hpp"
@@ -23,16 +23,18 @@ std::uint64_t small_blocks(bench::allocator& memory, int own, double until) {
   return done;
 }
 
+// Sizes of so many doublings from 256 B on.
+template <std::size_t held_at_once, std::size_t doublings>
 std::uint64_t mixed_blocks(bench::allocator& memory, int own, double until) {
   const bench::stream mine;
   programs::sequence random(static_cast<std::uint64_t>(own) + 1);
-  std::array<bench::held, 8> live;
+  std::array<bench::held, held_at_once> live;
   std::uint64_t done = 0;
   for (; now() < until; done += pairs_at_a_time) {
     for (int each = 0; each < pairs_at_a_time; ++each) {
       bench::held& chosen = live[random.next(live.size())];
       if (chosen.block != nullptr) memory.free(chosen.block, chosen.bytes, mine.get());
-      const std::size_t power = std::size_t{256} << random.next(18);
+      const std::size_t power = std::size_t{256} << random.next(doublings);
       chosen.bytes = power + random.next(power);
       chosen.block = memory.allocate(chosen.bytes, mine.get());
     }
@@ -46,8 +48,9 @@ std::uint64_t mixed_blocks(bench::allocator& memory, int own, double until) {
 
 void bench::threads(allocator& memory, const options& wanted) {
   using work = std::uint64_t (*)(allocator&, int, double);
-  for (const auto& [what, run] :
-       {std::pair<const char*, work>{"small", small_blocks}, {"mixed", mixed_blocks}}) {
+  for (const auto& [what, run] : {std::pair<const char*, work>{"small", small_blocks},
+                                  {"mixed", mixed_blocks<8, 18>},
+                                  {"mixed, 32 held", mixed_blocks<32, 16>}}) {
     for (int many = 1; many <= wanted.threads; many *= 2) {
       std::vector<double> rates;
       for (int repeat = 0; repeat < 3; ++repeat) {
