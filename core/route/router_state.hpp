@@ -63,8 +63,8 @@ struct stream_place {
 };
 
 // What each thread remembers, until a stream or a context comes or goes: the context it used last, and a few
-// streams by handle, two places for each. The driver is asked only once for each: its answers take a lock of
-// its own, which 16 threads would meet at.
+// streams by handle, two places for each, and any free one where these are taken. The driver is asked only
+// once for each: its answers take a lock of its own, which 16 threads would meet at.
 class route_memo {
  public:
   context_entry* find(CUcontext context, std::uint64_t now) const noexcept {
@@ -83,13 +83,20 @@ class route_memo {
       stream_line const& line = streams_[i];
       if (line.stream == stream && line.current == current) return {line.entry, line.slot};
     }
-    return {};
+    return find_elsewhere(stream, current);
   }
   void keep(CUstream stream, CUcontext current, stream_place const& place, std::uint64_t now) noexcept {
     renew(now);
     std::size_t const first = index_of(stream);
+    stream_line const displaced = streams_[first ^ 1];
     streams_[first ^ 1] = streams_[first];
     streams_[first] = {stream, current, place.entry, place.slot};
+    if (displaced.entry == nullptr) return;
+    for (stream_line& line : streams_) {
+      if (line.entry != nullptr) continue;
+      line = displaced;
+      return;
+    }
   }
 
  private:
@@ -102,7 +109,14 @@ class route_memo {
   };
 
   static std::size_t index_of(CUstream stream) noexcept {
-    return (reinterpret_cast<std::uint64_t>(stream) >> 4) * 0x9e3779b97f4a7c15ull >> 62;
+    return (reinterpret_cast<std::uint64_t>(stream) >> 4) * 0x9e3779b97f4a7c15ull >> 61;
+  }
+  // What its two places had no room for, as handles fall together.
+  [[gnu::noinline]] stream_place find_elsewhere(CUstream stream, CUcontext current) const noexcept {
+    for (stream_line const& line : streams_) {
+      if (line.stream == stream && line.current == current) return {line.entry, line.slot};
+    }
+    return {};
   }
   // Forgets all when a stream or a context came or went since.
   void renew(std::uint64_t now) noexcept {
@@ -114,7 +128,7 @@ class route_memo {
   std::uint64_t since_ = 0;
   CUcontext context_ = nullptr;
   context_entry* entry_ = nullptr;
-  std::array<stream_line, 4> streams_{};
+  std::array<stream_line, 8> streams_{};
 };
 inline constinit thread_local route_memo memo;
 
