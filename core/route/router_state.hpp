@@ -81,7 +81,7 @@ class route_memo {
     std::size_t const first = index_of(stream);
     for (std::size_t const i : {first, first ^ 1}) {
       stream_line const& line = streams_[i];
-      if (line.stream == stream && line.current == current) return {line.entry, line.slot};
+      if (line.stream == stream && line.current == current) return line.place();
     }
     return find_elsewhere(stream, current);
   }
@@ -90,31 +90,39 @@ class route_memo {
     std::size_t const first = index_of(stream);
     stream_line const displaced = streams_[first ^ 1];
     streams_[first ^ 1] = streams_[first];
-    streams_[first] = {stream, current, place.entry, place.slot};
-    if (displaced.entry == nullptr) return;
+    streams_[first] = {stream, current, packed(place)};
+    if (displaced.packed_place == 0) return;
     for (stream_line& line : streams_) {
-      if (line.entry != nullptr) continue;
+      if (line.packed_place != 0) continue;
       line = displaced;
       return;
     }
   }
 
  private:
+  // An address has 48 bits at most where this runs: the slot lies above it.
+  static std::uint64_t packed(stream_place const& place) noexcept {
+    return reinterpret_cast<std::uint64_t>(place.entry) | std::uint64_t{place.slot} << 48;
+  }
   // One stream with its place.
   struct stream_line {
     CUstream stream = nullptr;
     CUcontext current = nullptr;
-    context_entry* entry = nullptr;  // null: unused
-    stream_order::slot slot = stream_order::no_slot;
+    std::uint64_t packed_place = 0;  // 0: unused
+
+    stream_place place() const noexcept {
+      return {reinterpret_cast<context_entry*>(packed_place << 16 >> 16),
+              static_cast<stream_order::slot>(packed_place >> 48)};
+    }
   };
 
   static std::size_t index_of(CUstream stream) noexcept {
-    return (reinterpret_cast<std::uint64_t>(stream) >> 4) * 0x9e3779b97f4a7c15ull >> 61;
+    return (reinterpret_cast<std::uint64_t>(stream) >> 4) * 0x9e3779b97f4a7c15ull >> 62;
   }
   // What its two places had no room for, as handles fall together.
   [[gnu::noinline]] stream_place find_elsewhere(CUstream stream, CUcontext current) const noexcept {
     for (stream_line const& line : streams_) {
-      if (line.stream == stream && line.current == current) return {line.entry, line.slot};
+      if (line.stream == stream && line.current == current) return line.place();
     }
     return {};
   }
@@ -128,7 +136,7 @@ class route_memo {
   std::uint64_t since_ = 0;
   CUcontext context_ = nullptr;
   context_entry* entry_ = nullptr;
-  std::array<stream_line, 8> streams_{};
+  std::array<stream_line, 6> streams_{};  // static TLS, of which there is little
 };
 inline constinit thread_local route_memo memo;
 
