@@ -2,8 +2,10 @@
 // path. Made by start(), never destroyed; a forked child leaves it behind.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <atomic>
+#include <utility>
 
 #include "core/route/contexts/contexts.hpp"
 #include "core/route/contexts/peers.hpp"
@@ -63,8 +65,8 @@ struct stream_place {
 };
 
 // What each thread remembers, until a stream or a context comes or goes: the context it used last, and a few
-// streams by handle, two places for each, and any free one where these are taken. The driver is asked only
-// once for each: its answers take a lock of its own, which 16 threads would meet at.
+// streams, the last ones first: which are found fast does not depend on their handles. The driver is asked
+// only once for each: its answers take a lock of its own, which 16 threads would meet at.
 class route_memo {
  public:
   context_entry* find(CUcontext context, std::uint64_t now) const noexcept {
@@ -76,10 +78,9 @@ class route_memo {
     entry_ = entry;
   }
 
-  stream_place find(CUstream stream, CUcontext current, std::uint64_t now) const noexcept {
+  stream_place find(CUstream stream, CUcontext current, std::uint64_t now) noexcept {
     if (since_ != now) return {};
-    std::size_t const first = index_of(stream);
-    for (std::size_t const i : {first, first ^ 1}) {
+    for (std::size_t const i : {0, 1}) {
       stream_line const& line = streams_[i];
       if (line.stream == stream && line.current == current) return line.place();
     }
@@ -87,16 +88,8 @@ class route_memo {
   }
   void keep(CUstream stream, CUcontext current, stream_place const& place, std::uint64_t now) noexcept {
     renew(now);
-    std::size_t const first = index_of(stream);
-    stream_line const displaced = streams_[first ^ 1];
-    streams_[first ^ 1] = streams_[first];
-    streams_[first] = {stream, current, packed(place)};
-    if (displaced.packed_place == 0) return;
-    for (stream_line& line : streams_) {
-      if (line.packed_place != 0) continue;
-      line = displaced;
-      return;
-    }
+    std::move_backward(streams_.begin(), streams_.end() - 1, streams_.end());
+    streams_[0] = {stream, current, packed(place)};
   }
 
  private:
@@ -116,13 +109,13 @@ class route_memo {
     }
   };
 
-  static std::size_t index_of(CUstream stream) noexcept {
-    return (reinterpret_cast<std::uint64_t>(stream) >> 4) * 0x9e3779b97f4a7c15ull >> 62;
-  }
-  // What its two places had no room for, as handles fall together.
-  [[gnu::noinline]] stream_place find_elsewhere(CUstream stream, CUcontext current) const noexcept {
-    for (stream_line const& line : streams_) {
-      if (line.stream == stream && line.current == current) return line.place();
+  // Behind the first two; it comes to the front.
+  [[gnu::noinline]] stream_place find_elsewhere(CUstream stream, CUcontext current) noexcept {
+    for (stream_line& line : streams_) {
+      if (line.stream != stream || line.current != current) continue;
+      std::swap(streams_[0], streams_[1]);
+      std::swap(streams_[0], line);
+      return streams_[0].place();
     }
     return {};
   }
