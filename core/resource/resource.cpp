@@ -3,8 +3,6 @@
 
 #include <time.h>
 
-#include <iterator>
-
 #include "core/base/mutant.hpp"
 #include "core/base/threads/uncancelled.hpp"
 #include "core/stats/page/state_page.hpp"
@@ -36,8 +34,8 @@ void wait_for_address_reuse(chain_context const& home, std::uint64_t base, std::
 void lose_blocks(resource& owner, space::segment const& in) noexcept {
   chain_context const& home = owner.home();
   auto& blocks = home.where.blocks;
-  auto& counters = stats::local().devices[home.device_slot];
-  auto& libraries = stats::local().libraries;
+  stats::shard& mine = stats::local();
+  auto& counters = mine.devices[home.device_slot];
   for (space::handle h = in.first; h != space::none; h = blocks[h].after) {
     space::block& b = blocks[h];
     auto expected = space::state::live;
@@ -48,7 +46,7 @@ void lose_blocks(resource& owner, space::segment const& in) noexcept {
     stats::add(counters.lost_blocks, 1);
     stats::add(counters.lost_requested, b.bytes() - b.rounding);
     stats::add(counters.lost_handed, b.bytes());
-    stats::add(libraries[holder % std::size(libraries)].freed, b.bytes() - b.rounding);
+    stats::add(stats::holder_at(mine, holder).freed, b.bytes() - b.rounding);
   }
 }
 

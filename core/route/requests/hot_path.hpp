@@ -198,7 +198,7 @@ template <bool careful = false>
   stats::add(counters.freed_blocks, 1);
   stats::add(counters.freed_requested, b.bytes() - b.rounding);
   stats::add(counters.freed_handed, b.bytes());
-  stats::add(mine.libraries[b.holder].freed, b.bytes() - b.rounding);
+  stats::add(stats::holder_at(mine, b.holder).freed, b.bytes() - b.rounding);
   if (on_another_stream) stats::add(counters.cross_stream_frees, 1);
 }
 

@@ -79,6 +79,12 @@ struct alignas(64) shard {
   library_counters libraries[max_devices * max_libraries];  // by holder_place
 };
 
+// Of any place, even one that is none: a program that frees an address again while another thread is about to
+// get it there finds a block that is live already, and whose word is still an epoch.
+inline library_counters& holder_at(shard& mine, holder_place place) noexcept {
+  return mine.libraries[place % (max_devices * max_libraries)];
+}
+
 // Adds to a counter of this thread's own shard.
 inline void add(std::uint64_t& counter, std::uint64_t amount) noexcept {
 #if defined(__x86_64__)

@@ -99,6 +99,19 @@ TEST_F(timeline, who_holds_what_at_the_highest) {
   });
 }
 
+// Whatever the word of a block says, what is counted lies in the shard.
+TEST_F(timeline, no_place_lies_outside_of_the_shard) {
+  expect_good_child([] {
+    open_test_page();
+    shard& mine = local();
+    EXPECT_EQ(&holder_at(mine, place_of(3, 5)), &mine.libraries[3 * max_libraries + 5]);
+    for (holder_place place : {holder_place{0}, holder_place{511}, holder_place{512}, ~holder_place{0}}) {
+      EXPECT_GE(&holder_at(mine, place), std::begin(mine.libraries));
+      EXPECT_LT(&holder_at(mine, place), std::end(mine.libraries));
+    }
+  });
+}
+
 // A code address is of the file that holds it, whichever thread asks; code of no file is nobody's.
 TEST_F(timeline, code_is_of_its_library) {
   expect_good_child([] {
