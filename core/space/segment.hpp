@@ -35,6 +35,7 @@ struct segment {
   start_map starts;          // where its blocks begin; empty until somebody asks
   bool pinned = false;    // a block of it was exported by IPC: it goes back when all of its blocks are free
   bool apart = false;     // made for one block that may be exported
+  bool rotates = false;   // made so that more blocks of a size take turns
   bool unproven = false;  // a block of it was, when it was freed: goes back as soon as it is empty
   bool contextless = false;  // no context owns it, as the driver tells it: of cuMemCreate, of a memory pool
 };

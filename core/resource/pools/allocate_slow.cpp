@@ -213,24 +213,25 @@ space::handle suballocator::take_more_in_rotation(lock& held, slow_request& c) n
   std::uint32_t count = 0;
   while (count < wanted && (there[count] = search(c, false)) != space::none) ++count;
   for (std::uint32_t i = 0; i < count; ++i) region_.put(there[i], blocks()[there[i]].where);
-  std::uint64_t const more =
-      policy().more_to_rotate(bytes, wanted, count, rotated_, region_.reserved_bytes());
+  std::uint64_t const more = policy().more_to_rotate(bytes, wanted, count, backing_->rotated() + rotating_,
+                                                     region_.reserved_bytes());
   // Where most of them are still in use by the GPU the usual rule is better than a small batch.
   auto const take_turns = [&](std::uint64_t all) {
     if (2 * all > wanted) c.own->take_turns(c.units, static_cast<std::uint32_t>(all));
   };
   take_turns(count);
-  if (more > 0) {
-    rotated_ += more;
-    try {
-      auto h = grow(held, c, more);
-      take_turns(count + more / bytes);
-      c.grown_for_turns = true;
-      return h;
-    } catch (driver::allocation_failed const&) {
-    }
+  if (more == 0) return search(c, false);
+  space::handle grown = space::none;
+  rotating_ += more;  // the mutex is given up meanwhile
+  try {
+    grown = grow(held, c, more);
+  } catch (driver::allocation_failed const&) {
   }
-  return search(c, false);
+  rotating_ -= more;
+  if (grown == space::none) return search(c, false);
+  take_turns(count + more / bytes);
+  c.grown_for_turns = true;
+  return grown;
 }
 
 // Everything that was freed lies where it can merge, and is done where the driver says so.

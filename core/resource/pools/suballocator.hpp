@@ -189,7 +189,7 @@ class suballocator : public resource, public source {
   cache_set caches_;
   std::variant<std::monostate, segment_backing, page_backing> made_;
   backing* const backing_;        // one of both
-  std::uint64_t rotated_ = 0;     // bytes reserved so that more blocks of a size take turns
+  std::uint64_t rotating_ = 0;    // bytes being taken so that more blocks of a size take turns
   std::uint64_t watched_ns_ = 0;  // for freed memory, since the last growth
   exported_sizes exported_;
   going_back age_;

@@ -21,6 +21,7 @@ void backing::hand_back(pool_lock& held, extent const& memory) noexcept {
 std::uint64_t backing::release_segment(pool_lock& held, space::segment* s) noexcept {
   extent const memory{s->base, s->bytes, s->token, s->contextless};
   if (s->apart) apart_ -= s->bytes;
+  if (s->rotates) rotated_ -= s->bytes;
   pool_.region.remove_segment(s);
   hand_back(held, memory);
   return memory.bytes;

@@ -40,7 +40,7 @@ struct growth_request {
   std::uint32_t units = 0;
   std::uint32_t alignment = 0;   // bytes, a power of two; 0: any block is aligned enough
   unsigned flags = 0;            // of the call, for the source
-  std::uint64_t at_least = 0;    // bytes to take where that is more than the block
+  std::uint64_t at_least = 0;    // bytes to take, more than the block, so that others of its size take turns
   bool hidden = false;           // from the block map: a segment of another resource
   bool anywhere = false;         // with room to hold the aligned block wherever the memory begins
   bool apart = false;            // a segment of its own
@@ -88,6 +88,8 @@ class backing {
 
   // Gives back segments with withheld memory of which nothing is in use; bytes given back.
   std::uint64_t release_withheld(pool_lock& held) noexcept;
+  // Bytes taken so that more blocks of a size take turns (growth_request::at_least), and not given back since.
+  std::uint64_t rotated() const noexcept { return rotated_; }
   // More bytes of segments made for one block each would be too many (growth_request::apart).
   bool may_make_apart(std::uint64_t bytes) const noexcept;
 
@@ -108,6 +110,7 @@ class backing {
   backed_pool const pool_;
   std::uint64_t growing_ = 0;  // bytes being reserved right now, by any thread
   std::uint64_t apart_ = 0;    // bytes of segments made for one block
+  std::uint64_t rotated_ = 0;
 };
 
 }  // namespace gpumem::resource

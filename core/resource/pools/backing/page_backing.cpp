@@ -175,6 +175,7 @@ space::handle page_backing::grow_in_pieces(pool_lock& held, growth_request const
     throw pool_.refuse.no_pages(room, code);
   }
   space::handle const made = region.fill(place);
+  if (wanted.at_least != 0) rotated_ += filled;  // for good: pages do not tell what they were taken for
   if (filled < needed) throw pool_.refuse.no_pages(room, code);
   space::handle const h = region.take_from(made, place.front, wanted.units, wanted.hidden, wanted.alignment);
   if (h == space::none) throw pool_.refuse.no_tables();

@@ -68,6 +68,10 @@ space::handle segment_backing::grow(pool_lock& held, growth_request const& wante
     throw pool_.refuse.no_context();
   }
   space::segment& made = add(held, memory);
+  if (wanted.at_least != 0) {
+    made.rotates = true;
+    rotated_ += made.bytes;
+  }
   if (!wanted.apart) return space::none;
   made.apart = true;
   apart_ += made.bytes;

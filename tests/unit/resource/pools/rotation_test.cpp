@@ -73,6 +73,16 @@ TEST_F(rotation_size, a_batch_that_is_too_small_becomes_larger) {
   EXPECT_EQ(p.reserved(), 8 * mib);
 }
 
+TEST_F(rotation_size, what_went_back_may_be_taken_again) {
+  pool& p = make_pool();
+  for (int round = 0; round < 2; ++round) {
+    hurry(p, 16 * mib);
+    EXPECT_EQ(p.reserved(), 288 * mib) << round;
+    p.give_back();
+    EXPECT_EQ(p.reserved(), 0u);
+  }
+}
+
 TEST_F(rotation_size, large_blocks_are_two) {
   pool& p = make_pool();
   hurry(p, gib);
