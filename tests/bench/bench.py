@@ -22,7 +22,7 @@ import performance
 import real_programs
 import tables
 import versions
-from groups import GROUPS, beside
+from groups import CLIFFS, GROUPS, beside
 
 
 NAMES = [*(group.name for group in GROUPS), "real_programs"]
@@ -67,7 +67,8 @@ def environment(build, variant):
     if variant.library:
         env["LD_PRELOAD"] = build.program(variant.library)
     if variant.config:
-        env["GPUMEM_CONFIG"] = str(HERE / "configs" / f"{variant.config}.toml")
+        own = HERE / "configs" / f"{variant.config}.toml"
+        env["GPUMEM_CONFIG"] = str(own if own.exists() else ROOT / "config" / "examples" / own.name)
     return env
 
 
@@ -139,14 +140,14 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--build", default=str(ROOT / "build"))
     parser.add_argument("--out", default=str(performance.RESULTS), help="folder for the JSON and Markdown files")
-    parser.add_argument("--group", default="", help="names, separated by commas; all: " + " ".join(NAMES))
+    parser.add_argument("--group", default="", help="names, separated by commas; all: " + " ".join(NAMES) + "; cliffs: " + " ".join(CLIFFS))
     parser.add_argument("--program", default="", help="parts of the names of the group real_programs' programs; all of them")
     parser.add_argument("--seconds", type=int, default=1800, help="no process is started after this")
     parser.add_argument("--extra", default="", help="arguments for every workload, such as largest=1000")
     parser.add_argument("--before", default="", help="an older libgpumem.so, measured in turn with this one")
     parser.add_argument("--simulated", action="store_true", help="on the simulated CUDA: checks the house, measures nothing")
     options = parser.parse_args()
-    names = [name for name in options.group.split(",") if name]
+    names = [name for given in options.group.split(",") if given for name in (CLIFFS if given == "cliffs" else (given,))]
     unknown = set(names) - set(NAMES)
     if unknown:
         parser.error(f"no group {', '.join(sorted(unknown))}; there are: {' '.join(NAMES)}")
@@ -172,7 +173,7 @@ def main():
         if names and group.name not in names:
             continue
         if options.simulated and group.kernels:
-            results.note(group.name, "all", "has kernels, which the simulated CUDA does not run")
+            results.note(group.name, "all", "has work for the GPU, which the simulated CUDA does not do, or slowly")
             continue
         run_group(build, group, results, options.extra.split(), workloads_end)
         print(tables.group_table([r for r in results.records if r["group"] == group.name]), flush=True)

@@ -56,6 +56,8 @@ def ours(allocator, config="", link="static"):
 
 DEFAULTS = (ours("malloc"), ours("async"))
 CHAINS = (*DEFAULTS, *(ours(call, chain) for chain in ("pool", "binning", "arena") for call in ("malloc", "async")))
+SPARING = (ours("malloc", "compact"), ours("malloc", "compact_vmm"), ours("async", "compact_vmm"), ours("async", "arena"))
+BOUNDED = (ours("malloc", "bounded"), ours("malloc", "sparing"))
 WITHOUT_BINNING = tuple(peer for peer in PEERS if peer.allocator != "rmm-binning")
 
 GROUPS = [
@@ -73,10 +75,19 @@ GROUPS = [
     Group("concurrency", "concurrency", (MALLOC, ASYNC, *DEFAULTS, *PEERS), kernels=True),
     Group("growth", "growth", (MALLOC, ASYNC, *DEFAULTS), repeats=3),
     Group("captures", "captures", (MALLOC, ASYNC, *DEFAULTS)),
+    Group("footprint", "footprint", (MALLOC, ASYNC, *DEFAULTS, *SPARING, *WITHOUT_BINNING), repeats=3, seconds=120,
+          kernels=True),
+    Group("budget", "budget", (MALLOC, ASYNC, *DEFAULTS, *BOUNDED, *WITHOUT_BINNING), repeats=2, seconds=90, kernels=True),
+    Group("refused", "refused", (MALLOC, ASYNC, *DEFAULTS, ours("malloc", "arena"), ours("async", "arena"), *WITHOUT_BINNING), limit=30,
+          seconds=120),
+    Group("first_call", "first_call", (MALLOC, ASYNC, *DEFAULTS), repeats=5),
     Group("driver_calls", "driver_calls", (MALLOC,)),
     Group("lookups", "lookups", (MALLOC, ASYNC, *DEFAULTS)),
     Group("pinned", "pinned", (MALLOC, ours("malloc"), ours("malloc", "pinned"))),
 ]
+
+# Where gpumem was slower than itself, than a peer or than nothing, or larger: shown first on the page of figures.
+CLIFFS = ("footprint", "budget", "refused", "threads", "captures", "lookups", "concurrency", "first_call")
 
 
 def beside(group, library):

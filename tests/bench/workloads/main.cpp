@@ -21,6 +21,10 @@ constexpr entry list[] = {
     {"captures", bench::captures},
     {"pinned", bench::pinned},
     {"lookups", bench::lookups},
+    {"footprint", bench::footprint},
+    {"refused", bench::refused},
+    {"budget", bench::budget},
+    {"first_call", bench::first_call},
     {"driver_calls", bench::driver_calls},
 #ifdef BENCH_KERNELS
     {"multi_stream", bench::multi_stream},

@@ -23,6 +23,10 @@ void captures(allocator& memory, const options& wanted);
 void pinned(allocator& memory, const options& wanted);
 void driver_calls(allocator& memory, const options& wanted);
 void lookups(allocator& memory, const options& wanted);
+void footprint(allocator& memory, const options& wanted);
+void refused(allocator& memory, const options& wanted);
+void budget(allocator& memory, const options& wanted);
+void first_call(allocator& memory, const options& wanted);
 void multi_stream(allocator& memory, const options& wanted);
 void concurrency(allocator& memory, const options& wanted);
 
