@@ -38,6 +38,7 @@ segment* segment_table::add(std::uint64_t base, std::uint64_t bytes, segment_own
   s->position = 0;
   std::atomic_ref<bool>(s->pinned).store(false, std::memory_order_relaxed);
   s->apart = false;
+  s->rotates = false;
   s->contextless = contextless;
   by_depth_[depth].emplace(base, s);
   return s;
