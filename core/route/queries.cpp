@@ -156,25 +156,33 @@ bool owns_device_memory(CUdeviceptr address) noexcept {
   return h != space::none && resource::owner_of(present->where, h).home().kind == driver::memory_kind::device;
 }
 
-bool find(CUdeviceptr address, block_range& result) noexcept {
-  if (present == nullptr) return false;
-  auto& where = present->where;
-  space::handle h = live_block_at(*present, address);
-  resource::resource* owner = nullptr;
+space::handle block_around(router_state& s, CUdeviceptr address, resource::resource*& owner) noexcept {
+  auto& where = s.where;
+  space::handle h = live_block_at(s, address);
   if (h != space::none) {
     owner = &resource::owner_of(where, h);
   } else {
     space::segment* const inside = where.segments.containing(address);
-    if (inside == nullptr || inside->owner == nullptr) return false;
+    if (inside == nullptr || inside->owner == nullptr) return space::none;
     owner = &resource::owner_of(*inside);
     h = owner->block_at(*inside, address);
     if (h == space::none || where.blocks[h].now.load(std::memory_order_acquire) != space::state::live)
-      return false;
+      return space::none;
   }
-  if (ask_whether_of_others(owner->home(), address)) return false;
+  if (ask_whether_of_others(owner->home(), address)) return space::none;
   space::block const& b = where.blocks[h];
+  bool const asked_for = address - b.begin() < b.bytes() - b.rounding || address == b.begin();
+  return asked_for ? h : space::none;
+}
+
+bool find(CUdeviceptr address, block_range& result) noexcept {
+  if (present == nullptr) return false;
+  resource::resource* owner = nullptr;
+  space::handle const h = block_around(*present, address, owner);
+  if (h == space::none) return false;
+  space::block const& b = present->where.blocks[h];
   result = {b.begin(), b.bytes() - b.rounding};
-  return address - result.base < result.bytes || address == result.base;
+  return true;
 }
 
 std::uint64_t identity_of(CUdeviceptr address) noexcept {

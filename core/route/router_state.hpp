@@ -163,6 +163,10 @@ inline bool ask_whether_of_others(resource::chain_context const& home, CUdevicep
 // The live block that begins there, or `none`: asked of the map.
 space::handle live_block_at(router_state& s, CUdeviceptr address) noexcept;
 
+// The live block that contains the address, and its owner; `none`: there is none, or the address is in no
+// part of it that the program asked for.
+space::handle block_around(router_state& s, CUdeviceptr address, resource::resource*& owner) noexcept;
+
 // Of an address that is no live block's: whether it lies in a segment, whose base the driver would take for
 // an allocation of the program's.
 bool ask_unknown_free(router_state& s, CUdeviceptr address) noexcept;

@@ -39,6 +39,7 @@ segment* segment_table::add(std::uint64_t base, std::uint64_t bytes, segment_own
   std::atomic_ref<bool>(s->pinned).store(false, std::memory_order_relaxed);
   s->apart = false;
   s->rotates = false;
+  s->learnt.store(0, std::memory_order_relaxed);
   s->contextless = contextless;
   by_depth_[depth].emplace(base, s);
   return s;

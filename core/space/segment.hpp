@@ -32,6 +32,8 @@ struct segment {
   std::uint32_t index = 0;
   std::uint32_t depth = 0;   // how many segments it lies inside of
   std::size_t position = 0;  // in its region's list
+  // Bit n: the driver's attribute n is what is expected of any address in it (route/address_answers).
+  std::atomic<std::uint32_t> learnt{0};
   start_map starts;          // where its blocks begin; empty until somebody asks
   bool pinned = false;    // a block of it was exported by IPC: it goes back when all of its blocks are free
   bool apart = false;     // made for one block that may be exported

@@ -5,6 +5,7 @@
 #include <cstdio>
 
 #include "core/base/log/log.hpp"
+#include "core/route/address_answers.hpp"
 #include "core/route/default_pools.hpp"
 #include "core/route/limits.hpp"
 #include "core/route/settings.hpp"
@@ -69,6 +70,22 @@ CUresult about_block(hook which, CUdeviceptr address, bool ours, CUresult unknow
   return counted(which, 0, code);
 }
 
+// Attributes of an address in a block of ours: the driver's answers where they are not known, the block's
+// own.
+template <typename Real>
+CUresult answer_known(route::address_answers const& known, std::span<CUpointer_attribute const> asked,
+                      void* const* values, bool may_tell, Real&& real) noexcept {
+  if (!may_tell || !known.tell(asked, values)) {
+    CUresult const code = real();
+    if (code != CUDA_SUCCESS) return code;
+    known.learn(asked, values);
+  }
+  for (std::size_t i = 0; i < asked.size(); ++i) {
+    if (is_about_block(asked[i])) adjust(asked[i], values[i], known.block());
+  }
+  return CUDA_SUCCESS;
+}
+
 // Of memory that natively can be exported; the program would look for the fault in itself.
 void tell_refused_export(CUresult code, CUdeviceptr address) noexcept {
   if (current_context() == nullptr || !route::owns_device_memory(address)) return;
@@ -114,32 +131,71 @@ CUresult cuDeviceTotalMem_v2(size_t* bytes, CUdevice device) {
 
 CUresult cuMemGetAddressRange_v2(CUdeviceptr* base, size_t* size, CUdeviceptr address) {
   auto const real = [&] { return GPUMEM_REAL(cuMemGetAddressRange_v2)(base, size, address); };
-  return about_block(hook::cuMemGetAddressRange_v2, address, true, CUDA_ERROR_NOT_FOUND, real,
-                     [&](route::block_range const& block) {
-                       if (base != nullptr) *base = block.base;
-                       if (size != nullptr) *size = block.bytes;
-                     });
+  auto const answer = [&](route::block_range const& block) {
+    if (base != nullptr) *base = block.base;
+    if (size != nullptr) *size = block.bytes;
+  };
+  {
+    hook_scope const scope;
+    if (scope) {
+      route::address_answers const known(address, current_context());
+      if (known.is_known()) {
+        answer(known.block());
+        return counted(hook::cuMemGetAddressRange_v2, 0, CUDA_SUCCESS);
+      }
+    }
+  }
+  return about_block(hook::cuMemGetAddressRange_v2, address, true, CUDA_ERROR_NOT_FOUND, real, answer);
 }
 
 CUresult cuPointerGetAttribute(void* value, CUpointer_attribute attribute, CUdeviceptr address) {
   auto const real = [&] { return GPUMEM_REAL(cuPointerGetAttribute)(value, attribute, address); };
-  auto const not_of_the_dead = [&] {
+  bool learns = false;
+  {
+    hook_scope const scope;
+    // Alone the pointer of the host is refused for memory of the device.
+    if (scope && value != nullptr && attribute != CU_POINTER_ATTRIBUTE_HOST_POINTER) {
+      route::address_answers const known(address, current_context());
+      if (known.is_known() && known.tell(std::span(&attribute, 1), &value)) {
+        if (is_about_block(attribute)) adjust(attribute, value, known.block());
+        return counted(hook::cuPointerGetAttribute, 0, CUDA_SUCCESS);
+      }
+      learns = known.is_known();
+    }
+  }
+  auto const real_and_learn = [&] {
     CUresult const code = real();
+    if (code == CUDA_SUCCESS && learns)
+      route::address_answers(address, current_context()).learn(std::span(&attribute, 1), &value);
+    return code;
+  };
+  auto const not_of_the_dead = [&] {
+    CUresult const code = real_and_learn();
     return code == CUDA_SUCCESS && route::is_idle(address) ? CUDA_ERROR_INVALID_VALUE : code;
   };
   if (!is_about_block(attribute)) return observe(hook::cuPointerGetAttribute, 0, not_of_the_dead, [] {});
-  return about_block(hook::cuPointerGetAttribute, address, value != nullptr, CUDA_ERROR_INVALID_VALUE, real,
+  return about_block(hook::cuPointerGetAttribute, address, value != nullptr, CUDA_ERROR_INVALID_VALUE,
+                     real_and_learn,
                      [&](route::block_range const& block) { adjust(attribute, value, block); });
 }
 
 CUresult cuPointerGetAttributes(unsigned int count, CUpointer_attribute* attributes, void** values,
                                 CUdeviceptr address) {
   auto const real = [&] { return GPUMEM_REAL(cuPointerGetAttributes)(count, attributes, values, address); };
-  return observe(hook::cuPointerGetAttributes, 0, real, [&] {
-    route::block_range block;
-    if (std::none_of(attributes, attributes + count, is_about_block) || !route::find(address, block)) return;
-    for (unsigned int i = 0; i < count; ++i) adjust(attributes[i], values[i], block);
-  });
+  hook_scope const scope;
+  if (!scope) return real();
+  std::span<CUpointer_attribute const> const asked(attributes,
+                                                   attributes != nullptr && values != nullptr ? count : 0);
+  route::address_answers const known(address, asked.empty() ? nullptr : current_context());
+  if (known.is_known())
+    return counted(hook::cuPointerGetAttributes, 0, answer_known(known, asked, values, true, real));
+  CUresult const code = real();
+  route::block_range block;
+  if (code == CUDA_SUCCESS && std::any_of(asked.begin(), asked.end(), is_about_block) &&
+      route::find(address, block)) {
+    for (std::size_t i = 0; i < asked.size(); ++i) adjust(asked[i], values[i], block);
+  }
+  return counted(hook::cuPointerGetAttributes, 0, code);
 }
 
 CUresult cuIpcGetMemHandle(CUipcMemHandle* handle, CUdeviceptr address) {

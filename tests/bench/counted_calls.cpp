@@ -113,6 +113,11 @@ COUNTED counted_address_range() {
   std::size_t bytes = 0;
   for (int i = 0; i < rounds; ++i) REQUIRE(address_range(&base, &bytes, looked_up));
 }
+COUNTED counted_pointer_attributes() {
+  cudaPointerAttributes about{};
+  for (int i = 0; i < rounds; ++i)
+    REQUIRE(cudaPointerGetAttributes(&about, reinterpret_cast<void const*>(looked_up)));
+}
 COUNTED counted_host_4KiB() {
   for (int i = 0; i < rounds; ++i) {
     void* block = nullptr;
@@ -154,6 +159,7 @@ int main(int argc, char** argv) {
   address_range = reinterpret_cast<decltype(address_range)>(dlsym(driver, "cuMemGetAddressRange_v2"));
   twice(counted_malloc_4KiB_among_10000_live);
   twice(counted_address_range);
+  twice(counted_pointer_attributes);
   for (void* each : live) free_block(each);
   for (int i = 0; i < 20 * counted; ++i) mix(mixing, malloc_block, free_block);  // it settles slowly
   twice(counted_malloc_mixed);
