@@ -3,6 +3,7 @@
 
 #include "core/stream_order/relaxed_mode.hpp"
 #include "core/upstream/call.hpp"
+#include "core/upstream/known_refusals.hpp"
 
 namespace gpumem::upstream {
 
@@ -10,8 +11,12 @@ resource::extent cuda::reserve(resource::allocation_request const& request) {
   release_what_is_done();
   stats::memory_move const move;
   CUdeviceptr address = 0;
-  call(home_, node_, request.bytes, "cuda",
-       [&] { return driver::real.cuMemAlloc_v2(&address, request.bytes); });
+  call(home_, node_, request.bytes, "cuda", [&] {
+    if (known_refusals::is_certain(home_.device_slot, request.bytes)) return CUDA_ERROR_OUT_OF_MEMORY;
+    CUresult const code = driver::real.cuMemAlloc_v2(&address, request.bytes);
+    if (code == CUDA_ERROR_OUT_OF_MEMORY) known_refusals::note(home_.device_slot, request.bytes);
+    return code;
+  });
   resource::wait_for_address_reuse(home_, address, request.bytes);
   resource::note_reserved(home_, request.bytes);
   return {address, request.bytes, 0};

@@ -7,6 +7,7 @@
 
 #include "core/driver/managed_memory.hpp"
 #include "core/upstream/call.hpp"
+#include "core/upstream/known_refusals.hpp"
 
 namespace gpumem::upstream {
 
@@ -56,6 +57,7 @@ cuda_async::cuda_async(resource::chain_context const& home, std::size_t node, op
 }
 
 CUresult cuda_async::find_pool() noexcept {
+  note_driver_keeps_memory();
   auto const& real = driver::real;
   CUmemLocation here{CU_MEM_LOCATION_TYPE_DEVICE, {home_.device}};
   if (options_.managed) return real.cuMemGetDefaultMemPool(&pool_, &here, CU_MEM_ALLOCATION_TYPE_MANAGED);

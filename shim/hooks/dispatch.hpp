@@ -12,6 +12,7 @@
 #include "core/route/requests/hot_path.hpp"
 #include "core/route/router.hpp"
 #include "core/stats/page/counters.hpp"
+#include "core/upstream/known_refusals.hpp"
 #include "shim/observed/observed_memory.hpp"
 #include "shim/observed/reservation.hpp"
 #include "shim/process/process.hpp"
@@ -126,6 +127,7 @@ CUresult pass_allocation(driver::request const& request, CUdeviceptr* result, ow
 template <typename Real>
 CUresult pass_allocation(driver::request const& request, CUdeviceptr* result, Real&& real) noexcept {
   base::uncancelled const held;  // pinned and stream-ordered allocations are the driver's cancellation points
+  if (request.stream_ordered) upstream::note_driver_keeps_memory();
   if (result == nullptr || request.kind == driver::memory_kind::host ||
       (request.stream_ordered && is_graph_node(request.stream))) {
     return with_room(real);

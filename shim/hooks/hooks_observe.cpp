@@ -77,6 +77,7 @@ CUresult pool_allocation(hook which, CUdeviceptr* result, pool_request const& as
     auto const outcome = route::allocate_from_pool(asked.pool, request, result);
     if (outcome.served()) return counted(which, asked.bytes, outcome.code, true);
   }
+  upstream::note_driver_keeps_memory();
   int const device = memory_pools::instance().device_of(asked.pool);
   bool const elsewhere = device == memory_pools::host || is_graph_node(asked.stream) || result == nullptr;
   if (elsewhere) return counted(which, asked.bytes, with_room(real));

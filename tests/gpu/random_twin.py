@@ -33,7 +33,8 @@ TWO_DEVICES = {"joined_context_ignored", "ended_served"}
 CHAIN_OF = {"freed_before_done": "vmm"}  # where a bug is not in the pool over cuda
 # Bugs that no wrong word tells of, but another program does, which must do as plain without the bug and not with it.
 SHOWN_BY = {"settings_stay": ("settings.shared", (), "every_pool"), "settings_shared": ("settings.shared", (), "every_pool"),
-            "used_by_any_free": ("default_pool.shared", (), None), "pitch_of_any_width": ("pitched.shared", (), None)}
+            "used_by_any_free": ("default_pool.shared", (), None), "pitch_of_any_width": ("pitched.shared", (), None),
+            "stale_refusal": ("out_of_memory.shared", (), None)}
 PROGRAM_CONFIGS = ROOT / "tests" / "integration" / "programs" / "configs"
 
 

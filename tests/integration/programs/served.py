@@ -72,4 +72,8 @@ def test_the_bug_of_a_wrong_pitch_is_caught(build):
     caught(build, "pitch_of_any_width", "pitched.shared", {})
 
 
+def test_the_bug_that_a_refusal_is_never_forgotten_is_caught(build):
+    caught(build, "stale_refusal", "out_of_memory.shared", {})
+
+
 harness.main(globals())

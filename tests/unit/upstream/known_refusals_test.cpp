@@ -1,0 +1,66 @@
+// When a refusal is known without asking: only for a while, only while no memory came free, and never where
+// the driver could find some in pools of its own.
+#include "core/upstream/known_refusals.hpp"
+
+#include <gtest/gtest.h>
+
+#include "tests/unit/fake_driver/fake_driver.hpp"
+
+namespace gpumem::upstream {
+namespace {
+
+constexpr std::uint64_t mib = 1ull << 20;
+
+struct known_refusals_test : testing::Test {
+  tests::fake_driver& driver = tests::fake_driver::instance();
+  CUdeviceptr taken = 0;
+
+  void SetUp() override {
+    driver.reset();
+    driver.set_capacity(100 * mib);
+    driver_keeps_memory = false;
+    ASSERT_EQ(driver.allocate(&taken, 90 * mib), CUDA_SUCCESS);
+  }
+  void TearDown() override { driver_keeps_memory = false; }
+};
+
+TEST_F(known_refusals_test, nothing_is_certain_before_the_driver_has_refused) {
+  EXPECT_FALSE(known_refusals::is_certain(1, 50 * mib));
+}
+
+TEST_F(known_refusals_test, what_is_larger_than_what_is_free_would_be_refused_again) {
+  known_refusals::note(2, 50 * mib);
+  EXPECT_TRUE(known_refusals::is_certain(2, 50 * mib));
+  EXPECT_TRUE(known_refusals::is_certain(2, 11 * mib)) << "more than the 10 MiB that there are";
+  EXPECT_FALSE(known_refusals::is_certain(2, 10 * mib));
+  EXPECT_FALSE(known_refusals::is_certain(3, 50 * mib)) << "another device";
+}
+
+TEST_F(known_refusals_test, memory_that_came_free_is_asked_for) {
+  known_refusals::note(4, 50 * mib);
+  driver.set_capacity(101 * mib);
+  EXPECT_FALSE(known_refusals::is_certain(4, 50 * mib)) << "also where it does not look enough";
+  ASSERT_EQ(driver.release(taken), CUDA_SUCCESS);
+  EXPECT_FALSE(known_refusals::is_certain(4, 50 * mib));
+}
+
+TEST_F(known_refusals_test, a_refusal_with_memory_left_tells_nothing) {
+  known_refusals::note(5, 5 * mib);
+  EXPECT_FALSE(known_refusals::is_certain(5, 50 * mib));
+}
+
+TEST_F(known_refusals_test, the_drivers_own_pools_may_have_some) {
+  known_refusals::note(6, 50 * mib);
+  note_driver_keeps_memory();
+  EXPECT_FALSE(known_refusals::is_certain(6, 50 * mib));
+}
+
+TEST_F(known_refusals_test, it_is_believed_for_a_short_while) {
+  known_refusals::note(7, 50 * mib);
+  timespec const pause{.tv_sec = 0, .tv_nsec = 120'000'000};
+  nanosleep(&pause, nullptr);
+  EXPECT_FALSE(known_refusals::is_certain(7, 50 * mib));
+}
+
+}  // namespace
+}  // namespace gpumem::upstream
