@@ -34,7 +34,7 @@ struct segment {
   std::size_t position = 0;  // in its region's list
   // Bit n: the driver's attribute n is what is expected of any address in it (route/address_answers).
   std::atomic<std::uint32_t> learnt{0};
-  start_map starts;          // where its blocks begin; empty until somebody asks
+  start_map starts;       // where its blocks begin; empty until somebody asks
   bool pinned = false;    // a block of it was exported by IPC: it goes back when all of its blocks are free
   bool apart = false;     // made for one block that may be exported
   bool rotates = false;   // made so that more blocks of a size take turns

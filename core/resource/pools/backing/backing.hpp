@@ -88,7 +88,8 @@ class backing {
 
   // Gives back segments with withheld memory of which nothing is in use; bytes given back.
   std::uint64_t release_withheld(pool_lock& held) noexcept;
-  // Bytes taken so that more blocks of a size take turns (growth_request::at_least), and not given back since.
+  // Bytes taken so that more blocks of a size take turns (growth_request::at_least), and not given back
+  // since.
   std::uint64_t rotated() const noexcept { return rotated_; }
   // More bytes of segments made for one block each would be too many (growth_request::apart).
   bool may_make_apart(std::uint64_t bytes) const noexcept;

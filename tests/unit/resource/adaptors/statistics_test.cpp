@@ -38,7 +38,8 @@ TEST_F(statistics_test, now_peak_and_sizes) {
   EXPECT_EQ(figures.bucket(10).bytes, 5000u) << "as asked";
   EXPECT_EQ(figures.bucket(12).count, 1u);
   EXPECT_EQ(counters.requests - before.requests, 6u);
-  EXPECT_EQ(counters.bytes_in - before.bytes_in - (counters.bytes_out - before.bytes_out), figures.gauges().bytes_now);
+  EXPECT_EQ(counters.bytes_in - before.bytes_in - (counters.bytes_out - before.bytes_out),
+            figures.gauges().bytes_now);
 }
 
 TEST_F(statistics_test, a_refusal_is_no_allocation) {
