@@ -12,6 +12,9 @@
 
 namespace gpumem::resource {
 
+// What a few parts may have idle is not worth a look.
+static constexpr std::uint64_t from_parts_beyond = 64ull << 20;
+
 space::handle suballocator::settled_by_an_event(slow_request& c) noexcept {
   home_.epochs.collect(c.look.waiting);
   return from_magazine(c);
@@ -78,6 +81,17 @@ space::handle suballocator::watch(lock& held, slow_request& c) {
   }
   watched_ns_ += now - begin;
   return h;
+}
+
+// What the parts of an arena have idle serves the part that asks before the whole of them grows. The more
+// they have, the more is asked for: each growth costs as much as a look at many parts.
+space::handle suballocator::take_from_parts(lock& held, slow_request& c) {
+  GPUMEM_EXPECTS(held.owns_lock());
+  if (spare_ == nullptr || region_.reserved_bytes() < from_parts_beyond) return space::none;
+  held.unlock();
+  std::uint64_t const given = spare_(*spare_of_, c.units * space::unit);
+  held.lock();
+  return given > 0 ? search(c, false) : space::none;
 }
 
 space::handle suballocator::wait_on_device(lock&, slow_request& c) {

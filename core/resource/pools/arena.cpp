@@ -14,6 +14,9 @@ namespace {
 // A part keeps this much that is idle; above it whole superblocks go back.
 constexpr std::uint64_t kept_idle = 64ull << 20;
 
+// To look through a part's magazine costs some microseconds, to grow a hundred.
+constexpr std::size_t parts_at_a_time = 16;
+
 double in_mib(std::uint64_t bytes) noexcept {
   return static_cast<double>(bytes) / (1 << 20);
 }
@@ -55,6 +58,20 @@ space::handle arena::allocate(allocation_request const& request) {
     if (options_.dump_log_on_failure) log_state(failed.what());
     throw;
   }
+}
+
+std::uint64_t arena::spare(std::uint64_t bytes) noexcept {
+  std::uint64_t given = 0;
+  std::size_t asked = 0;
+  for (std::size_t i = 0; i < 2 * most_parts && given < bytes && asked < parts_at_a_time; ++i) {
+    std::size_t const n = next_spare_.fetch_add(1, std::memory_order_relaxed) % (2 * most_parts);
+    part const& p = n < most_parts ? of_streams_[n] : of_threads_[n - most_parts];
+    suballocator* const made = p.load(std::memory_order_acquire);
+    if (made == nullptr) continue;
+    ++asked;
+    given += made->give_back_idle();
+  }
+  return given;
 }
 
 void arena::log_state(char const* reason) noexcept {

@@ -29,7 +29,11 @@ class arena final : public resource {
   // `superblocks` is part of the same chain, and below.
   arena(chain_context const& home, std::size_t node, arena_options const& o,
         suballocator& superblocks) noexcept
-      : resource(home, node), options_(o), superblocks_(superblocks) {}
+      : resource(home, node), options_(o), superblocks_(superblocks) {
+    superblocks_.grow_after(
+        [](resource& self, std::uint64_t bytes) noexcept { return static_cast<arena&>(self).spare(bytes); },
+        *this);
+  }
 
   space::handle allocate(allocation_request const& request) override;
   idle_usage measure() noexcept override;
@@ -46,6 +50,8 @@ class arena final : public resource {
   part& part_of(allocation_request const& request) noexcept;
   // Makes the part at its first request. Throws driver::allocation_failed.
   suballocator& make(part& place);
+  // Idle memory of some parts, in turn, given to the superblocks until it is so many bytes.
+  std::uint64_t spare(std::uint64_t bytes) noexcept;
   // One message with what each part has, for dump_log_on_failure.
   void log_state(char const* reason) noexcept;
   template <typename Visit>
@@ -61,6 +67,7 @@ class arena final : public resource {
   suballocator& superblocks_;
   std::array<part, most_parts> of_streams_{};
   std::array<part, most_parts> of_threads_{};
+  std::atomic<std::size_t> next_spare_{0};  // the part that is asked next
   base::mutex making_;
   std::vector<std::unique_ptr<suballocator>> made_ GPUMEM_GUARDED_BY(making_);
 };

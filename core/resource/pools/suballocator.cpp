@@ -198,6 +198,13 @@ std::uint64_t suballocator::give_back() noexcept {
   return released + upstream_.trim();
 }
 
+std::uint64_t suballocator::give_back_idle() noexcept {
+  lock held(mutex_, std::try_to_lock);  // whoever has it is at work there
+  if (!held) return 0;
+  flush(nullptr);
+  return backing_->release_empty(held, 0);
+}
+
 // As the source of a resource above: a block that the program never sees, so it is hidden from the block map.
 extent suballocator::reserve(allocation_request const& request) {
   std::uint32_t const units = rounded_units(request.bytes);

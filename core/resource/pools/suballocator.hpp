@@ -79,6 +79,17 @@ class suballocator : public resource, public source {
   void lost(extent const& memory) noexcept override { stats::add(count().bytes_out, memory.bytes); }
   std::uint64_t trim() noexcept override { return give_back(); }
 
+  // Asks `spare` for idle memory, with the mutex given up, before this grows: that of the resources above,
+  // which may take memory from one another in this way. It gives back so many bytes or more, if it can.
+  using spare_memory = std::uint64_t (*)(resource& of, std::uint64_t bytes) noexcept;
+  void grow_after(spare_memory spare, resource& of) noexcept {
+    spare_ = spare;
+    spare_of_ = &of;
+  }
+  // Gives back the segments of which nothing is in use, and of which it is known that no work uses them. Does
+  // not wait, and asks no driver.
+  std::uint64_t give_back_idle() noexcept;
+
   // Bytes reserved now; 0 where the mutex is held, as by a thread that an exit stopped.
   std::uint64_t reserved() const noexcept;
 
@@ -193,6 +204,8 @@ class suballocator : public resource, public source {
   std::uint64_t watched_ns_ = 0;  // for freed memory, since the last growth
   exported_sizes exported_;
   going_back age_;
+  spare_memory spare_ = nullptr;
+  resource* spare_of_ = nullptr;
 };
 
 inline bool suballocator::has_class(std::uint64_t bytes) const noexcept {

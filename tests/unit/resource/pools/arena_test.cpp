@@ -49,6 +49,23 @@ TEST_F(arenas, per_thread_a_stream_makes_no_difference) {
   EXPECT_EQ(owner(get(a, 1000, 1)), owner(get(a, 1000)));
 }
 
+// RMM's arena keeps what a stream ever had at most; the sum over 48 streams was eight times what was in use.
+TEST_F(arenas, what_one_part_has_idle_serves_another_before_all_of_them_grow) {
+  driver.manual_events(false);
+  arena& a = make_arena();
+  for (stream_order::slot s = 1; s < 40; ++s) {
+    give(a, get(a, 32 * mib, s), s);
+    settle();
+  }
+  EXPECT_LE(below->reserved(), 256 * mib);
+}
+
+TEST_F(arenas, work_that_runs_is_not_taken_from_another_part) {
+  arena& a = make_arena();
+  for (stream_order::slot s = 1; s < 10; ++s) give(a, get(a, 32 * mib, s), s);
+  EXPECT_EQ(below->reserved(), 9 * 32 * mib);
+}
+
 // RMM's arena lost or raced for what a thread left behind when it ended (its issue 1393).
 TEST_F(arenas, the_next_thread_takes_over_what_an_ended_one_left) {
   driver.manual_events(false);
