@@ -4,6 +4,7 @@
 #include <array>
 #include <cstring>
 
+#include "core/route/default_pools.hpp"
 #include "core/route/router_state.hpp"
 
 namespace gpumem::route {
@@ -53,6 +54,7 @@ address_answers::address_answers(CUdeviceptr address, CUcontext current) noexcep
   if (home.kind != driver::memory_kind::device || home.context != current || !home.epochs.well()) return;
   space::block const& b = present->where.blocks[h];
   block_ = {b.begin(), b.bytes() - b.rounding};
+  handle_ = h;
   context_ = home.context;
   device_ = home.device;
   segment_ = &present->where.segments[b.segment];
@@ -66,8 +68,10 @@ bool address_answers::tell(std::span<CUpointer_attribute const> attributes,
     asked |= bit(attributes[i]);
   }
   if ((asked & ~segment_->learnt.load(std::memory_order_relaxed)) != 0) return false;
+  bool const in_context = (asked & bit(CU_POINTER_ATTRIBUTE_CONTEXT)) == 0 ||
+                          !is_of_pool(present->where.blocks[handle_], handle_);
   for (std::size_t i = 0; i < attributes.size(); ++i)
-    write_expected(attributes[i], values[i], address_, context_, device_);
+    write_expected(attributes[i], values[i], address_, in_context ? context_ : nullptr, device_);
   return true;
 }
 

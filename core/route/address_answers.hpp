@@ -21,8 +21,8 @@ class address_answers {
   // There is a block around the address, and the driver would not refuse the question.
   bool is_known() const noexcept { return segment_ != nullptr; }
   block_range const& block() const noexcept { return block_; }
-  // Writes what the driver would; false: not all of it is known, and nothing was written. Nothing else is
-  // asked of `attributes` but that each is answered by a value.
+  // Writes what the driver would, had the program the block of it: memory of a pool is in no context. False:
+  // not all of it is known, and nothing was written.
   bool tell(std::span<CUpointer_attribute const> attributes, void* const* values) const noexcept;
   // The driver has answered so, with success.
   void learn(std::span<CUpointer_attribute const> attributes, void* const* values) const noexcept;
@@ -30,6 +30,7 @@ class address_answers {
  private:
   CUdeviceptr const address_;
   block_range block_;
+  space::handle handle_ = space::none;
   CUcontext context_ = nullptr;
   int device_ = 0;
   space::segment* segment_ = nullptr;

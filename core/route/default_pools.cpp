@@ -89,19 +89,26 @@ void trimmed(served_pool const& pool, std::uint64_t keep) noexcept {
   pool.figures->trimmed(keep);
 }
 
+static bool is_of_default_pool(space::block const& b) noexcept {
+  return b.where != stream_order::no_slot || b.is(space::counted);
+}
+
+bool is_of_pool(space::block const& b, space::handle h) noexcept {
+  return is_of_default_pool(b) || present->pools.of(b, h) != nullptr;
+}
+
 CUmemoryPool pool_of(CUdeviceptr block) noexcept {
   space::handle const h = present != nullptr ? live_block_at(*present, block) : space::none;
   if (h == space::none) return nullptr;
   space::block const& b = present->where.blocks[h];
   if (CUmemoryPool const made = present->pools.of(b, h); made != nullptr) return made;
-  bool const ordered = b.where != stream_order::no_slot || b.is(space::counted);
-  return ordered ? default_pool(device_of(present->where, b)) : nullptr;
+  return is_of_default_pool(b) ? default_pool(device_of(present->where, b)) : nullptr;
 }
 
 CUcontext context_of(CUdeviceptr block, CUcontext real) noexcept {
   space::handle const h = present != nullptr ? live_block_at(*present, block) : space::none;
   if (h == space::none) return real;
-  if (pool_of(block) != nullptr) return nullptr;
+  if (is_of_pool(present->where.blocks[h], h)) return nullptr;
   return real != nullptr ? real : resource::owner_of(present->where, h).home().context;
 }
 

@@ -43,6 +43,8 @@ CUmemoryPool pool_of(CUdeviceptr block) noexcept;
 // What the driver would say: no context owns memory of a pool, and all other memory has one. `real`: the
 // driver's answer for the segment.
 CUcontext context_of(CUdeviceptr block, CUcontext real) noexcept;
+// Whether the live block is memory of some pool, to the program.
+bool is_of_pool(space::block const& b, space::handle h) noexcept;
 
 // On the way of a request and of a free, once anybody has asked: see pool_figures.
 void count_taken(router_state& s, int device, space::block& b) noexcept;

@@ -74,12 +74,11 @@ CUresult about_block(hook which, CUdeviceptr address, bool ours, CUresult unknow
 // own.
 template <typename Real>
 CUresult answer_known(route::address_answers const& known, std::span<CUpointer_attribute const> asked,
-                      void* const* values, bool may_tell, Real&& real) noexcept {
-  if (!may_tell || !known.tell(asked, values)) {
-    CUresult const code = real();
-    if (code != CUDA_SUCCESS) return code;
-    known.learn(asked, values);
-  }
+                      void* const* values, Real&& real) noexcept {
+  if (known.tell(asked, values)) return CUDA_SUCCESS;
+  CUresult const code = real();
+  if (code != CUDA_SUCCESS) return code;
+  known.learn(asked, values);
   for (std::size_t i = 0; i < asked.size(); ++i) {
     if (is_about_block(asked[i])) adjust(asked[i], values[i], known.block());
   }
@@ -157,7 +156,6 @@ CUresult cuPointerGetAttribute(void* value, CUpointer_attribute attribute, CUdev
     if (scope && value != nullptr && attribute != CU_POINTER_ATTRIBUTE_HOST_POINTER) {
       route::address_answers const known(address, current_context());
       if (known.is_known() && known.tell(std::span(&attribute, 1), &value)) {
-        if (is_about_block(attribute)) adjust(attribute, value, known.block());
         return counted(hook::cuPointerGetAttribute, 0, CUDA_SUCCESS);
       }
       learns = known.is_known();
@@ -188,7 +186,7 @@ CUresult cuPointerGetAttributes(unsigned int count, CUpointer_attribute* attribu
                                                    attributes != nullptr && values != nullptr ? count : 0);
   route::address_answers const known(address, asked.empty() ? nullptr : current_context());
   if (known.is_known())
-    return counted(hook::cuPointerGetAttributes, 0, answer_known(known, asked, values, true, real));
+    return counted(hook::cuPointerGetAttributes, 0, answer_known(known, asked, values, real));
   CUresult const code = real();
   route::block_range block;
   if (code == CUDA_SUCCESS && std::any_of(asked.begin(), asked.end(), is_about_block) &&

@@ -16,6 +16,8 @@ constexpr std::uint64_t kept_idle = 64ull << 20;
 
 // To look through a part's magazine costs some microseconds, to grow a hundred.
 constexpr std::size_t parts_at_a_time = 16;
+// What fewer have idle they need again soon: they are better off with it.
+constexpr std::size_t many_parts = 8;
 
 double in_mib(std::uint64_t bytes) noexcept {
   return static_cast<double>(bytes) / (1 << 20);
@@ -45,6 +47,7 @@ suballocator& arena::make(part& place) {
   }
   made_.back()->set_parent(*this);
   place.store(made_.back().get(), std::memory_order_release);
+  parts_.fetch_add(1, std::memory_order_relaxed);
   return *made_.back();
 }
 
@@ -61,6 +64,7 @@ space::handle arena::allocate(allocation_request const& request) {
 }
 
 std::uint64_t arena::spare(std::uint64_t bytes) noexcept {
+  if (parts_.load(std::memory_order_relaxed) < many_parts) return 0;
   std::uint64_t given = 0;
   std::size_t asked = 0;
   for (std::size_t i = 0; i < 2 * most_parts && given < bytes && asked < parts_at_a_time; ++i) {
