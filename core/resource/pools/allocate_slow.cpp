@@ -181,6 +181,12 @@ space::handle suballocator::grow_after_trim(lock& held, slow_request& c) {
 }
 
 space::handle suballocator::search(slow_request& c, bool thorough) noexcept {
+  space::handle const h = find(c, thorough);
+  if (h != space::none) age_.floor.note(region_.idle_bytes());
+  return h;
+}
+
+space::handle suballocator::find(slow_request& c, bool thorough) noexcept {
   allocation_request const& request = c.request;
   c.would_split_piece = false;
   if (request.slot != stream_order::no_slot) {

@@ -62,8 +62,9 @@ void suballocator::give_back_due(moment const& at) noexcept {
     age_.note(now, home_.epochs.move_on());
     reap();
     sweep(now);
+    idle_throughout_ = age_.floor.end_interval(region_.idle_bytes());
   }
-  due_memory due{.old_enough = age_.old_enough(now)};
+  due_memory due{.old_enough = age_.old_enough(now), .idle_throughout = idle_throughout_};
   // What was freed just now is done where the GPU is idle: asked once.
   bool const idle = [&] {
     if (!region_.has_pending() && !backing_->has_due(due)) return true;
@@ -75,9 +76,12 @@ void suballocator::give_back_due(moment const& at) noexcept {
   }();
   if (!backing_->has_due(due)) return;
   if (idle) age_.gpu_was_idle();
-  bool const may = idle || (at.in_a_free && age_.may_wait_for_gpu(now));
+  bool const may = idle || !backing_->waits_for_gpu() || (at.in_a_free && age_.may_wait_for_gpu(now));
   due.until = now + age_.time_for_it(now);
-  if (may && backing_->release_due(held, due, age_)) return age_.was_worth_it();
+  if (may && backing_->release_due(held, due, age_)) {
+    idle_throughout_ = 0;
+    return age_.was_worth_it();
+  }
   age_.next_look(now, may ? 0 : age_.interval() / 16);
   free_duties.fetch_or(gives_back, std::memory_order_relaxed);
 }

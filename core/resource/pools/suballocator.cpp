@@ -34,7 +34,7 @@ suballocator::suballocator(chain_context const& home, std::size_t node, suballoc
         if (page_ == 0) return &made_.emplace<segment_backing>(pool);
         return &made_.emplace<page_backing>(pool, *upstream.pages());
       }()),
-      age_(page_ == 0 ? options.release_after : going_back::never) {
+      age_(options.release_after) {
   quick_ = this;
 }
 
@@ -90,7 +90,7 @@ space::handle suballocator::allocate_counted(slow_request& c) {
   stats::node_counters& counters = count();
   stats::add(counters.requests, 1);
   space::handle const h = try_rungs(c);
-  if (c.units * space::unit >= options_.earned_from) [[unlikely]]
+  if (c.units * space::unit >= options_.earned_from && page_ == 0) [[unlikely]]
     prove(h);
   stats::add(counters.bytes_in, c.units * space::unit);
   if (!c.grew) stats::add(counters.hits, 1);

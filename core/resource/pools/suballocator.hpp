@@ -153,6 +153,7 @@ class suballocator : public resource, public source {
   void settle(lock& held) noexcept;
   // A free block from the region. `thorough`: overlooks nothing, and costs more.
   space::handle search(slow_request& c, bool thorough) noexcept;
+  space::handle find(slow_request& c, bool thorough) noexcept;
   // Moves what is known to be done to the free list `done`; asks no driver.
   void reap() noexcept;
   // Puts the blocks of one magazine, or of all (null), back into the region.
@@ -204,6 +205,7 @@ class suballocator : public resource, public source {
   std::uint64_t watched_ns_ = 0;  // for freed memory, since the last growth
   exported_sizes exported_;
   going_back age_;
+  std::uint64_t idle_throughout_ = 0;  // bytes, as of the last interval
   spare_memory spare_ = nullptr;
   resource* spare_of_ = nullptr;
 };

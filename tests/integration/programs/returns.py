@@ -11,13 +11,15 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
 import harness
 
 CHAINS = {"pool": '["pool", "cuda"]', "arena": '["arena", "cuda"]'}
+PAGES = '["pool", "vmm"]'
 
 
 def run(build, mode, chain="pool", options="", env=None):
     """What the program printed, and its report."""
     with tempfile.TemporaryDirectory(prefix="gpumem-returns.") as folder:
         path = pathlib.Path(folder) / "chain.toml"
-        path.write_text(f'version = 1\n[route]\ndevice = {CHAINS[chain]}\n[resource.{chain}]\n{options}\n')
+        route, resource = (PAGES, "pool") if chain == "vmm" else (CHAINS[chain], chain)
+        path.write_text(f'version = 1\n[route]\ndevice = {route}\n[resource.{resource}]\n{options}\n')
         outcome = build.run([build.program("returns.shared"), mode], preload=True,
                             env={"GPUMEM_CONFIG": str(path), **(env or {})})
     harness.equal(outcome.code, 0, f"exit code of {mode}, {outcome.stderr}")
@@ -56,6 +58,19 @@ def test_they_do_at_a_synchronisation_of_the_only_thread(build):
     short = 'release_after = "100 ms"'
     assert figure(run(build, "synchronised", options=short), "at the end") <= 256
     assert figure(run(build, "two_threads", options=short), "at the end") > 1000
+
+
+def test_over_vmm_what_stayed_idle_goes_back(build):
+    outcome = run(build, "aged", "vmm")
+    assert figure(outcome, "taken") > 1000, outcome.stdout
+    assert figure(outcome, "at the end") <= 256, outcome.stdout
+    assert went_back(outcome, "aged") > 700, nodes(outcome)
+    harness.equal(figure(run(build, "warm", "vmm"), "warm"), 0, "calls of a warm loop")
+    short = 'release_after = "20 ms"'
+    harness.equal(figure(run(build, "captured", "vmm", short), "beside a capture"), 0, "calls beside a capture")
+    assert figure(run(build, "busy", "vmm", short), "while its kernel runs") >= 128
+    never = run(build, "aged", "vmm", 'release_after = "never"')
+    assert figure(never, "at the end") >= figure(never, "taken"), never.stdout
 
 
 def test_never_keeps_all(build):

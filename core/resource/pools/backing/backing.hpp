@@ -65,6 +65,7 @@ struct backed_pool {
 // What may go back for its age, or because its size has not earned to be kept.
 struct due_memory {
   std::optional<space::epoch_id> old_enough;  // nothing in use since this epoch; none: no age is enough
+  std::uint64_t idle_throughout = 0;          // bytes that nobody needed since, wherever they are
   std::uint64_t until = 0;                    // time by which to stop, at the end of a call of the driver
 };
 
@@ -82,6 +83,8 @@ class backing {
   // Gives empty memory back while more than `keep_idle` bytes are idle; bytes given back.
   virtual std::uint64_t release_empty(pool_lock& held, std::uint64_t keep_idle) noexcept = 0;
 
+  // The source waits for the GPU when it takes memory back.
+  virtual bool waits_for_gpu() const noexcept { return true; }
   // Whether there is such memory, and gives it back; false: some is left, as the time is over.
   virtual bool has_due(due_memory const&) noexcept { return false; }
   virtual bool release_due(pool_lock&, due_memory const&, going_back&) noexcept { return true; }

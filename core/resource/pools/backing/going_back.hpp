@@ -12,6 +12,7 @@
 
 #include "core/base/clock.hpp"
 #include "core/resource/pools/backing/earned_sizes.hpp"
+#include "core/resource/pools/backing/idle_floor.hpp"
 #include "core/space/blocks/block.hpp"
 
 namespace gpumem::resource {
@@ -97,6 +98,7 @@ class going_back {
   void was_worth_it() noexcept { futile_ = 0; }
 
   earned_sizes earned;
+  idle_floor floor;
 
  private:
   struct mark {

@@ -182,6 +182,28 @@ space::handle page_backing::grow_in_pieces(pool_lock& held, growth_request const
   return h;
 }
 
+std::uint64_t page_backing::due_bytes(due_memory const& due) const noexcept {
+  suballocator_options const& o = pool_.options;
+  std::uint64_t const idle = std::min(due.idle_throughout, pool_.region.idle_bytes());
+  std::uint64_t const reserved = pool_.region.reserved_bytes();
+  std::uint64_t const most =
+      std::min(idle - std::min(idle, o.kept_idle), reserved - std::min(reserved, o.initial));
+  return most / pages_.page() * pages_.page();
+}
+
+bool page_backing::release_due(pool_lock& held, due_memory const& due, going_back&) noexcept {
+  GPUMEM_EXPECTS(held.owns_lock());
+  auto& node = stats::local().nodes[pool_.node];
+  for (std::uint64_t left = due_bytes(due); left > 0;) {
+    if (base::now_ns() >= due.until) return false;
+    std::uint64_t const bytes = release_pieces(held, std::min(left, most_of_a_piece));
+    if (bytes == 0) break;  // the rest lies between blocks
+    stats::add(node.aged, bytes);
+    left -= std::min(left, bytes);
+  }
+  return true;
+}
+
 std::uint64_t page_backing::release_empty(pool_lock& held, std::uint64_t keep_idle) noexcept {
   std::uint64_t const idle = pool_.region.idle_bytes();
   return idle > keep_idle ? release_pieces(held, idle - keep_idle) : 0;

@@ -21,8 +21,13 @@ class page_backing final : public backing {
   // Always with the block: the place is made for it.
   space::handle grow(pool_lock& held, growth_request const& wanted) override;
   std::uint64_t release_empty(pool_lock& held, std::uint64_t keep_idle) noexcept override;
+  bool waits_for_gpu() const noexcept override { return false; }
+  bool has_due(due_memory const& due) noexcept override { return due_bytes(due) > 0; }
+  bool release_due(pool_lock& held, due_memory const& due, going_back& age) noexcept override;
 
  private:
+  // Whole pages of what stayed idle, less what is to be kept.
+  std::uint64_t due_bytes(due_memory const& due) const noexcept;
   space::handle grow_in_pieces(pool_lock& held, growth_request const& wanted, std::uint64_t largest_piece);
   // Finds the place, claiming a new range of addresses when there is none. False: no host memory.
   bool open_place(pool_lock& held, std::uint32_t needed, std::uint32_t wished, bool whole,

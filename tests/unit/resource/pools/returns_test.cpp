@@ -1,5 +1,6 @@
 // Memory that goes back to the driver while nobody is short of it: what was not in use for release_after, and
 // large blocks whose size has not come back. The time is the test's own.
+#include "core/upstream/vmm.hpp"
 #include "tests/unit/resource/fixture.hpp"
 
 namespace gpumem::resource {
@@ -146,6 +147,64 @@ TEST_F(returns, blocks_that_take_turns_do_not_hold_every_segment) {
     look(p, second / 8);
   }
   EXPECT_LE(p.reserved(), 40 * mib) << "one is in use at a time";
+}
+
+// Memory by pages has no empty segments: what stayed idle goes, wherever it lies.
+struct page_returns : returns {
+  pool& over_pages(pool_options o = {}) {
+    auto& pages = below<upstream::vmm>(here->home, 0u, 0u);
+    o.release_after = second;
+    o.earned_from = 64 * mib;
+    return make<pool>(o, pages);
+  }
+};
+
+TEST_F(page_returns, what_stayed_idle_goes_and_what_was_used_in_between_stays) {
+  pool& p = over_pages();
+  std::vector<space::handle> all;
+  for (int i = 0; i < 100; ++i) all.push_back(get(p, 64 * mib));
+  for (space::handle const h : all) give(p, h);
+  pass(p, second / 2);
+  EXPECT_EQ(p.reserved(), 6400 * mib) << "not yet";
+  for (int round = 0; round < 12; ++round) {
+    space::handle const a = get(p, 300 * mib), b = get(p, 200 * mib);
+    give(p, a);
+    give(p, b);
+    pass(p, second / 4);
+  }
+  EXPECT_LE(p.reserved(), 600 * mib);
+  EXPECT_GE(p.reserved(), 500 * mib);
+  pass(p, 3 * second);
+  EXPECT_EQ(p.reserved(), 0u);
+}
+
+TEST_F(page_returns, beside_other_work_too_as_nothing_waits_for_it) {
+  pool& p = over_pages();
+  space::handle const working = get(p, 2 * mib, 1);
+  give(p, get(p, 128 * mib));
+  here->epochs.synchronize_done(here->epochs.synchronize_begins());
+  driver.manual_events(true);
+  give(p, working, 1);
+  pass(p, 2 * second);
+  EXPECT_LT(p.reserved(), 128 * mib);
+}
+
+TEST_F(page_returns, what_is_to_be_kept_stays) {
+  pool& p = over_pages({.initial_pool_size = 64 * mib, .kept_idle = 32 * mib});
+  p.prepare();
+  space::handle const a = get(p, 48 * mib), b = get(p, 48 * mib);
+  look(p);
+  for (space::handle const h : {a, b}) give(p, h);
+  pass(p, 3 * second);
+  EXPECT_EQ(p.reserved(), 64 * mib);
+}
+
+TEST_F(page_returns, work_that_runs_keeps_its_memory) {
+  pool& p = over_pages();
+  driver.manual_events(true);
+  give(p, get(p, 128 * mib));
+  pass(p, 3 * second);
+  EXPECT_EQ(p.reserved(), 128 * mib);
 }
 
 TEST_F(returns, never_is_never) {
