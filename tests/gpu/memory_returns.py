@@ -1,4 +1,4 @@
-"""Memory that goes back: the rows of docs/decisions.md, each plain, with gpumem, and with release_after = "never".
+"""Memory that goes back: the rows of docs/decisions.md, each plain, with gpumem, over vmm, and with release_after = "never".
 
 memory_returns.py BUILD [SECONDS]: on a GPU, nothing else on it; SECONDS for each run with pauses (15). Prints one line a run; what the program
 is for is in memory_returns.cu.
@@ -9,6 +9,7 @@ import subprocess
 import sys
 import tempfile
 
+VMM = 'version = 1\n[route]\ndevice = ["pool", "vmm"]\n'
 NEVER = 'version = 1\n[route]\ndevice = ["pool", "cuda"]\n[resource.pool]\nrelease_after = "never"\n'
 
 
@@ -19,9 +20,11 @@ def main():
     with tempfile.TemporaryDirectory(prefix="gpumem-returns.") as name:
         folder = pathlib.Path(name)
         (folder / "never.toml").write_text(NEVER)
+        (folder / "vmm.toml").write_text(VMM)
         kept = {key: value for key, value in os.environ.items() if not key.startswith("GPUMEM_") and key != "LD_PRELOAD"}
         ours = {**kept, "LD_PRELOAD": str(build / "libgpumem.so"), "GPUMEM_REPORT": str(folder / "report.%p.%x"), "GPUMEM_STATE_DIR": name}
-        variants = {"plain": kept, "gpumem": ours, "never": {**ours, "GPUMEM_CONFIG": str(folder / "never.toml")}}
+        variants = {"plain": kept, "gpumem": ours, "vmm": {**ours, "GPUMEM_CONFIG": str(folder / "vmm.toml")},
+                    "never": {**ours, "GPUMEM_CONFIG": str(folder / "never.toml")}}
         for arguments in (["facts"], ["back"], ["earned"], ["warm", "3"], ["pauses", seconds], ["partners", "20000"]):
             for variant, env in variants.items():
                 if arguments[0] == "facts" and variant != "plain":

@@ -77,7 +77,7 @@ void suballocator::give_back_due(moment const& at) noexcept {
   if (!backing_->has_due(due)) return;
   if (idle) age_.gpu_was_idle();
   bool const may = idle || !backing_->waits_for_gpu() || (at.in_a_free && age_.may_wait_for_gpu(now));
-  due.until = now + age_.time_for_it(now);
+  due.until = now + age_.time_for_it(now) * (backing_->waits_for_gpu() ? 1 : 5);
   if (may && backing_->release_due(held, due, age_)) {
     idle_throughout_ = 0;
     return age_.was_worth_it();
