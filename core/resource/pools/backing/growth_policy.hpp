@@ -60,6 +60,10 @@ class growth_policy {
     // What is a good part of the whole is not rounded up to more: there cannot be many such growths.
     if (step == 0 && bytes < reserved / 64 && !would_exceed(reserved, bytes))
       step = std::min(reserved / (capturing ? 16 : 32), largest_step);
+    // A driver takes as long for 2 MiB as for this.
+    if (capturing && step < beside_a_capture && options_.growth == 0 && !options_.one_magazine &&
+        !would_exceed(reserved, beside_a_capture))
+      step = beside_a_capture;
     std::uint64_t const unit = options_.round_to > space::unit ? options_.round_to : driver_page;
     return (std::max(step, bytes) + unit - 1) / unit * unit;
   }
@@ -101,6 +105,7 @@ class growth_policy {
  private:
   static constexpr std::uint64_t driver_page = 2ull << 20;  // the driver's own granularity
   static constexpr std::uint64_t largest_step = 256ull << 20;
+  static constexpr std::uint64_t beside_a_capture = 16ull << 20;
   static constexpr std::uint64_t batch_bytes = 256ull << 20;
   static constexpr std::uint64_t price_of_growth_ns = 100'000;
 

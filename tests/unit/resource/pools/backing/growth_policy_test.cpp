@@ -14,6 +14,7 @@ TEST(growth_policy, a_step_is_a_part_of_what_is_reserved) {
   EXPECT_EQ(policy.step(4 * kib, 0, false), 2 * mib);
   EXPECT_EQ(policy.step(4 * kib, 1 * gib, false), 32 * mib);
   EXPECT_EQ(policy.step(4 * kib, 1 * gib, true), 64 * mib) << "a capture makes larger steps";
+  EXPECT_EQ(policy.step(4 * kib, 0, true), 16 * mib) << "which takes no longer than a page";
   EXPECT_EQ(policy.step(4 * kib, 64 * gib, false), 256 * mib) << "and none is larger";
   EXPECT_EQ(policy.step(100 * mib, 1 * gib, false), 100 * mib)
       << "a good part of the whole is taken as it is";
