@@ -8,12 +8,10 @@ namespace gpumem::upstream {
 constinit std::array<known_refusals::refusal, stats::max_devices> known_refusals::last_{};
 
 // Beside a capture the driver is not asked more than it must be.
-bool known_refusals::ask_free(std::uint64_t& bytes) noexcept {
+bool known_refusals::lacks(std::uint64_t wanted, std::uint64_t& free) noexcept {
   if (stream_order::active_captures.load(std::memory_order_acquire) > 0) return false;
-  std::size_t free = 0, total = 0;
-  if (driver::real.cuMemGetInfo_v2(&free, &total) != CUDA_SUCCESS) return false;
-  bytes = free;
-  return true;
+  std::size_t total = 0;
+  return driver::real.cuMemGetInfo_v2(&free, &total) == CUDA_SUCCESS && free + margin < wanted;
 }
 
 bool known_refusals::is_certain(std::size_t device_slot, std::uint64_t bytes) noexcept {
@@ -21,17 +19,18 @@ bool known_refusals::is_certain(std::size_t device_slot, std::uint64_t bytes) no
   std::uint64_t const at = last.at.load(std::memory_order_acquire);
   if (at == 0 || driver_keeps_memory.load(std::memory_order_relaxed)) return false;
   if (base::now_ns() - at > believed_ns) return false;
-  if (GPUMEM_MUTANT(stale_refusal)) return bytes > last.free.load(std::memory_order_relaxed);
+  std::uint64_t const then = last.free.load(std::memory_order_relaxed);
+  if (GPUMEM_MUTANT(stale_refusal)) return bytes > then;
   std::uint64_t free = 0;
-  return ask_free(free) && free < bytes && free <= last.free.load(std::memory_order_relaxed);
+  return lacks(bytes, free) && free <= then;
 }
 
 void known_refusals::note(std::size_t device_slot, std::uint64_t bytes) noexcept {
   refusal& last = last_[device_slot];
   std::uint64_t free = 0;
-  bool const lacks = ask_free(free) && free < bytes;
+  bool const for_lack = lacks(bytes, free);
   last.free.store(free, std::memory_order_relaxed);
-  last.at.store(lacks ? base::now_ns() : 0, std::memory_order_release);
+  last.at.store(for_lack ? base::now_ns() : 0, std::memory_order_release);
 }
 
 }  // namespace gpumem::upstream

@@ -32,13 +32,15 @@ class known_refusals {
 
  private:
   static constexpr std::uint64_t believed_ns = 100'000'000;
+  // What the driver may have in parts of pages that it keeps for small allocations, and does not call free.
+  static constexpr std::uint64_t margin = 32ull << 20;
 
   struct refusal {
     std::atomic<std::uint64_t> at{0};  // nanoseconds; 0: none
     std::atomic<std::uint64_t> free{0};
   };
-  // False: not asked, or no answer.
-  static bool ask_free(std::uint64_t& bytes) noexcept;
+  // The driver has less than that, and says how much; false also where it was not asked.
+  static bool lacks(std::uint64_t wanted, std::uint64_t& free) noexcept;
 
   static std::array<refusal, stats::max_devices> last_;
 };

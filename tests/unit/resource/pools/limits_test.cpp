@@ -28,18 +28,18 @@ TEST_F(limits, out_of_memory_is_code_2_and_leaves_everything_as_it_was) {
 }
 
 TEST_F(limits, a_refusal_that_is_sure_to_come_again_is_not_asked_for) {
-  driver.set_capacity(64 * mib);
+  driver.set_capacity(640 * mib);
   pool& p = make_pool();
-  space::handle const a = get(p, 32 * mib);
-  EXPECT_EQ(refusal(p, 40 * mib), CUDA_ERROR_OUT_OF_MEMORY);
+  space::handle const a = get(p, 320 * mib);
+  EXPECT_EQ(refusal(p, 400 * mib), CUDA_ERROR_OUT_OF_MEMORY);
   EXPECT_EQ(driver.calls("cuMemAlloc_v2"), 2) << "not again for the rung after the trim";
-  for (int i = 0; i < 5; ++i) EXPECT_EQ(refusal(p, 40 * mib), CUDA_ERROR_OUT_OF_MEMORY);
+  for (int i = 0; i < 5; ++i) EXPECT_EQ(refusal(p, 400 * mib), CUDA_ERROR_OUT_OF_MEMORY);
   EXPECT_EQ(driver.calls("cuMemAlloc_v2"), 2);
-  EXPECT_EQ(refusal(p, 30 * mib), CUDA_SUCCESS) << "there is room for it";
+  EXPECT_EQ(refusal(p, 300 * mib), CUDA_SUCCESS) << "there is room for it";
   give(p, a);
-  EXPECT_EQ(refusal(p, 40 * mib), CUDA_ERROR_OUT_OF_MEMORY) << "still";
-  driver.set_capacity(128 * mib);
-  EXPECT_EQ(refusal(p, 40 * mib), CUDA_SUCCESS) << "another process has given memory back";
+  EXPECT_EQ(refusal(p, 400 * mib), CUDA_ERROR_OUT_OF_MEMORY) << "still";
+  driver.set_capacity(1280 * mib);
+  EXPECT_EQ(refusal(p, 400 * mib), CUDA_SUCCESS) << "another process has given memory back";
 }
 
 TEST_F(limits, sizes_beyond_any_device) {
