@@ -5,6 +5,8 @@
 #include <unistd.h>
 
 #include <barrier>
+#include <map>
+#include <mutex>
 #include <set>
 #include <thread>
 
@@ -58,6 +60,45 @@ TEST_F(arenas, what_one_part_has_idle_serves_another_before_all_of_them_grow) {
     settle();
   }
   EXPECT_LE(below->reserved(), 256 * mib);
+}
+
+TEST_F(arenas, parts_give_while_their_streams_work_and_no_two_blocks_overlap) {
+  driver.manual_events(false);
+  arena& a = make_arena();
+  std::mutex mutex;
+  std::map<std::uint64_t, std::uint64_t> live;  // end by begin
+  std::atomic<int> overlaps{0};
+  auto const work = [&](int own) {
+    std::vector<std::pair<space::handle, stream_order::slot>> held;
+    std::uint64_t random = static_cast<std::uint64_t>(own) + 1;
+    for (int i = 0; i < 400; ++i) {
+      random = random * 6364136223846793005u + 1442695040888963407u;
+      auto const slot = static_cast<stream_order::slot>(1 + own * 10 + i % 10);
+      space::handle const h = get(a, (1 + (random >> 33) % 32) * mib, slot);
+      {
+        std::lock_guard const lock(mutex);
+        std::uint64_t const begin = block(h).begin(), end = begin + block(h).bytes();
+        auto const next = live.lower_bound(begin);
+        if (next != live.end() && next->first < end) ++overlaps;
+        if (next != live.begin() && std::prev(next)->second > begin) ++overlaps;
+        live[begin] = end;
+      }
+      held.emplace_back(h, slot);
+      if (held.size() < 3) continue;
+      {
+        std::lock_guard const lock(mutex);
+        live.erase(block(held.front().first).begin());
+      }
+      give(a, held.front().first, held.front().second);
+      held.erase(held.begin());
+      if (i % 16 == 0) settle();
+    }
+  };
+  {
+    std::vector<std::jthread> team;
+    for (int own = 0; own < 4; ++own) team.emplace_back(work, own);
+  }
+  EXPECT_EQ(overlaps.load(), 0);
 }
 
 TEST_F(arenas, work_that_runs_is_not_taken_from_another_part) {
