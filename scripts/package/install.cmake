@@ -6,6 +6,23 @@ if(GPUMEM_SANITIZE)
 endif()
 install(TARGETS gpumem_cli RUNTIME DESTINATION bin COMPONENT gpumem)
 install(TARGETS gpumem_preload LIBRARY DESTINATION lib/gpumem COMPONENT gpumem NAMELINK_SKIP)
+install(FILES shim/include/gpumem/gpumem.h DESTINATION include/gpumem COMPONENT gpumem)
+# For programs that ask it: a header and nothing to link. find_package(gpumem), gpumem::gpumem; pkg-config --cflags gpumem.
+add_library(gpumem_interface INTERFACE)
+set_target_properties(gpumem_interface PROPERTIES EXPORT_NAME gpumem)
+target_include_directories(gpumem_interface INTERFACE $<INSTALL_INTERFACE:include>)
+install(TARGETS gpumem_interface EXPORT gpumem COMPONENT gpumem)
+install(EXPORT gpumem NAMESPACE gpumem:: FILE gpumem-config.cmake DESTINATION lib/cmake/gpumem COMPONENT gpumem)
+include(CMakePackageConfigHelpers)
+write_basic_package_version_file(${CMAKE_BINARY_DIR}/gpumem-config-version.cmake COMPATIBILITY SameMajorVersion ARCH_INDEPENDENT)
+file(CONFIGURE OUTPUT ${CMAKE_BINARY_DIR}/gpumem.pc @ONLY CONTENT [[prefix=${pcfiledir}/../..
+Name: gpumem
+Description: What a program may ask of gpumem while it runs
+Version: @PROJECT_VERSION@
+Cflags: -I${prefix}/include
+]])
+install(FILES ${CMAKE_BINARY_DIR}/gpumem-config-version.cmake DESTINATION lib/cmake/gpumem COMPONENT gpumem)
+install(FILES ${CMAKE_BINARY_DIR}/gpumem.pc DESTINATION lib/pkgconfig COMPONENT gpumem)
 install(DIRECTORY config/examples/ DESTINATION share/gpumem/examples COMPONENT gpumem FILES_MATCHING PATTERN "*.toml")
 install(FILES README.md CHANGELOG.md config/REFERENCE.md LICENSE scripts/package/copyright DESTINATION share/doc/gpumem COMPONENT gpumem)
 if(TARGET documents)

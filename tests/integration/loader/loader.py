@@ -13,6 +13,7 @@ import tempfile
 build = pathlib.Path(sys.argv[1])
 library = pathlib.Path(sys.argv[2])
 source = pathlib.Path(__file__).resolve().parents[3] / "shim" / "symbols" / "symbols.def"
+interface = source.parent.parent / "include" / "gpumem" / "gpumem.h"
 
 
 class Skipped(Exception):
@@ -180,6 +181,7 @@ def test_it_needs_only_libc():
 
 def test_it_exports_the_hooks_and_nothing_else():
     names = set(re.findall(r"^GPUMEM_(?:DRIVER|RUNTIME|PROCESS)_HOOK\((\w+)", source.read_text(), re.MULTILINE))
+    names |= set(re.findall(r"^GPUMEM_API [a-z0-9_ *]*(gpumem_\w+)\(", interface.read_text(), re.MULTILINE))
     exported = {line.split()[-1] for line in tool_output("nm", "-D", "--defined-only", library).splitlines()}
     assert exported == names, f"missing {names - exported}, too many {exported - names}"
     versioned = [line for line in tool_output("nm", "-D", "--defined-only", library).splitlines() if "@" in line]

@@ -61,6 +61,40 @@ def test_a_program_from_there(build):
         harness.equal(said.splitlines(), [f"gpumem {version()}", f"library {os.path.realpath(library)}"], "gpumem -V")
 
 
+CONSUMER = """cmake_minimum_required(VERSION 3.25)
+project(consumer LANGUAGES C)
+find_package(gpumem CONFIG REQUIRED)
+add_executable(asks asks.c)
+target_link_libraries(asks PRIVATE gpumem::gpumem)
+"""
+ASKS = """#include <gpumem/gpumem.h>
+#include <stdio.h>
+int main(void) { printf("loaded %d\\n", gpumem_is_loaded()); return 0; }
+"""
+
+
+def test_a_program_that_asks_is_built_against_it(build):
+    with tempfile.TemporaryDirectory() as folder:
+        tree = install(build, f"{folder}/tree")
+        source = pathlib.Path(folder)
+        (source / "CMakeLists.txt").write_text(CONSUMER)
+        (source / "asks.c").write_text(ASKS)
+        for command in (["cmake", "-S", folder, "-B", f"{folder}/build", f"-DCMAKE_PREFIX_PATH={tree}", "-DCMAKE_POSITION_INDEPENDENT_CODE=ON"],
+                        ["cmake", "--build", f"{folder}/build"]):
+            done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+            harness.equal(done.returncode, 0, f"{command}: {done.stdout}{done.stderr}")
+        flags = [line.partition(":")[2].split() for line in (tree / "lib" / "pkgconfig" / "gpumem.pc").read_text().splitlines()
+                 if line.startswith("Cflags:")][0]
+        prefix = str(tree / "lib" / "pkgconfig" / ".." / "..")
+        flags = [flag.replace("${prefix}", prefix) for flag in flags]
+        subprocess.run(["cc", "-fPIE", "-pie", *flags, f"{folder}/asks.c", "-o", f"{folder}/by_flags"], check=True, timeout=60)
+        for program in (f"{folder}/build/asks", f"{folder}/by_flags"):
+            for preload, said in (("", "loaded 0\n"), (str(tree / "lib" / "gpumem" / "libgpumem.so"), "loaded 1\n")):
+                env = {key: value for key, value in os.environ.items() if key != "LD_PRELOAD"} | ({"LD_PRELOAD": preload} if preload else {})
+                done = subprocess.run([program], env=env, capture_output=True, text=True, timeout=20)
+                harness.equal((done.returncode, done.stdout), (0, said), f"{program}, {preload}")
+
+
 def test_examples_are_good(build):
     with tempfile.TemporaryDirectory() as folder:
         tree = install(build, folder)

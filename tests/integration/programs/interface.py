@@ -1,0 +1,88 @@
+"""gpumem.h as a program meets it: from C, with the library and without it, and from Python by ctypes.
+
+interface.py BUILD [test...]; see harness.main.
+"""
+import json
+import pathlib
+import re
+import subprocess
+import sys
+import tempfile
+
+HERE = pathlib.Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE.parent))
+import harness
+
+ROOT = HERE.parent.parent.parent
+HEADER = ROOT / "shim" / "include" / "gpumem" / "gpumem.h"
+SAID = """loaded 1
+version as compiled 1
+before CUDA: statistics 3, trim 2, report 2
+two blocks: code 0, requested 51380224, highest 51380224, idle within reserved 1, allocations 2, frees 0, refusals 0
+one block: code 0, requested 1048576, highest 51380224, idle within reserved 1, allocations 2, frees 1, refusals 0
+trim 0, at least the large one 1
+a shorter one: code 0, requested 1048576, the rest untouched 1
+no such device 3, no result 3
+report: code 4, then 0, as long as it says 1, begins with {
+"""
+PYTHON = """
+import ctypes, json
+cuda = ctypes.CDLL("libcudart.so.13")
+own = ctypes.CDLL(None)
+block = ctypes.c_void_p()
+assert cuda.cudaMalloc(ctypes.byref(block), ctypes.c_size_t(1 << 20)) == 0
+needed = ctypes.c_size_t()
+assert own.gpumem_get_report(None, ctypes.c_size_t(0), ctypes.byref(needed)) == 4
+text = ctypes.create_string_buffer(needed.value + 4096)
+assert own.gpumem_get_report(text, ctypes.c_size_t(len(text)), None) == 0
+print(json.loads(text.value)["devices"][0]["at_exit"]["requested"])
+"""
+
+
+def test_without_the_library(build):
+    for name in ("interface.pie", "interface.no_pie"):
+        harness.equal(build.run([build.program(name)]).stdout, "loaded 0\n", name)
+
+
+def test_with_the_library(build):
+    outcome = build.run([build.program("interface.pie")], preload=True)
+    harness.equal((outcome.code, outcome.stdout), (0, SAID), outcome.stderr)
+
+
+def test_an_executable_that_cannot_move_does_not_see_it(build):
+    outcome = build.run([build.program("interface.no_pie")], preload=True)
+    harness.equal((outcome.code, outcome.stdout), (0, "loaded 0\n"), outcome.stderr)
+
+
+def test_a_disabled_library_says_so(build):
+    outcome = build.run([build.program("interface.pie")], preload=True, env={"GPUMEM_DISABLE": "1"})
+    assert "two blocks: code 2" in outcome.stdout, outcome.stdout
+
+
+def test_from_python(build):
+    outcome = build.run([sys.executable, "-c", PYTHON], preload=True)
+    harness.equal((outcome.code, outcome.stdout.strip()), (0, "1048576"), outcome.stderr)
+
+
+def test_the_header_is_c99_and_cpp(build):
+    for compiler, name in (("c99", "header.c"), ("c++", "header.cpp")):
+        with tempfile.TemporaryDirectory() as folder:
+            source = pathlib.Path(folder) / name
+            source.write_text(f'#include "{HEADER}"\nint main(void) {{ return gpumem_is_loaded(); }}\n')
+            done = subprocess.run([compiler, "-Wall", "-Wextra", "-pedantic", "-Werror", source, "-o", source.with_suffix("")],
+                                  capture_output=True, text=True)
+            harness.equal(done.returncode, 0, f"{compiler}: {done.stderr}")
+
+
+def test_the_abi_is_the_kept_one(build):
+    """Functions are added at the end, figures too; nothing that was there changes."""
+    text = re.sub(r"/\*.*?\*/", "", HEADER.read_text(), flags=re.DOTALL)
+    functions = [" ".join(line.split()) for line in re.findall(r"^GPUMEM_API ([^;]+);", text, re.MULTILINE)]
+    fields = re.findall(r"(\w+ \w+);", text[text.index("typedef struct"):text.index("} gpumem_statistics")])
+    codes = [" ".join(each.split()) for each in re.findall(r"GPUMEM_\w+ = \d+", text)]
+    now = "\n".join([*functions, *fields, *codes]) + "\n"
+    kept = ROOT / "tests" / "golden" / "abi" / "gpumem.h.txt"
+    harness.equal(now, kept.read_text(), f"{kept.name}: a program that was built before would break, or the list is to be made longer")
+
+
+harness.main(globals())
