@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Makes the Python wheel of an installed tree: wheel.py TREE VERSION MACHINE OUT [MAINTAINER]. It holds the program, the library beside
-it, the examples and a console script, for every Python 3 and glibc 2.28 and later; needs no Python at build time but this
+it, the examples, a console script and the module of shim/python, for every Python 3 and glibc 2.28 and later; needs no Python at build time but this
 file's. The same bytes for the same SOURCE_DATE_EPOCH. Called by package.sh.
 """
 import base64
@@ -13,22 +13,6 @@ import zipfile
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 
-MODULE = '''"""gpumem: RAPIDS RMM's memory resources for unmodified CUDA programs. The console script and `python -m gpumem` run
-the program; `library` is what LD_PRELOAD wants.
-"""
-import os
-import sys
-
-_folder = os.path.dirname(os.path.abspath(__file__))
-program = os.path.join(_folder, "bin", "gpumem")
-library = os.path.join(_folder, "lib", "gpumem", "libgpumem.so")
-
-
-def main():
-    sys.stdout.flush()
-    os.execv(program, ["gpumem", *sys.argv[1:]])
-'''
-RUN_MODULE = '"""python -m gpumem."""\nfrom gpumem import main\n\nmain()\n'
 METADATA = """Metadata-Version: 2.4
 Name: gpumem
 Version: {version}
@@ -53,7 +37,7 @@ def main():
     maintainer = f"Maintainer-email: {sys.argv[5]}\n" if len(sys.argv) > 5 else ""
     tag = f"py3-none-manylinux_2_28_{machine}"
     info = f"gpumem-{version}.dist-info"
-    files = {"gpumem/__init__.py": MODULE.encode(), "gpumem/__main__.py": RUN_MODULE.encode()}
+    files = {f"gpumem/{file.name}": file.read_bytes() for file in sorted((ROOT / "shim" / "python" / "gpumem").glob("*.py"))}
     executable = {"gpumem/bin/gpumem", "gpumem/lib/gpumem/libgpumem.so"}
     for name in sorted(executable):
         files[name] = (tree / name.partition("/")[2]).read_bytes()

@@ -1,8 +1,7 @@
-"""gpumem.h as a program meets it: from C, with the library and without it, and from Python by ctypes.
+"""gpumem.h as a program meets it: from C and from Python, with the library and without it.
 
 interface.py BUILD [test...]; see harness.main.
 """
-import json
 import pathlib
 import re
 import subprocess
@@ -26,16 +25,36 @@ no such device 3, no result 3
 report: code 4, then 0, as long as it says 1, begins with {
 """
 PYTHON = """
-import ctypes, json
+import ctypes, gpumem
 cuda = ctypes.CDLL("libcudart.so.13")
-own = ctypes.CDLL(None)
+if not gpumem.is_loaded():
+    for ask in (gpumem.get_statistics, gpumem.trim, gpumem.get_report):
+        try:
+            ask()
+        except gpumem.NotLoaded as why:
+            print("not loaded:", str(why)[:20])
+    raise SystemExit
+try:
+    gpumem.get_statistics()
+except gpumem.NotLoaded as why:
+    print(why)
 block = ctypes.c_void_p()
 assert cuda.cudaMalloc(ctypes.byref(block), ctypes.c_size_t(1 << 20)) == 0
-needed = ctypes.c_size_t()
-assert own.gpumem_get_report(None, ctypes.c_size_t(0), ctypes.byref(needed)) == 4
-text = ctypes.create_string_buffer(needed.value + 4096)
-assert own.gpumem_get_report(text, ctypes.c_size_t(len(text)), None) == 0
-print(json.loads(text.value)["devices"][0]["at_exit"]["requested"])
+now = gpumem.get_statistics()
+print(now.current_bytes, now.peak_bytes, now.current_count, now.total_count, now.refusals)
+print(gpumem.get_report()["devices"][0]["at_exit"]["requested"])
+assert cuda.cudaFree(block) == 0
+print(gpumem.trim() >= 1 << 20, gpumem.get_statistics().current_count)
+try:
+    gpumem.get_statistics(63)
+except ValueError as why:
+    print(why)
+"""
+FROM_PYTHON = """gpumem has nothing to tell: it is disabled, or there was no CUDA call yet
+1048576 1048576 1 1 0
+1048576
+True 0
+device 63: gpumem.h's code 3
 """
 
 
@@ -60,8 +79,11 @@ def test_a_disabled_library_says_so(build):
 
 
 def test_from_python(build):
-    outcome = build.run([sys.executable, "-c", PYTHON], preload=True)
-    harness.equal((outcome.code, outcome.stdout.strip()), (0, "1048576"), outcome.stderr)
+    env = {"PYTHONPATH": str(ROOT / "shim" / "python"), "PYTHONDONTWRITEBYTECODE": "1"}
+    outcome = build.run([sys.executable, "-c", PYTHON], preload=True, env=env)
+    harness.equal((outcome.code, outcome.stdout), (0, FROM_PYTHON), outcome.stderr)
+    outcome = build.run([sys.executable, "-c", PYTHON], env=env)
+    harness.equal((outcome.code, outcome.stdout), (0, 3 * "not loaded: gpumem is not loaded\n"), outcome.stderr)
 
 
 def test_the_header_is_c99_and_cpp(build):

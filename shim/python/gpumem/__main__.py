@@ -1,0 +1,4 @@
+"""python -m gpumem."""
+from gpumem import main
+
+main()
