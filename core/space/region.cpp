@@ -52,11 +52,26 @@ bool region::add_segment(std::uint64_t base, std::uint64_t bytes, std::uint64_t 
 
 handle region::take(free_list_id from, std::uint32_t units, bool thorough, bool hidden,
                     std::uint64_t alignment) noexcept {
-  free_index* idle = index(from, false);
-  if (idle == nullptr) return none;
-  handle const h = alignment <= unit ? idle->find(blocks(), units, thorough)
-                                     : find_aligned(*idle, units, thorough, alignment);
+  handle const h = find(from, units, thorough, alignment);
   return h != none ? take_from(h, 0, units, hidden, alignment) : none;
+}
+
+handle region::take_tighter(free_list_id first, std::uint32_t units, bool thorough, bool hidden,
+                            std::uint64_t alignment) noexcept {
+  handle h = find(first, units, thorough, alignment);
+  if (h == none || blocks()[h].units != units) {
+    handle const other = find(done, units, thorough, alignment);
+    if (h == none || (other != none && blocks()[other].units < blocks()[h].units)) h = other;
+  }
+  return h != none ? take_from(h, 0, units, hidden, alignment) : none;
+}
+
+inline handle region::find(free_list_id in, std::uint32_t units, bool thorough,
+                           std::uint64_t alignment) noexcept {
+  free_index* const idle = index(in, false);
+  if (idle == nullptr) return none;
+  return alignment <= unit ? idle->find(blocks(), units, thorough)
+                           : find_aligned(*idle, units, thorough, alignment);
 }
 
 handle region::take_from(handle idle, std::uint32_t front, std::uint32_t units, bool hidden,

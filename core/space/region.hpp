@@ -29,6 +29,10 @@ class region {
   // than `done` keeps its epoch in `freed`. `alignment`: a power of two, in bytes; of the block's address.
   handle take(free_list_id from, std::uint32_t units, bool thorough = false, bool hidden = false,
               std::uint64_t alignment = unit) noexcept;
+  // The same from `first` or `done`: of whichever has the smaller block for it, of `first` where both are
+  // equal.
+  handle take_tighter(free_list_id first, std::uint32_t units, bool thorough, bool hidden,
+                      std::uint64_t alignment) noexcept;
   // The same from `done`, unless the cut would leave idle a part of a piece that is idle now, which then
   // could not be given back: `would_split_piece` says that this is why there is none. A block of whole pages
   // begins at one where it can, so that its free makes all of them idle.
@@ -144,6 +148,8 @@ class region {
   // Cuts `units` out of an idle block, `front` units into it; they are detached, the rest stays idle.
   handle carve(handle h, std::uint32_t front, std::uint32_t units) noexcept;
   bool show(handle h, bool hidden) noexcept;  // in the map, or out of it; then live
+  // A block of this free list for so many units, which stays there; none: there is none.
+  handle find(free_list_id in, std::uint32_t units, bool thorough, std::uint64_t alignment) noexcept;
   handle find_aligned(free_index const& idle, std::uint32_t units, bool thorough,
                       std::uint64_t alignment) noexcept;
   // A segment with one block over all of it; none: the tables are full.

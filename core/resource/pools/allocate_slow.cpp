@@ -2,11 +2,13 @@
 // their order, the search repeated on each (a search left out is how PyTorch runs out of memory with a
 // fitting block in hand, its issue 189504). Any thread. Each rung is entered with the mutex held, and left so
 // unless it serves; it gives the mutex up around calls of the driver.
+#include <algorithm>
 #include <array>
 #include <optional>
 
 #include "core/base/clock.hpp"
 #include "core/base/contract.hpp"
+#include "core/base/mutant.hpp"
 #include "core/resource/pools/suballocator.hpp"
 #include "core/stats/page/state_page.hpp"
 
@@ -14,6 +16,8 @@ namespace gpumem::resource {
 
 // What a few parts may have idle is not worth a look.
 static constexpr std::uint64_t from_parts_beyond = 64ull << 20;
+// Units, 256 KiB: blocks up to here hold few bytes, and serve most requests of mixed sizes.
+static constexpr std::uint32_t small = 512;
 
 space::handle suballocator::settled_by_an_event(slow_request& c) noexcept {
   home_.epochs.collect(c.look.waiting);
@@ -39,9 +43,26 @@ space::handle suballocator::rotate(lock& held, slow_request& c) {
 }
 
 // Frees may lie whole in magazines, where they cannot merge: in this thread's own first, as the cheapest.
+// Small ones stay where the others are enough.
 space::handle suballocator::carve_from_own_magazine(lock&, slow_request& c) {
   if (c.own == nullptr) return space::none;
+  flush(c.own, std::min(c.units, small));
+  if (auto h = search(c, false); h != space::none) return h;
   flush(c.own);
+  return search(c, false);
+}
+
+// What lies idle already, by one event. The magazines of other threads stay as they are: with many threads,
+// to empty all of them is what a request costs most.
+space::handle suballocator::collect_idle(lock& held, slow_request& c) {
+  GPUMEM_EXPECTS(held.owns_lock());
+  if (region_.pending_bytes() < c.units * space::unit) return space::none;
+  space::epoch_id const youngest = region_.youngest_epoch();
+  held.unlock();
+  home_.epochs.collect(youngest);
+  held.lock();
+  if (GPUMEM_MUTANT(idle_is_done)) region_.reap([](space::epoch_id) { return true; });
+  reap();
   return search(c, false);
 }
 
@@ -191,7 +212,9 @@ space::handle suballocator::find(slow_request& c, bool thorough) noexcept {
   c.would_split_piece = false;
   if (request.slot != stream_order::no_slot) {
     auto const own = static_cast<space::free_list_id>(space::first_stream + request.slot);
-    auto h = region_.take(own, c.units, thorough, c.hidden, request.alignment);
+    auto h = page_ == 0 ? region_.take_tighter(own, c.units, thorough, c.hidden, request.alignment)
+                        : region_.take(own, c.units, thorough, c.hidden, request.alignment);
+    if (h == space::none && GPUMEM_MUTANT(tighter_unfinished)) h = region_.take_unfinished(own, c.units);
     if (h != space::none) return h;
   }
   bool const whole =
@@ -208,10 +231,11 @@ void suballocator::reap() noexcept {
 
 // Into the index, where blocks merge: those that are done as done, the others by the way they were freed.
 // `only` null: all magazines.
-void suballocator::flush(magazine* only) noexcept {
+void suballocator::flush(magazine* only, std::uint32_t units) noexcept {
   if (only == nullptr) reap();
-  caches_.empty(blocks(), only,
-                [&](stream_order::slot s, space::handle freed) { put_list(freed, free_list_of(s)); });
+  caches_.empty(
+      blocks(), only, [&](stream_order::slot s, space::handle freed) { put_list(freed, free_list_of(s)); },
+      units);
 }
 
 bool suballocator::count_churn(slow_request& c) const noexcept {

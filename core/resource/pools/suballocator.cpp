@@ -80,7 +80,10 @@ space::handle suballocator::allocate_slow(allocation_request const& request, mag
   if (own == nullptr) own = caches_.find_or_make(request.slot);
   slow_request c{.request = request, .units = units, .own = own, .look = look};
   space::handle const h = own != nullptr && !look.done ? from_magazine(c) : space::none;
-  if (h == space::none) return allocate_counted(c);
+  if (h == space::none) {
+    if (own != nullptr) own->note_asked(units);
+    return allocate_counted(c);
+  }
   count_hit(stats::local(), request.slot, units * space::unit);
   return h;
 }

@@ -156,8 +156,8 @@ class suballocator : public resource, public source {
   space::handle find(slow_request& c, bool thorough) noexcept;
   // Moves what is known to be done to the free list `done`; asks no driver.
   void reap() noexcept;
-  // Puts the blocks of one magazine, or of all (null), back into the region.
-  void flush(magazine* only) noexcept;
+  // Puts the blocks of one magazine, or of all (null), back into the region: those of at least so many units.
+  void flush(magazine* only, std::uint32_t units = 0) noexcept;
   // New memory, and the request's block in it. Throws what the backing throws.
   space::handle grow(lock& held, slow_request& c, std::uint64_t at_least = 0);
   growth_policy policy() const noexcept {

@@ -103,6 +103,14 @@ def test_unproven_is_done(build):
     expect_caught(build, "unproven_is_done", "unordered reuse", "returning")
 
 
+def test_tighter_unfinished(build):
+    expect_caught(build, "tighter_unfinished", "unordered reuse")
+
+
+def test_idle_is_done(build):
+    expect_caught(build, "idle_is_done", "unordered reuse")
+
+
 def test_every_bug_has_a_test(build):
     """Here or where its own area is tested."""
     root = pathlib.Path(__file__).resolve().parents[3]

@@ -47,6 +47,18 @@ TEST_F(region_test, keeps_the_token_of_a_segment) {
   EXPECT_EQ(space.segments().front()->token, 77u);
 }
 
+TEST_F(region_test, of_two_free_lists_the_block_that_is_cut_less) {
+  add(first_address, 100);
+  handle const large = take(done, 50), small = take(done, 20);
+  take(done, 30);
+  put(large, first_stream + 3, 1);
+  put(small, done);
+  EXPECT_EQ(space.take_tighter(first_stream + 3, 15, false, false, unit), small);
+  EXPECT_EQ(space.take_tighter(first_stream + 3, 15, false, false, unit), large)
+      << "what is left of the small one is too small";
+  EXPECT_EQ(space.take_tighter(first_stream + 4, 15, false, false, unit), none) << "of no other stream";
+}
+
 TEST_F(region_test, cuts_and_merges_from_all_sides) {
   add(first_address, 100);
   handle const a = take(done, 10), b = take(done, 20), c = take(done, 70);

@@ -63,11 +63,11 @@ class cache_set {
       m->leave();
     }
   }
-  // Empties each (or `only`), then calls `put` with whose frees they are and the blocks, linked through
-  // `next`; under the mutex.
+  // Empties each (or `only`) of blocks of at least `units`, then calls `put` with whose frees they are and
+  // the blocks, linked through `next`; under the mutex.
   template <typename Put>
-  void empty(space::block_table& blocks, magazine* only, Put put) noexcept {
-    visit([&](magazine& m) { m.emptied = m.empty(blocks); }, only);
+  void empty(space::block_table& blocks, magazine* only, Put put, std::uint32_t units = 0) noexcept {
+    visit([&](magazine& m) { m.emptied = m.empty(blocks, units); }, only);
     for (auto const& m : made_) {
       if (only == nullptr || m.get() == only) put(m->stream, std::exchange(m->emptied, space::none));
     }

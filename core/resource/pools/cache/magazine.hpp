@@ -9,6 +9,7 @@
 #include <array>
 #include <atomic>
 #include <cstdint>
+#include <span>
 #include <utility>
 
 #include "core/base/contract.hpp"
@@ -59,7 +60,10 @@ class alignas(64) magazine {
     auto const held = lock_.lock();
     space::handle evicted = space::none;
     space::block& b = blocks[h];
-    if (!add(blocks, h, b)) {
+    if (!comes_back(b.units)) {
+      b.next = space::none;
+      evicted = h;
+    } else if (!add(blocks, h, b)) {
       row& r = rows_[row_of(b.units)];
       evicted = r.head;
       bytes_ -= r.units * space::unit * r.count;
@@ -94,18 +98,22 @@ class alignas(64) magazine {
     lock_.unlock(base::biased_lock::hold::visitor);
   }
 
-  // Takes everything out, as one list through `next`. Between enter and leave.
-  space::handle empty(space::block_table& blocks) noexcept {
+  // Takes all blocks of at least `units` out, as one list through `next`. Between enter and leave.
+  space::handle empty(space::block_table& blocks, std::uint32_t units = 0) noexcept {
     visitor_.expect_mine();
     space::handle all = space::none;
     if (bytes_ == 0) return all;
-    for (row& r : rows_) {
-      if (r.head == space::none) continue;
+    // Rows of classes are in the order of their sizes.
+    std::size_t const first = units == 0                      ? 0
+                              : units > size_classes::largest ? size_classes::count
+                                                              : size_classes::index_of(units);
+    for (row& r : std::span(rows_).subspan(first)) {
+      if (r.head == space::none || r.units < units) continue;
       blocks[r.tail].next = all;
       all = r.head;
+      bytes_ -= r.units * space::unit * r.count;
       r = {};
     }
-    bytes_ = 0;
     return all;
   }
   // The same of the blocks whose epoch `goes`.
@@ -165,6 +173,13 @@ class alignas(64) magazine {
     turn_units_.store(units, std::memory_order_relaxed);
     turn_count_.store(count, std::memory_order_relaxed);
   }
+  // A request of this size that found none here. Of large sizes, a stream's blocks stay here from the second
+  // in a row on: the others are worth more where they merge.
+  void note_asked(std::uint32_t units) noexcept {
+    if (stream == stream_order::no_slot || units <= size_classes::largest) return;
+    auto& [last, again] = asked_[row_of(units) - size_classes::count];
+    (get(last) == units ? again : last).store(units, std::memory_order_relaxed);
+  }
   // Blocks of the size that do so; 0: it has no such rule.
   std::uint32_t rotation_size(std::uint32_t units) const noexcept {
     return get(turn_units_) == units ? get(turn_count_) : 0;
@@ -191,12 +206,19 @@ class alignas(64) magazine {
   static constexpr std::uint32_t frees_an_event = 128;
   // Two such batches, one of them under way, stay below 256 MiB.
   static constexpr std::uint64_t bytes_an_event = 112ull << 20;
-  static constexpr std::size_t row_count = size_classes::count + 64;
+  static constexpr std::size_t shared_rows = 64;  // of large sizes
+  static constexpr std::size_t row_count = size_classes::count + shared_rows;
 
   // Small sizes have a row to each class, large ones share the others.
   static std::size_t row_of(std::uint32_t units) noexcept {
     if (units <= size_classes::largest) return size_classes::index_of(units);
     return size_classes::count + ((units * 0x9e3779b1u) >> 26);
+  }
+
+  // Blocks of this size may stay here.
+  bool comes_back(std::uint32_t units) const noexcept {
+    return units <= size_classes::largest || stream == stream_order::no_slot ||
+           get(asked_[row_of(units) - size_classes::count].again) == units;
   }
 
   template <typename Predicate>
@@ -227,6 +249,8 @@ class alignas(64) magazine {
   // False where others would have to make room for it.
   [[gnu::always_inline]] bool add(space::block_table& blocks, space::handle h, space::block& b) noexcept {
     std::uint32_t const units = b.units;
+    if (!comes_back(units)) [[unlikely]]
+      return false;
     std::uint64_t const bytes = units * space::unit;
     row& r = rows_[row_of(units)];
     b.next = space::none;
@@ -274,6 +298,12 @@ class alignas(64) magazine {
   std::atomic<std::uint64_t> fresh_bytes_{0};
   std::atomic<std::uint32_t> turn_units_{0};  // the size whose blocks take turns, and how many
   std::atomic<std::uint32_t> turn_count_{0};
+  // Of a shared row: the size asked for last, and the one that was so twice in a row.
+  struct asked {
+    std::atomic<std::uint32_t> last{0};
+    std::atomic<std::uint32_t> again{0};
+  };
+  std::array<asked, shared_rows> asked_{};
   std::uint64_t bytes_ = 0;
   std::array<row, row_count> rows_{};
 };

@@ -18,6 +18,36 @@ std::jthread finishes_soon(tests::fake_driver& driver) {
   });
 }
 
+TEST_F(ladder, small_blocks_stay_in_the_magazine_where_large_ones_are_enough) {
+  pool& p = make_pool();
+  space::handle const small = get(p, 4 * kib), large = get(p, 1500 * kib);
+  give(p, small);
+  give(p, large);
+  here->epochs.synchronize_done(here->epochs.synchronize_begins());
+  get(p, 1600 * kib);
+  EXPECT_EQ(driver.allocations(), 1u);
+  EXPECT_EQ(block(small).now, space::state::cached);
+}
+
+TEST_F(ladder, what_lies_idle_is_settled_before_other_threads_magazines_are_emptied) {
+  driver.manual_events(false);
+  pool& p = make_pool();
+  give(p, get(p, 4 * kib));  // this thread has a magazine, and does not take theirs over
+  space::handle const large = get(p, 8 * mib, 1), other = get(p, 64 * kib);
+  space::handle theirs = space::none;
+  std::jthread([&] {
+    theirs = get(p, 64 * kib);
+    give(p, theirs);
+  }).join();
+  give(p, other);
+  give(p, large, 1);  // the first of its size: not into the stream's magazine
+  auto const before = driver.allocations();
+  get(p, 8 * mib);
+  EXPECT_RUNG(rung_reaped, 1);
+  EXPECT_EQ(driver.allocations(), before);
+  EXPECT_EQ(block(theirs).now, space::state::cached);
+}
+
 TEST_F(ladder, grows_then_carves) {
   pool& p = make_pool();
   space::handle const a = get(p, 1000);

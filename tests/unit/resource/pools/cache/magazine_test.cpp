@@ -193,6 +193,35 @@ TEST_F(magazine_test, an_event_waits_for_all_that_take_turns) {
   EXPECT_TRUE(kept.worth_an_event(7, large));
 }
 
+TEST_F(magazine_test, emptied_from_a_size_on_it_keeps_what_is_smaller) {
+  handle const small = make(100), same = make(500), shared = make(5000);
+  for (handle const h : {small, same, shared}) EXPECT_EQ(kept.put(blocks, h), none);
+  kept.announce();
+  kept.enter();
+  handle const all = kept.empty(blocks, 500);
+  EXPECT_EQ(kept.bytes(), 100 * space::unit);
+  kept.leave();
+  EXPECT_EQ(std::minmax(all, blocks[all].next), std::minmax(same, shared));
+  EXPECT_EQ(take(100, 0), small);
+  EXPECT_EQ(take(500, 0), none);
+}
+
+TEST_F(magazine_test, large_ones_of_a_stream_stay_from_the_second_request_in_a_row_on) {
+  kept.belongs_to_this_thread();
+  kept.stream = 3;
+  std::uint32_t const large = size_classes::largest + 1;
+  kept.note_asked(large);
+  handle const first = make(large);
+  EXPECT_FALSE(put_at_once(first));
+  EXPECT_EQ(kept.put(blocks, first), first);
+  kept.note_asked(large);
+  EXPECT_TRUE(put_at_once(first));
+  EXPECT_EQ(take(large, 0), first);
+  EXPECT_TRUE(put_at_once(make(size_classes::largest))) << "of a class";
+  kept.stream = stream_order::no_slot;
+  EXPECT_TRUE(put_at_once(make(large + 1))) << "of a thread";
+}
+
 TEST_F(magazine_test, emptied_it_hands_over_everything) {
   for (std::uint32_t units = 1; units <= 20; ++units) kept.put(blocks, make(units));
   EXPECT_EQ(length(visited()), 20u);
