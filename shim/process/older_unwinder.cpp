@@ -50,11 +50,6 @@ int walk_objects(void* address, dl_find_object* result) noexcept {
   return dl_iterate_phdr(&look_into, &wanted) == 1 ? 0 : -1;
 }
 
-#if defined(__x86_64__)
-constexpr char const* loader = "ld-linux-x86-64.so.2";
-#else
-constexpr char const* loader = "ld-linux-aarch64.so.1";
-#endif
 constinit std::atomic<finder*> known = nullptr;
 
 }  // namespace
@@ -62,7 +57,7 @@ constinit std::atomic<finder*> known = nullptr;
 extern "C" [[gnu::visibility("hidden")]] int _dl_find_object(void* address, dl_find_object* result) noexcept {
   finder* find = known.load(std::memory_order_relaxed);
   if (find == nullptr) {
-    find = reinterpret_cast<finder*>(gpumem::shim::elf_object::listed(loader).function("_dl_find_object"));
+    find = reinterpret_cast<finder*>(gpumem::shim::elf_object::listed("libc.so.6").function("_dl_find_object"));
     if (find == nullptr) find = &walk_objects;
     known.store(find, std::memory_order_relaxed);
   }
