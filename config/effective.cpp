@@ -162,6 +162,12 @@ std::string effective_text(plan const& effective) {
   line(out, "text = " + toml_string(effective.report_text), origin_of(effective, "report.text"));
   line(out, "json = " + toml_string(effective.report_json.empty() ? "none" : effective.report_json),
        origin_of(effective, "report.json"));
+  if (effective.origins.contains("report.sample_every")) {
+    size_value size;
+    size.bytes = effective.sample_every;
+    line(out, "sample_every = " + toml_string(size.bytes == 0 ? "never" : write_size(size)),
+         origin_of(effective, "report.sample_every"));
+  }
   write_log(out, effective);
   return out;
 }

@@ -77,8 +77,9 @@ struct plan {
       devices;  // [device.N]: full, merged resources for that device
   free_mode free = free_mode::deferred;
   on_error error_policy = on_error::abort;
-  std::string report_text = "stderr";  // stderr | none | pattern
-  std::string report_json;             // empty: none
+  std::string report_text = "stderr";                    // stderr | none | pattern
+  std::string report_json;                               // empty: none
+  std::uint64_t sample_every = std::uint64_t{32} << 20;  // bytes; 0: never
   std::string log_level = "warn";
   std::string log_pattern;                // empty: the default
   std::string log_file = "stderr";        // or pattern

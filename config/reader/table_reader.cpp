@@ -121,8 +121,13 @@ void read_settings(node const& table, draft& to, diagnostics& out) {
     std::string const shown = table.key + "." + child.key;
     auto const value = read_value(*key, child, shown, out);
     if (!value) continue;
-    auto const& text = std::get<std::string>(*value);
     result.origins[shown] = {out.position(child.at)};
+    if (shown == "report.sample_every") {
+      auto const* const size = std::get_if<size_value>(&*value);
+      result.sample_every = size == nullptr ? 0 : size->bytes;
+      continue;
+    }
+    auto const& text = std::get<std::string>(*value);
     if (shown == "behavior.free") {
       auto const found = std::ranges::find(route::free_mode_names, text);
       result.free = static_cast<free_mode>(found - std::begin(route::free_mode_names));

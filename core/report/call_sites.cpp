@@ -12,6 +12,8 @@ namespace {
 
 using stats::call_site_totals;
 
+constexpr std::size_t most_sampled_sites = 20;  // of a device, the largest ones
+
 std::uint64_t live_bytes(call_site_totals const& site) {
   return site.allocated_bytes > site.freed_bytes ? site.allocated_bytes - site.freed_bytes : 0;
 }
@@ -41,6 +43,50 @@ void leave_out_runtime(document& frames) {
   }
 }
 
+// Names of functions, of each file once, as reading it takes the most time.
+class frame_names {
+ public:
+  void want(std::vector<stats::code_frame> const& frames) {
+    for (auto const& frame : frames) {
+      if (!frame.library.empty()) offsets_[frame.library].push_back(frame.file_offset);
+    }
+  }
+  void read() {
+    for (auto const& [library, used] : offsets_) places_[library] = find_places(library, used);
+  }
+
+  document frames_of(std::vector<stats::code_frame> const& frames) const {
+    document result = document::array();
+    for (auto const& frame : frames) {
+      elf_place place{.address = frame.file_offset, .symbol = {}};
+      if (!frame.library.empty()) {
+        auto const& known = places_.at(frame.library);
+        if (auto const found = known.find(frame.file_offset); found != known.end()) place = found->second;
+      } else {
+        place.address = frame.address;
+      }
+      result.push_back({{"library", frame.library.empty() ? document(nullptr) : document(frame.library)},
+                        {"address", place.address},
+                        {"symbol", place.symbol.empty() ? document(nullptr) : document(place.symbol)},
+                        {"file", nullptr},
+                        {"line", nullptr}});
+    }
+    leave_out_runtime(result);
+    return result;
+  }
+
+ private:
+  std::map<std::string, std::vector<std::uint64_t>> offsets_;
+  std::map<std::string, elf_places> places_;
+};
+
+bool is_of_a_failure(stats::snapshot const& from, stats::sampled_site_totals const& site) {
+  return std::any_of(from.failures.begin(), from.failures.end(), [&](stats::failure_note const& note) {
+    return std::any_of(note.sites.begin(), note.sites.end(),
+                       [&](auto const& one) { return one.number == site.number; });
+  });
+}
+
 document id_or_null(unsigned site) {
   return site == 0 ? document(nullptr) : document(site);
 }
@@ -49,13 +95,11 @@ document id_or_null(unsigned site) {
 
 document call_sites_of(stats::snapshot const& from) {
   std::vector<call_site_totals const*> shown;
-  std::map<std::string, std::vector<std::uint64_t>> offsets;
+  frame_names names;
   for (auto const& site : from.call_sites) {
     if (!is_shown(from, site)) continue;
     shown.push_back(&site);
-    for (auto const& frame : site.frames) {
-      if (!frame.library.empty()) offsets[frame.library].push_back(frame.file_offset);
-    }
+    names.want(site.frames);
   }
   auto const weight = [&](call_site_totals const* site) {
     return from.nodes[site->node].type == "tracking" ? live_bytes(*site) : site->allocated_bytes;
@@ -63,36 +107,58 @@ document call_sites_of(stats::snapshot const& from) {
   std::stable_sort(shown.begin(), shown.end(), [&](auto* a, auto* b) {
     return a->node != b->node ? a->node < b->node : weight(a) > weight(b);
   });
-  std::map<std::string, elf_places> places;
-  for (auto const& [library, used] : offsets) places[library] = find_places(library, used);
+  names.read();
 
   document sites = document::array();
   for (auto const* site : shown) {
-    document frames = document::array();
-    for (auto const& frame : site->frames) {
-      elf_place place{.address = frame.file_offset, .symbol = {}};
-      if (!frame.library.empty()) {
-        auto const& known = places[frame.library];
-        if (auto const found = known.find(frame.file_offset); found != known.end()) place = found->second;
-      } else {
-        place.address = frame.address;
-      }
-      frames.push_back({{"library", frame.library.empty() ? document(nullptr) : document(frame.library)},
-                        {"address", place.address},
-                        {"symbol", place.symbol.empty() ? document(nullptr) : document(place.symbol)},
-                        {"file", nullptr},
-                        {"line", nullptr}});
-    }
-    leave_out_runtime(frames);
     sites.push_back({{"id", site->number},
                      {"node", site->node},
                      {"allocations", site->allocations},
                      {"allocated_bytes", site->allocated_bytes},
                      {"frees", site->frees},
                      {"freed_bytes", site->freed_bytes},
-                     {"frames", frames}});
+                     {"frames", names.frames_of(site->frames)}});
   }
   return sites;
+}
+
+document samples_of(stats::snapshot const& from) {
+  using stats::sampled_site_totals;
+  document devices = document::array(), sites = document::array();
+  std::vector<sampled_site_totals const*> shown;
+  for (auto const& device : from.devices) {
+    std::vector<sampled_site_totals const*> here;
+    std::uint64_t now = 0, at_highest = 0;
+    for (auto const& site : from.sampled_sites) {
+      if (site.device != device.ordinal) continue;
+      now += site.now, at_highest += site.at_highest;
+      here.push_back(&site);
+    }
+    if (here.empty()) continue;
+    std::stable_sort(here.begin(), here.end(), [](auto* a, auto* b) {
+      return std::max(a->now, a->at_highest) > std::max(b->now, b->at_highest);
+    });
+    for (std::size_t i = 0; i < here.size(); ++i) {
+      bool const is_named = std::max(here[i]->now, here[i]->at_highest) != 0 && i < most_sampled_sites;
+      if (is_named || is_of_a_failure(from, *here[i])) shown.push_back(here[i]);
+    }
+    devices.push_back({{"ordinal", device.ordinal},
+                       {"sites", here.size()},
+                       {"now_bytes", now},
+                       {"at_highest_bytes", at_highest}});
+  }
+  frame_names names;
+  for (auto const* site : shown) names.want(site->frames);
+  names.read();
+  for (auto const* site : shown) {
+    sites.push_back({{"id", site->number},
+                     {"device", site->device},
+                     {"samples", site->samples},
+                     {"now_bytes", site->now},
+                     {"at_highest_bytes", site->at_highest},
+                     {"frames", names.frames_of(site->frames)}});
+  }
+  return {{"every_bytes", from.sample_every}, {"devices", devices}, {"sites", sites}};
 }
 
 document misuses_of(stats::snapshot const& from) {

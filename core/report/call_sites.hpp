@@ -11,6 +11,9 @@ namespace gpumem::report {
 // Frames begin with the program's: those of a static CUDA runtime are left out where its functions have
 // names.
 document call_sites_of(stats::snapshot const& from);
+// {every_bytes, devices: [{ordinal, sites, now_bytes, at_highest_bytes}], sites: [{id, device, samples,
+// now_bytes, at_highest_bytes, frames}]}: the sites that hold most of each device, and those of failures.
+document samples_of(stats::snapshot const& from);
 document misuses_of(stats::snapshot const& from);
 
 }  // namespace gpumem::report

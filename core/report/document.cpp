@@ -217,6 +217,12 @@ document holders_of(stats::failure_note const& note) {
   return holders;
 }
 
+document sites_of(stats::failure_note const& note) {
+  document sites = document::array();
+  for (auto const& site : note.sites) sites.push_back({{"id", site.number}, {"bytes", site.bytes}});
+  return sites;
+}
+
 document failures_of(snapshot const& from) {
   document failures = document::array();
   for (auto const& note : from.failures) {
@@ -234,7 +240,8 @@ document failures_of(snapshot const& from) {
                         {"cached", note.cached},
                         {"largest_free", note.largest_free},
                         {"held", note.held},
-                        {"holders", holders_of(note)}});
+                        {"holders", holders_of(note)},
+                        {"sites", sites_of(note)}});
   }
   return failures;
 }
@@ -277,6 +284,7 @@ document make_document(snapshot const& from, document_options const& options) {
   result["chains"] = chains_of(from);
   result["sizes"] = sizes_of(from.sizes);
   result["call_sites"] = call_sites_of(from);
+  result["samples"] = samples_of(from);
   result["misuses"] = misuses_of(from);
   result["failures"] = failures_of(from);
   result["timeline"] = timeline_of(from);

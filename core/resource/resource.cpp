@@ -42,6 +42,7 @@ void lose_blocks(resource& owner, space::segment const& in) noexcept {
     std::uint32_t const holder = b.holder;
     if (!b.is(space::mapped) || !b.now.compare_exchange_strong(expected, space::state::cached)) continue;
     for (resource* r = &owner; r != nullptr; r = r->parent()) r->lost(h);
+    if (b.is(space::sampled)) home.where.sampled_ones.gave(b, h);
     if (home.kind == driver::memory_kind::host || GPUMEM_MUTANT(lost_still_held)) continue;
     stats::add(counters.lost_blocks, 1);
     stats::add(counters.lost_requested, b.bytes() - b.rounding);

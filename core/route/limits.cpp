@@ -77,12 +77,14 @@ void hold(observed_bytes const& held, std::uint64_t admitted) noexcept {
 }
 
 void stays(observed_bytes const& held) noexcept {
+  stats::count_sampled(held.sampled);
   stats::gauge_add(stats::library_gauges_of(held.device, held.library).observed, held.bytes);
   resource::observed_use::enter(held.device, held.bytes, held.movable);
   stats::sample_if_grown(held.device);
 }
 
 void leaves(observed_bytes const& held) noexcept {
+  stats::count_sampled_free(held.sampled);
   stats::gauge_subtract(stats::library_gauges_of(held.device, held.library).observed, held.bytes);
   resource::observed_use::leave(held.device, held.bytes, held.movable);
 }

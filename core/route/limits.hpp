@@ -7,6 +7,8 @@
 
 #include <cstdint>
 
+#include "core/stats/callers/samples.hpp"
+
 namespace gpumem::driver {
 class allocation_failed;
 }
@@ -39,6 +41,7 @@ struct observed_bytes {
   std::uint64_t bytes = 0;
   bool movable = false;
   std::uint32_t library = 0;  // stats::library_id of who asked
+  stats::sample sampled = {};
 };
 void hold(observed_bytes const& held, std::uint64_t admitted) noexcept;  // it succeeded, and took these
 // A call that gives them back: off the ledger before it, for then they may be somebody else's; off the limits

@@ -47,6 +47,7 @@ constexpr field_name gauge_fields[] = {
 #undef GPUMEM_DEVICE_GAUGE
 };
 
+constexpr std::size_t tally_words = site_tallies * sizeof(site_tally) / sizeof(std::uint64_t);
 constexpr int most_looks = 1000;  // at gauges that are being changed: 100 ms
 
 struct damaged {
@@ -184,7 +185,8 @@ class parser {
   void add_shards(field_map const& hooks, field_map const& devices, field_map const& nodes) {
     std::size_t const libraries = std::size_t{head_->device_slots} * head_->library_slots;
     std::size_t const words = 1 + hooks_.size() * hooks.words() + devices_.size() * devices.words() +
-                              nodes_.size() * nodes.words() + head_->bucket_slots * 2 + libraries * 2;
+                              nodes_.size() * nodes.words() + head_->bucket_slots * 2 + libraries * 2 +
+                              tally_words;
     if (words * 8 > head_->shard_stride) throw damaged{"its header is damaged"};
     libraries_.resize(libraries);
     std::vector<std::uint64_t> shard_words(words);
@@ -202,7 +204,38 @@ class parser {
         bucket.bytes += at[1];
       }
       for (auto& library : libraries_) library.allocated += at[0], library.freed += at[1], at += 2;
+      for (std::size_t t = 0; t < site_tallies; ++t, at += sizeof(site_tally) / 8) {
+        site_tally tally;
+        std::memcpy(&tally, at, sizeof tally);
+        if (tally.site != 0 && tally.site <= head_->site_slots) tallies_.push_back(tally);
+      }
     }
+  }
+
+  // With what threads have not added to it yet. Of a live process it may be seen twice, or not at all.
+  void add_tallies(call_site_entry& entry, unsigned number) {
+    for (site_tally const& tally : tallies_) {
+      if (tally.site != number) continue;
+      entry.allocations += tally.allocations;
+      entry.allocated_bytes += tally.allocated_bytes;
+      entry.freed_bytes += tally.freed_bytes;
+    }
+  }
+
+  void take_sampled_site(call_site_entry entry, unsigned number, std::vector<module_entry> const& modules) {
+    if (entry.node - first_sample_node >= head_->device_slots) return;
+    add_tallies(entry, number);
+    sampled_site_totals site{.number = number,
+                             .device = static_cast<int>(entry.node - first_sample_node),
+                             .samples = entry.allocations,
+                             .now = difference(entry.allocated_bytes, entry.freed_bytes),
+                             .at_highest = entry.peak_bytes,
+                             .frames = frames_of(entry, modules)};
+    result_.sampled_sites.push_back(std::move(site));
+  }
+
+  static std::uint64_t difference(std::uint64_t more, std::uint64_t less) noexcept {
+    return more > less ? more - less : 0;
   }
 
   // Of one moment: the process may be changing them, for as long as its thread does not run. One that was
@@ -319,8 +352,16 @@ class parser {
     return frame;
   }
 
+  std::vector<code_frame> frames_of(call_site_entry const& entry, std::vector<module_entry> const& modules) {
+    std::vector<code_frame> frames;
+    for (std::size_t f = 0; f < std::min<std::size_t>(entry.frame_count, most_frames); ++f)
+      frames.push_back(frame_of(entry.frames[f], modules));
+    return frames;
+  }
+
   void take_callers() {
     result_.call_sites_dropped = head_->sites_dropped;
+    result_.sample_every = head_->sample_every;
     result_.misuses_total = head_->misuses_total;
     if (head_->sites_in_use == 0) return;
     std::vector<module_entry> modules;
@@ -328,6 +369,7 @@ class parser {
       modules.push_back(read<module_entry>(head_->module_offset + i * sizeof(module_entry)));
     for (std::uint32_t i = 0; i < head_->site_slots; ++i) {
       auto const entry = read<call_site_entry>(head_->site_offset + i * sizeof(call_site_entry));
+      if (entry.key != 0 && entry.node >= first_sample_node) take_sampled_site(entry, i + 1, modules);
       if (entry.key == 0 || entry.node >= result_.nodes.size()) continue;
       call_site_totals site{.number = i + 1,
                             .node = entry.node,
@@ -335,9 +377,7 @@ class parser {
                             .allocated_bytes = entry.allocated_bytes,
                             .frees = entry.frees,
                             .freed_bytes = entry.freed_bytes,
-                            .frames = {}};
-      for (std::size_t f = 0; f < std::min<std::size_t>(entry.frame_count, most_frames); ++f)
-        site.frames.push_back(frame_of(entry.frames[f], modules));
+                            .frames = frames_of(entry, modules)};
       result_.call_sites.push_back(std::move(site));
     }
     std::uint64_t const kept = std::min<std::uint64_t>(head_->misuses_total, head_->misuse_slots);
@@ -355,13 +395,28 @@ class parser {
     for (std::uint64_t i = 0; i < kept; ++i) {
       auto const entry = read<failure_entry>(head_->failure_offset + i * sizeof(failure_entry));
       if (entry.ready != 1) continue;
-      failure_note note{
-          entry.t_ns,   entry.bytes, entry.stream, entry.in_use, entry.cached,          entry.largest_free,
-          entry.thread, entry.code,  entry.device, {},           text_of(entry.reason), entry.refused_by,
-          entry.held,   {}};
+      failure_note note{entry.t_ns,
+                        entry.bytes,
+                        entry.stream,
+                        entry.in_use,
+                        entry.cached,
+                        entry.largest_free,
+                        entry.thread,
+                        entry.code,
+                        entry.device,
+                        {},
+                        text_of(entry.reason),
+                        entry.refused_by,
+                        entry.held,
+                        {},
+                        {}};
       for (holder_share const& one : entry.holders) {
         if (one.bytes != 0 && one.library < head_->library_slots)
           note.holders.push_back({path_of(one.library), one.bytes});
+      }
+      for (site_share const& one : entry.sites) {
+        if (one.bytes != 0 && one.site <= head_->site_slots)
+          note.sites.push_back({static_cast<unsigned>(one.site), one.bytes});
       }
       if (entry.hook < head_->hook_count) {
         note.symbol = text_of(read<hook_entry>(head_->hook_offset + entry.hook * sizeof(hook_entry)).symbol);
@@ -377,6 +432,7 @@ class parser {
   std::vector<device_counters> devices_;
   std::vector<node_counters> nodes_;
   std::vector<library_counters> libraries_;  // of each device
+  std::vector<site_tally> tallies_;          // of all threads
 };
 
 }  // namespace

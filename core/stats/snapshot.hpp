@@ -70,6 +70,15 @@ struct call_site_totals {
   std::vector<code_frame> frames;  // innermost first
 };
 
+// What the samples of one call site stand for, in bytes of one device.
+struct sampled_site_totals {
+  unsigned number = 0;  // failures name it so
+  int device = 0;
+  std::uint64_t samples = 0;
+  std::uint64_t now = 0, at_highest = 0;  // the moment of library_totals::peak_routed
+  std::vector<code_frame> frames;         // innermost first; none: code that was not told apart
+};
+
 struct misuse_note {
   misuse_kind kind = misuse_kind::foreign_free;
   unsigned node = 0;
@@ -92,6 +101,11 @@ struct failure_note {
     std::uint64_t bytes = 0;
   };
   std::vector<holder> holders = {};  // the largest ones first
+  struct site {
+    unsigned number = 0;  // of a sampled_site_totals
+    std::uint64_t bytes = 0;
+  };
+  std::vector<site> sites = {};  // the same
 };
 
 struct snapshot {
@@ -117,6 +131,8 @@ struct snapshot {
   std::uint64_t failures_total = 0;
   std::vector<call_site_totals> call_sites;
   std::uint64_t call_sites_dropped = 0;
+  std::uint64_t sample_every = 0;  // bytes; 0: no samples
+  std::vector<sampled_site_totals> sampled_sites;
   std::vector<misuse_note> misuses;
   std::uint64_t misuses_total = 0;
   std::uint64_t unbuilt_total = 0;  // chains

@@ -178,12 +178,12 @@ CUresult cuMemCreate(CUmemGenericAllocationHandle* handle, size_t bytes, CUmemAl
   hook_scope const scope;
   if (!scope) return real();
   if (!is_on_device(property)) return counted(hook::cuMemCreate, bytes, real());
-  stats::library_id const by = stats::library_of(program_caller(__builtin_return_address(0)));
-  reservation reserved(hook::cuMemCreate, bytes, {property->location.id, nullptr, by});
+  void const* const caller = program_caller(__builtin_return_address(0));
+  reservation reserved(hook::cuMemCreate, bytes, {property->location.id, nullptr, caller});
   CUresult const code = reserved ? with_room(real) : reserved.code();
-  if (code == CUDA_SUCCESS &&
-      virtual_memory::instance().created(*handle, {property->location.id, bytes, false, by})) {
-    reserved.commit(bytes);
+  if (code == CUDA_SUCCESS) {
+    route::observed_bytes const taken = reserved.taken(bytes);
+    if (virtual_memory::instance().created(*handle, taken)) reserved.commit(taken);
   }
   return counted(hook::cuMemCreate, bytes, code);
 }

@@ -4,6 +4,7 @@
 #include <atomic>
 
 #include "core/stats/callers/libraries.hpp"
+#include "core/stats/callers/samples.hpp"
 #include "shim/symbols/lookup.hpp"
 
 extern "C" int dlclose(void* library) {
@@ -17,5 +18,6 @@ extern "C" int dlclose(void* library) {
   int const code = real(library);
   gpumem::stats::libraries_changed.fetch_add(1, std::memory_order_acq_rel);
   gpumem::stats::look_again_if_changed();
+  gpumem::stats::forget_sampled_sites();
   return code;
 }

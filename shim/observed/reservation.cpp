@@ -4,6 +4,8 @@
 #include "core/driver/table.hpp"
 #include "core/route/router.hpp"
 #include "core/stats/callers/libraries.hpp"
+#include "core/stats/callers/samples.hpp"
+#include "core/stats/page/state_page.hpp"
 #include "core/stream_order/relaxed_mode.hpp"
 
 namespace gpumem::shim {
@@ -22,7 +24,7 @@ owner_of_memory current_owner(void const* caller) noexcept {
   CUdevice device = 0;
   if (driver::real.cuCtxGetCurrent(&context) != CUDA_SUCCESS || context == nullptr) return {};
   if (driver::real.cuCtxGetDevice(&device) != CUDA_SUCCESS) return {};
-  return {device, route::home_of(context), stats::library_of(caller)};
+  return {device, route::home_of(context), caller};
 }
 
 owner_of_memory owner_by_stream(CUstream stream, void const* caller) noexcept {
@@ -31,7 +33,7 @@ owner_of_memory owner_by_stream(CUstream stream, void const* caller) noexcept {
   CUresult const code =
       is_default ? driver::real.cuCtxGetCurrent(&context) : driver::real.cuStreamGetCtx(stream, &context);
   if (code != CUDA_SUCCESS || context == nullptr) return {};
-  return {device_of(context), nullptr, stats::library_of(caller)};
+  return {device_of(context), nullptr, caller};
 }
 
 reservation::reservation(hook which, std::uint64_t bytes, owner_of_memory const& owner) noexcept
@@ -49,13 +51,18 @@ reservation::~reservation() {
 
 void reservation::commit(observed_kind kind, std::uint64_t key, std::uint64_t bytes, bool movable) noexcept {
   if (owner_.device < 0) return;
-  if (observed_memory::instance().add(kind, key,
-                                      {{owner_.device, bytes, movable, owner_.library}, owner_.context}))
-    commit(bytes, movable);
+  route::observed_bytes const held = taken(bytes, movable);
+  if (observed_memory::instance().add(kind, key, {held, owner_.context})) commit(held);
 }
 
-void reservation::commit(std::uint64_t bytes, bool movable) noexcept {
-  route::hold({owner_.device, bytes, movable, owner_.library}, bytes_);
+route::observed_bytes reservation::taken(std::uint64_t bytes, bool movable) const noexcept {
+  return {owner_.device, bytes, movable, stats::library_of(owner_.caller),
+          stats::choose_observed(
+              {stats::device_slot(owner_.device), bytes, owner_.caller, __builtin_frame_address(0)})};
+}
+
+void reservation::commit(route::observed_bytes const& held) noexcept {
+  route::hold(held, bytes_);
   owner_.device = -1;
 }
 

@@ -12,7 +12,7 @@ namespace gpumem::shim {
 struct owner_of_memory {
   int device = -1;  // none: the driver is to answer, and nothing is noted
   CUcontext context = nullptr;
-  std::uint32_t library = 0;  // stats::library_id of who asked
+  void const* caller = nullptr;  // the code that asked
 };
 // Of the current context. `caller`: the code that asks.
 owner_of_memory current_owner(void const* caller = nullptr) noexcept;
@@ -32,8 +32,9 @@ class reservation {
 
   // The call succeeded and took `bytes`, to be given back under `key`.
   void commit(observed_kind kind, std::uint64_t key, std::uint64_t bytes, bool movable = false) noexcept;
-  // The same where somebody else remembers it.
-  void commit(std::uint64_t bytes, bool movable = false) noexcept;
+  // The same where somebody else remembers it: what to remember, and then that it is.
+  route::observed_bytes taken(std::uint64_t bytes, bool movable = false) const noexcept;
+  void commit(route::observed_bytes const& held) noexcept;
 
  private:
   stats::memory_move const move_;

@@ -57,7 +57,8 @@ constinit std::atomic<finder*> known = nullptr;
 extern "C" [[gnu::visibility("hidden")]] int _dl_find_object(void* address, dl_find_object* result) noexcept {
   finder* find = known.load(std::memory_order_relaxed);
   if (find == nullptr) {
-    find = reinterpret_cast<finder*>(gpumem::shim::elf_object::listed("libc.so.6").function("_dl_find_object"));
+    find =
+        reinterpret_cast<finder*>(gpumem::shim::elf_object::listed("libc.so.6").function("_dl_find_object"));
     if (find == nullptr) find = &walk_objects;
     known.store(find, std::memory_order_relaxed);
   }

@@ -17,9 +17,11 @@
 #include "core/base/log/standard_error.hpp"
 #include "core/base/threads/roomy_stack.hpp"
 #include "core/base/threads/uncancelled.hpp"
+#include "core/base/threads/walk_stack.hpp"
 #include "core/driver/table.hpp"
 #include "core/report/output/write_reports.hpp"
 #include "core/route/router.hpp"
+#include "core/stats/callers/samples.hpp"
 #include "core/stats/events/event_log.hpp"
 #include "core/stats/page/file/run_mark.hpp"
 #include "core/stats/page/state_page.hpp"
@@ -62,6 +64,7 @@ constinit std::atomic_flag reported;
 void in_forked_child() noexcept {
   if (state.load(std::memory_order_relaxed) == life::off) return;
   stats::drop_in_child();
+  stats::forget_sampled_sites();
   if (state.load(std::memory_order_relaxed) == life::running) route::forked_child();
   primary_calls::reset_in_child();
   memory_pools::instance().reset_in_child();
@@ -151,6 +154,13 @@ bool wait_for_start() noexcept {
   return state.load(std::memory_order_acquire) == life::running;
 }
 
+// With it the unwinder takes no lock of the loader's; see older_unwinder.cpp.
+void look_for_dl_find_object() noexcept {
+#if __GLIBC_PREREQ(2, 35)
+  base::walks_take_no_lock = elf_object::listed("libc.so.6").function("_dl_find_object") != nullptr;
+#endif
+}
+
 // libc's own, whatever a sanitizer in the program has put in front of them.
 void find_libcs_stack_functions() noexcept {
   auto const libc = elf_object::listed("libc.so.6");
@@ -170,6 +180,7 @@ bool start() noexcept {
   this_thread.inside = true;
   bool started = false;
   find_libcs_stack_functions();
+  look_for_dl_find_object();
   base::with_room([&]() noexcept { started = begin(); });
   this_thread.inside = false;
   state.store(started ? life::running : life::off, std::memory_order_release);

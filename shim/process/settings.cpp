@@ -18,6 +18,7 @@
 #include "core/base/files/high_fd.hpp"
 #include "core/base/log/line_writer.hpp"
 #include "core/base/log/log.hpp"
+#include "core/stats/callers/samples.hpp"
 #include "core/stats/page/describe_process.hpp"
 #include "core/stats/page/state_page.hpp"
 
@@ -126,6 +127,7 @@ void say_what_started(int driver_version, char const* cudart) noexcept {
 void describe() noexcept {
   stats::describe_config(current->plan.path, current->plan.text,
                          static_cast<unsigned>(current->plan.warnings.size()));
+  stats::use_samples(current->plan.sample_every);
 }
 
 void start_router(std::span<std::string_view const> calls) noexcept {

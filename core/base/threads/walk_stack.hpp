@@ -4,10 +4,14 @@
 // an older glibc it takes the loader's lock, which a thread under dlopen already holds and may take again.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <span>
 
 namespace gpumem::base {
+
+// The unwinder found _dl_find_object at run time: a walk that nobody asked for is made only then.
+inline constinit std::atomic<bool> walks_take_no_lock{false};
 
 // Fills `frames` from the frame that returns to `from` outwards; frames further in are ours. Only `from`
 // itself when it is not on the stack. How many were written: at least one where there is room.

@@ -23,16 +23,6 @@ std::string file_name(std::string const& path) {
   return path.substr(path.rfind('/') == path.npos ? 0 : path.rfind('/') + 1);
 }
 
-// "train.cpp:31 load" where lines are known, else "libx.so load", else "libx.so+0x1234".
-std::string frame_text(document const& frame) {
-  std::string const symbol = words(frame, "symbol"), file = words(frame, "file");
-  std::string const library = file_name(words(frame, "library"));
-  if (!file.empty()) return base::format("{}:{} {}", file_name(file), number_or_zero(frame, "line"), symbol);
-  std::string const where = library.empty() ? "generated code" : library;
-  if (!symbol.empty()) return where + " " + symbol;
-  return base::format("{}+{:#x}", where, number_or_zero(frame, "address"));
-}
-
 std::vector<std::string> place_lines(document const& site) {
   document const& frames = field(site, "frames");
   if (!frames.is_array() || frames.empty()) return {"an unknown place"};
@@ -137,6 +127,15 @@ std::string fault_text(document const& misuse) {
 }
 
 }  // namespace
+
+std::string frame_text(document const& frame) {
+  std::string const symbol = words(frame, "symbol"), file = words(frame, "file");
+  std::string const library = file_name(words(frame, "library"));
+  if (!file.empty()) return base::format("{}:{} {}", file_name(file), number_or_zero(frame, "line"), symbol);
+  std::string const where = library.empty() ? "generated code" : library;
+  if (!symbol.empty()) return where + " " + symbol;
+  return base::format("{}+{:#x}", where, number_or_zero(frame, "address"));
+}
 
 void add_node_figures(std::string& text, document const& from, document const& node,
                       std::string const& indent, text_options const& options) {

@@ -8,6 +8,9 @@
 
 namespace gpumem::report {
 
+// "train.cpp:31 load" where lines are known, else "libx.so load", else "libx.so+0x1234".
+std::string frame_text(document const& frame);
+
 // Lines below a node of type statistics or another that keeps call sites; nothing for the rest.
 void add_node_figures(std::string& text, document const& from, document const& node,
                       std::string const& indent, text_options const& options);

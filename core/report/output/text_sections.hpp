@@ -11,6 +11,9 @@ namespace gpumem::report {
 // One section each, after what `text` holds; nothing where the document has nothing to say for it.
 void add_devices(std::string& text, document const& from, text_options const& options);
 void add_libraries(std::string& text, document const& from, text_options const& options);
+void add_samples(std::string& text, document const& from, text_options const& options);
+// "train.cpp:31 load about 12.00 GiB, ..."; empty: nothing was sampled.
+std::string failure_sites_text(document const& from, document const& failure);
 void add_timeline(std::string& text, document const& from, text_options const& options);
 void add_calls(std::string& text, document const& from, text_options const& options);
 void add_chains(std::string& text, document const& from, text_options const& options);

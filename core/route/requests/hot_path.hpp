@@ -96,7 +96,7 @@ inline bool captures_run() noexcept {
 
 [[gnu::always_inline]] inline void count_request_fast(stats::shard& mine, context_entry& entry,
                                                       driver::request const& request, space::block& b,
-                                                      std::uint64_t handed) noexcept {
+                                                      space::handle h, std::uint64_t handed) noexcept {
   std::uint64_t const asked = request.bytes;
   stats::size_bucket& bucket = mine.sizes[stats::bucket_of(asked)];
   stats::add(bucket.count, 1);
@@ -108,6 +108,8 @@ inline bool captures_run() noexcept {
   stats::add(counters.allocated_blocks, 1);
   stats::add(counters.allocated_requested, asked);
   stats::add(counters.allocated_handed, handed);
+  if (stats::must_sample(counters)) [[unlikely]]
+    sample_slow(entry, b, h, asked, request.caller);
   if (stats::must_settle(counters)) [[unlikely]]
     settle(entry);
 }
@@ -155,7 +157,7 @@ template <bool careful = false>
   if (careful && counts) count_taken(*s, entry.device, b);
   remember_fast(entry, number, from, address, h, slot, request.stream_ordered, removals);
   *result = address;
-  count_request_fast(mine, entry, request, b, handed);
+  count_request_fast(mine, entry, request, b, h, handed);
   return {CUDA_SUCCESS};
 }
 

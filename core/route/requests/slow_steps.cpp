@@ -98,6 +98,14 @@ taken take_slow(supply from, context_entry& entry, std::size_t number, driver::r
   }
 }
 
+void sample_slow(context_entry& entry, space::block& b, space::handle h, std::uint64_t asked,
+                 void const* caller) noexcept {
+  stats::sample const taken =
+      stats::take_sample(stats::local().devices[entry.device_slot],
+                         {entry.device_slot, asked, caller, __builtin_frame_address(0)});
+  present->where.sampled_ones.took(b, h, taken);
+}
+
 std::optional<outcome> answer_free_slow(resource::chain_context const& home,
                                         driver::free_request const& release) noexcept {
   if (home.epochs.well()) return std::nullopt;
@@ -149,8 +157,10 @@ outcome release_of_none(driver::free_request const& release) noexcept {
 }
 
 renewed make_new(router_state& s, space::handle h, bool stream_ordered) noexcept {
-  base::uncancelled const held;
   space::block& b = s.where.blocks[h];
+  if (b.is(space::sampled)) s.where.sampled_ones.gave(b, h);
+  if (!b.is(space::rare)) return {};
+  base::uncancelled const held;
   // A free in stream order is no moment at which memory may go back.
   bool const unproven = (b.unmark(space::unproven) & space::unproven) != 0 && !stream_ordered;
   if (b.is(space::counted)) count_given(s, resource::owner_of(s.where, h).home().device, b, stream_ordered);

@@ -53,6 +53,11 @@ std::optional<outcome> answer_request_slow(router_state& s, stream_place const& 
                                   driver::request const& request, stream_order::slot slot,
                                   resource::cache_look look, CUdeviceptr* result) noexcept;
 
+// This thread has requested a sampled byte: the block stands for others. Called by the hook's own frame, as
+// samples of one caller are told apart by where the stack is then.
+[[gnu::noinline]] void sample_slow(context_entry& entry, space::block& b, space::handle h,
+                                   std::uint64_t asked, void const* caller) noexcept;
+
 // --- of frees ---
 
 // The address is no live block's.

@@ -39,6 +39,10 @@ void add_shared(std::uint64_t& counter, std::uint64_t amount) noexcept {
   std::atomic_ref<std::uint64_t>(counter).fetch_add(amount, std::memory_order_relaxed);
 }
 
+bool has_room(page& now, std::size_t node, std::span<void const* const> frames) noexcept {
+  return node < first_sample_node || frames.empty() || now.fixed.head.sampled_sites < max_sampled_sites;
+}
+
 call_site_entry* entry_of(call_site site) noexcept {
   page* const now = current_page();
   if (now == nullptr || site == no_site || site > max_call_sites) return nullptr;
@@ -49,12 +53,13 @@ call_site_entry* entry_of(call_site site) noexcept {
 
 call_site site_of(std::size_t node, std::span<void const* const> frames) noexcept {
   page* const now = current_page();
-  if (now == nullptr || now->fixed.head.sites_in_use == 0 || frames.empty()) return no_site;
+  if (now == nullptr || now->fixed.head.sites_in_use == 0) return no_site;
   std::uint64_t const key = key_of(node, frames);
   call_site_entry* const seen = probe(*now, key);
   if (seen != nullptr && std::atomic_ref<std::uint64_t>(seen->key).load(std::memory_order_acquire) == key) {
     return number_of(*now, *seen);
   }
+  if (!has_room(*now, node, frames)) return no_site;
   for (void const* frame : frames) module_of(frame);  // before the lock, which it takes itself
   locked guard;
   call_site_entry* const entry = probe(*now, key);
@@ -63,6 +68,7 @@ call_site site_of(std::size_t node, std::span<void const* const> frames) noexcep
     return no_site;
   }
   if (entry->key == key) return number_of(*now, *entry);
+  if (node >= first_sample_node) ++now->fixed.head.sampled_sites;
   entry->node = static_cast<std::uint32_t>(node);
   entry->frame_count = static_cast<std::uint32_t>(std::min(frames.size(), most_frames));
   for (std::size_t i = 0; i < entry->frame_count; ++i) {

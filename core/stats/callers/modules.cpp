@@ -4,6 +4,8 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <array>
+#include <atomic>
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
@@ -32,6 +34,28 @@ bool parse_line(char const* line, std::uint64_t address, module_entry& found) no
   std::memcpy(found.path, path, length);
   found.path[length] = '\0';
   return true;
+}
+
+// Where code lay that is of no file: the kernel is not asked again for its neighbours.
+struct nameless_range {
+  std::atomic<std::uint64_t> begin{0}, end{0};
+};
+constinit std::array<nameless_range, 64> nameless{};
+constinit std::atomic<std::size_t> nameless_seen{0};
+
+bool is_nameless(std::uint64_t address) noexcept {
+  for (auto const& one : nameless) {
+    if (address >= one.begin.load(std::memory_order_acquire) && address < one.end.load()) return true;
+  }
+  return false;
+}
+
+void note_nameless(std::uint64_t address) noexcept {
+  constexpr std::uint64_t around = 64 * 1024;  // of generated code; the file of a library begins elsewhere
+  auto& one = nameless[nameless_seen.fetch_add(1, std::memory_order_relaxed) % nameless.size()];
+  one.end.store(0);
+  one.begin.store(address / around * around);
+  one.end.store(address / around * around + around);
 }
 
 bool ask_kernel(std::uint64_t address, module_entry& found) noexcept {
@@ -89,8 +113,13 @@ module_entry const* module_of(void const* address) noexcept {
   auto const at = reinterpret_cast<std::uint64_t>(address);
   if (now == nullptr || address == nullptr || now->fixed.head.sites_in_use == 0) return nullptr;
   if (auto const* known = known_module(*now, at); known != nullptr) return known;
+  bool const full = std::atomic_ref(now->fixed.head.module_count).load() == max_modules;
+  if (full || is_nameless(at)) return nullptr;
   module_entry found{};
-  if (!ask_kernel(at, found)) return nullptr;
+  if (!ask_kernel(at, found)) {
+    note_nameless(at);
+    return nullptr;
+  }
   locked guard;
   if (auto const* known = known_module(*now, at); known != nullptr) return known;
   std::uint32_t& count = now->fixed.head.module_count;

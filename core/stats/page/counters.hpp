@@ -69,6 +69,17 @@ inline holder_place place_of(std::size_t device_slot, std::uint32_t library) noe
   return static_cast<holder_place>(device_slot * max_libraries) + library;
 }
 
+// What samples counted for one call site and did not add to its entry yet: most threads allocate and free at
+// few sites, and a counter that all threads write to would be a shared line.
+struct site_tally {
+  std::uint64_t site;  // stats::call_site; 0: none
+  std::uint64_t allocations;
+  std::uint64_t allocated_bytes;
+  std::uint64_t frees;
+  std::uint64_t freed_bytes;
+};
+inline constexpr std::size_t site_tallies = 8;  // of one thread, by the number of the site
+
 // One thread's counters. Plain integers, so that a reader can map the page; writers go through add().
 struct alignas(64) shard {
   std::uint64_t owner;  // thread id of the present or last owner; 0: never used
@@ -77,6 +88,7 @@ struct alignas(64) shard {
   node_counters nodes[max_nodes];
   size_bucket sizes[size_buckets];
   library_counters libraries[max_devices * max_libraries];  // by holder_place
+  site_tally sites[site_tallies];
 };
 
 // Of any place, even one that is none: a program that frees an address again while another thread is about to
@@ -110,6 +122,10 @@ inline std::uint64_t get(std::uint64_t& counter) noexcept {
 inline bool must_settle(device_counters& mine) noexcept {
   std::uint64_t const requested = get(mine.allocated_requested) - get(mine.freed_requested);
   return static_cast<std::int64_t>(requested) > static_cast<std::int64_t>(get(mine.settles_at));
+}
+// A sampled byte lies in what it requested last: see callers/samples.hpp.
+inline bool must_sample(device_counters& mine) noexcept {
+  return get(mine.allocated_requested) >= get(mine.samples_at);
 }
 // At its next request on the device.
 inline void settle_soon(device_counters& mine) noexcept {

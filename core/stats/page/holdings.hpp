@@ -1,5 +1,6 @@
-// What each library holds of a device: by routed blocks, added up over all threads, and by observed memory.
-// For the ledger's peak and for refusals; slow paths, any thread. Other threads count meanwhile.
+// What each library holds of a device: by routed blocks, added up over all threads, and by observed memory;
+// and what the samples of each call site stand for. For the ledger's peak and for refusals; slow paths, any
+// thread. Other threads count meanwhile.
 #pragma once
 
 #include <atomic>
@@ -13,12 +14,16 @@ inline std::size_t shards_used(page& now) noexcept {
   return std::atomic_ref<std::uint32_t>(now.fixed.head.shards_used).load(std::memory_order_acquire);
 }
 
-// Notes the highest of each; and where all together, `held` bytes, have risen by 1 %, what each holds then.
+// Notes the highest of each; and where all together, `held` bytes, have risen by 1 %, what each holds then,
+// call sites too.
 // Under the page's lock.
 void note_holdings(page& now, std::size_t device_slot, std::uint64_t held) noexcept;
 
 // The largest holders now, the largest first, and none behind them; returns what all hold.
 std::uint64_t largest_holders(page& now, std::size_t device_slot,
                               holder_share (&largest)[max_holders]) noexcept;
+
+// The same of call sites, by their samples. Takes the page's lock.
+void largest_sites(page& now, std::size_t device_slot, site_share (&largest)[max_failure_sites]) noexcept;
 
 }  // namespace gpumem::stats

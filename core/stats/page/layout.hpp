@@ -12,13 +12,16 @@
 namespace gpumem::stats {
 
 inline constexpr std::uint64_t page_magic = 0x6567'6170'6d65'6d67;  // "gmempage", little endian
-inline constexpr std::uint32_t layout_version = 6;
+inline constexpr std::uint32_t layout_version = 7;
 inline constexpr std::size_t max_shards = 1024;  // threads alive at once; further ones share the last shard
 inline constexpr std::size_t max_failures = 16;  // the first ones are kept; all are counted
 inline constexpr std::size_t timeline_samples = 512;
 inline constexpr std::size_t max_modules = 256;      // files that code is mapped from
 inline constexpr std::size_t max_call_sites = 2048;  // a power of two; further ones are counted as dropped
 inline constexpr std::size_t most_frames = 16;       // of one call site
+inline constexpr std::size_t max_sampled_sites =
+    1024;                                            // of these, of samples; further ones count as elsewhere
+inline constexpr std::size_t max_failure_sites = 4;  // that a failure names
 inline constexpr std::size_t max_misuses = 32;       // the first ones are kept; all are counted
 inline constexpr std::size_t max_holders = 4;        // that a failure names
 inline constexpr std::size_t max_fields = 64;        // counters in one list of fields.def
@@ -65,6 +68,12 @@ struct holder_share {
   std::uint64_t library;  // stats::library_id
 };
 
+// What the samples of one call site stood for.
+struct site_share {
+  std::uint64_t bytes;
+  std::uint64_t site;  // stats::call_site
+};
+
 struct failure_entry {
   std::uint64_t ready;  // 1 when the rest is complete
   std::uint64_t t_ns;
@@ -79,8 +88,9 @@ struct failure_entry {
   std::uint16_t device;
   std::uint32_t refused_by;  // see stats::failure
   char reason[240];
-  std::uint64_t held;                 // by all libraries
-  holder_share holders[max_holders];  // the largest first; 0 bytes: no more
+  std::uint64_t held;                   // by all libraries
+  holder_share holders[max_holders];    // the largest first; 0 bytes: no more
+  site_share sites[max_failure_sites];  // the same
 };
 
 // A stretch of code in memory and the file it was mapped from, noted while it is there: addresses mean
@@ -105,7 +115,14 @@ struct library_gauges {
   std::uint64_t peak_observed;
 };
 
-// Who asked, and how much. Shared by all threads: additions are atomic.
+// The node of a call site: of a resource that notes its callers, or from here on of samples of one device.
+inline constexpr std::uint32_t first_sample_node = max_nodes;
+constexpr std::uint32_t sample_node_of(std::size_t device_slot) noexcept {
+  return first_sample_node + static_cast<std::uint32_t>(device_slot);
+}
+
+// Who asked, and how much. Shared by all threads: additions are atomic. Bytes of samples are what they stand
+// for.
 struct alignas(64) call_site_entry {
   std::uint64_t key;  // of node and frames; written last, 0: free
   std::uint32_t node;
@@ -114,6 +131,7 @@ struct alignas(64) call_site_entry {
   std::uint64_t allocated_bytes;
   std::uint64_t frees;
   std::uint64_t freed_bytes;
+  std::uint64_t peak_bytes;           // of samples: live when the libraries' peak was noted
   std::uint64_t frames[most_frames];  // return addresses, innermost first
 };
 
@@ -197,6 +215,8 @@ struct page_header {
   std::uint64_t failures_total;
   std::uint64_t misuses_total;
   std::uint64_t sites_dropped;
+  std::uint64_t sampled_sites;
+  std::uint64_t sample_every;   // bytes; 0: no samples
   std::uint64_t unbuilt_total;  // chains that could not be built; their memory goes to the driver
   char unbuilt[240];            // of the first one, the device and why
   std::uint32_t module_count;

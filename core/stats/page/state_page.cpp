@@ -261,6 +261,7 @@ void note_failure(failure const& what) noexcept {
   entry.refused_by = what.refused_by;
   copy_text(entry.reason, what.reason);
   entry.held = largest_holders(*now, device_slot(what.device), entry.holders);
+  largest_sites(*now, device_slot(what.device), entry.sites);
   std::atomic_ref<std::uint64_t>(entry.ready).store(1, std::memory_order_release);
 }
 

@@ -131,12 +131,10 @@ void take(report::document& frame, std::string const& function, std::string cons
   frame["line"] = line;
 }
 
-}  // namespace
-
-void add_source_lines(report::document& content) {
-  if (!content.is_object() || !content.contains("call_sites") || !content["call_sites"].is_array()) return;
-  std::map<std::string, std::vector<report::document*>> by_library;
-  for (auto& site : content["call_sites"]) {
+void collect_frames(report::document& sites,
+                    std::map<std::string, std::vector<report::document*>>& by_library) {
+  if (!sites.is_array()) return;
+  for (auto& site : sites) {
     if (!site.is_object() || !site.contains("frames") || !site["frames"].is_array()) continue;
     for (auto& frame : site["frames"]) {
       if (!frame.is_object()) continue;
@@ -147,6 +145,16 @@ void add_source_lines(report::document& content) {
         by_library[library.get<std::string>()].push_back(&frame);
     }
   }
+}
+
+}  // namespace
+
+void add_source_lines(report::document& content) {
+  std::map<std::string, std::vector<report::document*>> by_library;
+  if (!content.is_object()) return;
+  if (content.contains("call_sites")) collect_frames(content["call_sites"], by_library);
+  if (content.contains("samples") && content["samples"].is_object() && content["samples"].contains("sites"))
+    collect_frames(content["samples"]["sites"], by_library);
   std::uint64_t const deadline = base::now_ns() + patience_ns;
   for (auto const& [library, frames] : by_library) {
     if (!is_library(library)) continue;

@@ -155,6 +155,17 @@ sample out_of_memory() {
                                       {"/opt/app/solver", 6 * gib}};
   made.content.failures[1].held = 66 * gib;
   made.content.failures[1].holders = {{"/opt/app/solver", 66 * gib}};
+  made.content.failures[0].sites = {{3, 59 * gib}, {9, 5 * gib}};
+  made.content.sample_every = 32 * mib;
+  made.content.sampled_sites = {{3,
+                                 0,
+                                 1'900,
+                                 0,
+                                 61 * gib,
+                                 {{0x7f0000001000, "/no/such/folder/libc10_cuda.so", 0x1000},
+                                  {0x7f0000001100, "/no/such/folder/libc10_cuda.so", 0x1100},
+                                  {0x7f0000002000, "/no/such/folder/libtorch_cuda.so", 0x2000}}},
+                                {9, 0, 160, 0, 5 * gib, {{0x401234, "/no/such/folder/solver", 0x1234}}}};
   made.content.failures_total = 3;
   made.content.unbuilt_total = 2;
   made.content.unbuilt = "device 0: pool \"small\": the driver refused 90.00 GiB";
@@ -186,6 +197,17 @@ sample two_devices() {
   for (int i = 1; i <= 9; ++i)
     second_device.libraries.push_back(
         {"/opt/lib/libsmall_" + std::to_string(i) + ".so", 1 * mib, 0, 2 * mib, 2 * mib, 0});
+  // Seven places: five are shown, the rest in one row; of the first device too few to say anything.
+  made.content.sample_every = 32 * mib;
+  made.content.sampled_sites = {{1, 0, 2, 64 * mib, 64 * mib, {}}, {2, 1, 9, 0, 300 * mib, {}}};
+  for (unsigned i = 3; i <= 8; ++i)
+    made.content.sampled_sites.push_back(
+        {i,
+         1,
+         40,
+         i * 100 * mib,
+         i * 150 * mib,
+         {{0x401000 + i, "/no/such/folder/train", 0x1000 + i}, {0x402000, "/no/such/folder/train", 0x2000}}});
   second_device.now = stats::ledger_now(second_device.counters, gauges);
   second_device.peak = stats::ledger_at_peak(gauges);
   add_chain(made.content, 1);

@@ -1,0 +1,105 @@
+// WHERE: the code that holds memory of a device, by samples, in the text report; and which of it held most
+// when a request was refused. Used by text.cpp and text_sections.cpp only; see text_sections.hpp.
+#include <algorithm>
+#include <vector>
+
+#include "core/base/text/bytes.hpp"
+#include "core/base/text/format.hpp"
+#include "core/report/document.hpp"
+#include "core/report/output/text_call_sites.hpp"
+#include "core/report/output/text_format.hpp"
+#include "core/report/output/text_sections.hpp"
+
+namespace gpumem::report {
+namespace {
+
+constexpr std::size_t most_rows = 5;
+constexpr std::size_t most_places = 3;       // of one site
+constexpr std::uint64_t fewest_samples = 4;  // as much memory as so many stand for: below it chance says more
+
+// The innermost frame, and then of a library's frames in a row only the outermost, which its users call; of
+// the program's own each.
+std::vector<std::string> places_of(document const& site, std::string const& program) {
+  std::vector<std::string> places;
+  document const& frames = field(site, "frames");
+  if (!frames.is_array()) return places;
+  for (std::size_t i = 0; i < frames.size() && places.size() < most_places; ++i) {
+    std::string const library = words(frames[i], "library");
+    bool const is_inner = i + 1 < frames.size() && words(frames[i + 1], "library") == library;
+    if (i == 0 || library.empty() || library == program || !is_inner) places.push_back(frame_text(frames[i]));
+  }
+  return places;
+}
+
+std::string row_text(std::string const& name, std::uint64_t now, std::uint64_t at_highest,
+                     std::size_t width) {
+  return base::format("{}{}{}\n", left(name, width), right(bytes_text(now), 13),
+                      right(bytes_text(at_highest), 16));
+}
+
+std::vector<document const*> sites_of(document const& samples, std::uint64_t device) {
+  std::vector<document const*> sites;
+  document const& all = field(samples, "sites");
+  if (!all.is_array()) return sites;
+  for (auto const& site : all) {
+    if (number(site, "device") == device) sites.push_back(&site);
+  }
+  return sites;
+}
+
+}  // namespace
+
+void add_samples(std::string& text, document const& from, text_options const& options) {
+  document const& samples = field(from, "samples");
+  document const& devices = field(samples, "devices");
+  if (!devices.is_array()) return;
+  std::uint64_t const every = number_or_zero(samples, "every_bytes");
+  std::string const program = words(field(from, "process"), "exe");
+  char const* const when = words(field(from, "end"), "kind") == "running" ? "now" : "at exit";
+  std::size_t const width = std::min(options.width, page_width) - 29;
+  for (auto const& device : devices) {
+    std::uint64_t now = number_or_zero(device, "now_bytes"),
+                  at_highest = number_or_zero(device, "at_highest_bytes");
+    if (std::max(now, at_highest) < fewest_samples * every) continue;
+    std::uint64_t const ordinal = number_or_zero(device, "ordinal");
+    auto const sites = sites_of(samples, ordinal);
+    std::string const title =
+        every <= 1 ? base::format("WHERE device {}", ordinal)
+                   : base::format("WHERE device {}, about: a sample each {}", ordinal, bytes_text(every));
+    text += base::format("\n{}{}{}\n", left(title, width), right(when, 13), right("when all most", 16));
+    for (std::size_t i = 0; i < std::min(sites.size(), most_rows); ++i) {
+      std::uint64_t const here = number_or_zero(*sites[i], "now_bytes"),
+                          then = number_or_zero(*sites[i], "at_highest_bytes");
+      auto const places = places_of(*sites[i], program);
+      text += row_text("  " + (places.empty() ? "elsewhere" : places[0]), here, then, width);
+      for (std::size_t p = 1; p < places.size(); ++p) {
+        std::string const line = "    from " + places[p];
+        text += (line.size() > width ? left(line, width) : line) + "\n";
+      }
+      now -= std::min(now, here);
+      at_highest -= std::min(at_highest, then);
+    }
+    std::uint64_t const all = number_or_zero(device, "sites");
+    if (all > most_rows && now + at_highest != 0)
+      text += row_text(base::format("  {} other sites", count_text(all - most_rows)), now, at_highest, width);
+  }
+}
+
+std::string failure_sites_text(document const& from, document const& failure) {
+  document const &held = field(failure, "sites"), &known = field(field(from, "samples"), "sites");
+  std::string const program = words(field(from, "process"), "exe");
+  std::string line;
+  if (!held.is_array() || !known.is_array()) return line;
+  for (auto const& one : held) {
+    for (auto const& site : known) {
+      if (number(site, "id") != number(one, "id")) continue;
+      auto const places = places_of(site, program);
+      line +=
+          base::format("{}{} about {}", line.empty() ? "" : ", ", places.empty() ? "elsewhere" : places[0],
+                       bytes_text(number_or_zero(one, "bytes")));
+    }
+  }
+  return line;
+}
+
+}  // namespace gpumem::report
