@@ -26,7 +26,7 @@ ROOMS = {
     "core/report": ["names", "", "output"],
     "config": ["plan", "text", "schema", "reader/file reader/values", "reader/sections", "reader", "checks", "",
                "builder"],
-    "shim": ["symbols/objects", "symbols", "observed", "process", "hooks"],
+    "shim": ["include/gpumem", "symbols/objects", "symbols", "observed", "process", "hooks", "interface"],
     "shim/cli": ["", "programs", "check report", "run", "command_line"],
 }
 ONLY_USER = {
