@@ -99,6 +99,7 @@ CUevent epochs::take_event() noexcept {
     spare_.pop_back();
     return event;
   }
+  if (ending() && !is_current(context_)) return nullptr;
   scoped_context here(context_);
   return driver::real.cuEventCreate(&event, CU_EVENT_DISABLE_TIMING) == CUDA_SUCCESS ? event : nullptr;
 }
@@ -174,6 +175,7 @@ CUresult epochs::synchronize_context() noexcept {
   {
     base::lock_guard lock(mutex_);
     if (capturing()) return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
+    if (ending() && !is_current(context_)) return CUDA_ERROR_CONTEXT_IS_DESTROYED;
     ++synchronizing_;
   }
   epoch_id const mark = synchronize_begins();

@@ -96,7 +96,12 @@ class epochs {
   // says so.
   bool ending() const noexcept { return (trouble_.load(std::memory_order_acquire) & ~(lost | watched)) != 0; }
   // A call that may end the context begins; end_failed(): it did not end it.
-  void end_begins() noexcept { trouble_.fetch_add(1, std::memory_order_acq_rel); }
+  // Whoever has made the context current for a moment is done with it when end_begins() returns: a driver may
+  // crash when a context ends between that and its return (seen, 580.159).
+  void end_begins() noexcept {
+    trouble_.fetch_add(1, std::memory_order_acq_rel);
+    base::lock_guard lock(mutex_);
+  }
   void end_failed() noexcept { trouble_.fetch_sub(1, std::memory_order_acq_rel); }
   // Neither: what nearly every call asks.
   bool well() const noexcept { return trouble_.load(std::memory_order_acquire) == 0; }

@@ -32,12 +32,16 @@ class relaxed_mode {
   bool exchanged_;
 };
 
+inline bool is_current(CUcontext context) noexcept {
+  CUcontext now = nullptr;
+  return driver::real.cuCtxGetCurrent(&now) == CUDA_SUCCESS && now == context;
+}
+
 // Makes `context` current for the life of the guard; for calls that act on the current context.
 class scoped_context {
  public:
   explicit scoped_context(CUcontext context) noexcept {
-    CUcontext now = nullptr;
-    if (driver::real.cuCtxGetCurrent(&now) == CUDA_SUCCESS && now == context) return;
+    if (is_current(context)) return;
     code_ = driver::real.cuCtxPushCurrent_v2(context);
     pushed_ = code_ == CUDA_SUCCESS;
   }

@@ -45,6 +45,15 @@ TEST_F(epochs_test, the_epoch_moves_on_before_its_event_is_recorded) {
   EXPECT_NE(during, before) << "a free between record and increment would count as covered";
 }
 
+TEST_F(epochs_test, a_context_that_may_be_ending_is_made_current_by_nobody) {
+  when->end_begins();
+  int const before = driver.calls("cuCtxPushCurrent_v2");
+  EXPECT_EQ(when->synchronize(), CUDA_ERROR_CONTEXT_IS_DESTROYED);
+  EXPECT_EQ(driver.calls("cuCtxPushCurrent_v2"), before);
+  when->end_failed();
+  EXPECT_NE(when->synchronize(), CUDA_ERROR_CONTEXT_IS_DESTROYED);
+}
+
 // A magazine that nobody visits keeps epochs for as long as there are numbers.
 TEST_F(epochs_test, what_was_freed_long_ago_is_done_however_long_ago) {
   when->synchronize_done(when->synchronize_begins());
