@@ -75,12 +75,31 @@ TEST_F(samples, sums_are_right_on_average) {
     for (std::uint64_t i = 0; i < 100'000; ++i) {
       sample taken;
       std::uint64_t const bytes = 512 + i * 7919 % (2 * mib);
+      local().devices[0].samples_row = 0;  // as of a program that does something with its memory
       estimated += static_cast<double>(request(bytes, &here, taken));
       truth += static_cast<double>(bytes);
       count_sampled_free(taken);
     }
     EXPECT_NEAR(estimated / truth, 1, 0.015);
     EXPECT_EQ(take_snapshot().value.sampled_sites.at(0).now, 0u);
+  });
+}
+
+// A loop of large blocks that does nothing else has few of its samples drawn: each stands for more.
+TEST_F(samples, sums_are_right_where_samples_are_thinned_out) {
+  expect_good_child([] {
+    open_test_page();
+    register_device(0, "H100", "GPU-0", 10'000);
+    use_samples(32 * mib);
+    int here = 0;
+    double estimated = 0, truth = 0;
+    for (int i = 0; i < 400'000; ++i) {
+      sample taken;
+      estimated += static_cast<double>(request(32 * mib, &here, taken));
+      truth += static_cast<double>(32 * mib);
+      count_sampled_free(taken);
+    }
+    EXPECT_NEAR(estimated / truth, 1, 0.08);
   });
 }
 
