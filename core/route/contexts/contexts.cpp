@@ -213,12 +213,24 @@ void contexts::end_one_stream(char const* why) noexcept {
   base::log_line(base::log_level::warn, text);
 }
 
-context_entry* contexts::find_or_make(CUcontext context) noexcept {
+bool contexts::may_be_ending(CUcontext context) noexcept {
+  base::lock_guard lock(mutex_);
+  for (auto const* call = endings_; call != nullptr; call = call->next_) {
+    if (call->handle_ == context) return true;
+  }
+  return false;
+}
+
+context_entry* contexts::find_or_make(CUcontext context, whose_context whose) noexcept {
   if (auto* found = find_alive(context); found != nullptr) return found;
   base::uncancelled const held;
-  if (auto const* green = find_green(context); green != nullptr) return find_or_make(green->primary);
+  if (auto const* green = find_green(context); green != nullptr) return find_or_make(green->primary, whose);
   base::lock_guard lock(mutex_);
   if (auto* found = find_alive(context); found != nullptr) return found;
+  // A call that ends it waits for the mutex before it goes to the driver.
+  for (auto const* call = endings_; call != nullptr && whose == whose_context::others; call = call->next_) {
+    if (call->handle_ == context) return nullptr;
+  }
   if (first_.load(std::memory_order_relaxed) != nullptr) end_one_stream("a second context is used");
   CUdevice device = 0;
   {

@@ -45,7 +45,7 @@ void forget_met_contexts() noexcept {
   base::undestroyed<registry>::renew();
 }
 
-bool each_met_context(void (*visit)(CUcontext context)) noexcept {
+bool each_met_context(bool (*visit)(CUcontext context)) noexcept {
   registry& here = all();
   std::vector<CUcontext> contexts;
   {
@@ -57,8 +57,9 @@ bool each_met_context(void (*visit)(CUcontext context)) noexcept {
       return false;
     }
   }
-  for (CUcontext const context : contexts) visit(context);
-  return true;
+  bool all = true;
+  for (CUcontext const context : contexts) all = visit(context) && all;
+  return all;
 }
 
 }  // namespace gpumem::route

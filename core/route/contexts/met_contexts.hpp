@@ -10,7 +10,8 @@ void context_met(CUcontext context) noexcept;   // made, or retained
 void context_left(CUcontext context) noexcept;  // destroyed, or released for the last time
 void forget_met_contexts() noexcept;            // in a forked child
 
-// Calls `visit` with each, with no lock held. False where not all of them are known.
-bool each_met_context(void (*visit)(CUcontext context)) noexcept;
+// Calls `visit` with each, with no lock held. False where not all of them are known, or where `visit` was
+// once.
+bool each_met_context(bool (*visit)(CUcontext context)) noexcept;
 
 }  // namespace gpumem::route
