@@ -39,8 +39,12 @@ void add_shared(std::uint64_t& counter, std::uint64_t amount) noexcept {
   std::atomic_ref<std::uint64_t>(counter).fetch_add(amount, std::memory_order_relaxed);
 }
 
+std::uint32_t tables_open(page& now) noexcept {
+  return std::atomic_ref<std::uint32_t>(now.fixed.head.sites_in_use).load(std::memory_order_acquire);
+}
+
 bool has_room(page& now, std::size_t node, std::span<void const* const> frames) noexcept {
-  return node < first_sample_node || frames.empty() || now.fixed.head.sampled_sites < max_sampled_sites;
+  return node < first_sample_node || frames.empty() || get(now.fixed.head.sampled_sites) < max_sampled_sites;
 }
 
 call_site_entry* entry_of(call_site site) noexcept {
@@ -53,7 +57,7 @@ call_site_entry* entry_of(call_site site) noexcept {
 
 call_site site_of(std::size_t node, std::span<void const* const> frames) noexcept {
   page* const now = current_page();
-  if (now == nullptr || now->fixed.head.sites_in_use == 0) return no_site;
+  if (now == nullptr || tables_open(*now) == 0) return no_site;
   std::uint64_t const key = key_of(node, frames);
   call_site_entry* const seen = probe(*now, key);
   if (seen != nullptr && std::atomic_ref<std::uint64_t>(seen->key).load(std::memory_order_acquire) == key) {
@@ -68,7 +72,7 @@ call_site site_of(std::size_t node, std::span<void const* const> frames) noexcep
     return no_site;
   }
   if (entry->key == key) return number_of(*now, *entry);
-  if (node >= first_sample_node) ++now->fixed.head.sampled_sites;
+  if (node >= first_sample_node) add_shared(now->fixed.head.sampled_sites, 1);
   entry->node = static_cast<std::uint32_t>(node);
   entry->frame_count = static_cast<std::uint32_t>(std::min(frames.size(), most_frames));
   for (std::size_t i = 0; i < entry->frame_count; ++i) {

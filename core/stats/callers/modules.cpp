@@ -103,15 +103,19 @@ bool open_caller_tables() noexcept {
   page* const now = current_page();
   if (now == nullptr) return false;
   locked guard;
-  if (now->fixed.head.sites_in_use == 0) back_part(*now, &now->callers, sizeof now->callers);
-  now->fixed.head.sites_in_use = 1;
+  std::atomic_ref<std::uint32_t> const open(now->fixed.head.sites_in_use);
+  if (open.load(std::memory_order_relaxed) != 0) return true;
+  back_part(*now, &now->callers, sizeof now->callers);
+  open.store(1, std::memory_order_release);
   return true;
 }
 
 module_entry const* module_of(void const* address) noexcept {
   page* const now = current_page();
   auto const at = reinterpret_cast<std::uint64_t>(address);
-  if (now == nullptr || address == nullptr || now->fixed.head.sites_in_use == 0) return nullptr;
+  if (now == nullptr || address == nullptr) return nullptr;
+  if (std::atomic_ref<std::uint32_t>(now->fixed.head.sites_in_use).load(std::memory_order_acquire) == 0)
+    return nullptr;
   if (auto const* known = known_module(*now, at); known != nullptr) return known;
   bool const full = std::atomic_ref(now->fixed.head.module_count).load() == max_modules;
   if (full || is_nameless(at)) return nullptr;

@@ -180,28 +180,29 @@ std::uint64_t sampled_weight(std::uint64_t every, std::uint64_t bytes) noexcept 
 
 // --- loops that do nothing but allocate and free large blocks ---
 
-// Where so many samples come in less time than half a microsecond each, one in `thinned` is drawn, and stands
+// Where so many samples come in less time than a microsecond each, one in `thinned` is drawn, and stands
 // for the others: a sample costs as much as a few pairs. Programs that use what they allocate never do.
 constexpr std::uint64_t row_length = 32;
-constexpr std::uint64_t fast_sample_ns = 500;
+constexpr std::uint64_t fast_sample_ns = 1'000;
 constexpr std::uint64_t thinned = 64;
 constexpr std::uint64_t thinning = std::uint64_t{1} << 63;
 
-// By how much the interval is to be longer after this sample. Reads the clock at the end of each row; where
-// samples are thinned out, at each.
-std::uint64_t pace(device_counters& mine) noexcept {
+// The interval after this sample: `every`, or one of so many requests like this. Reads the clock at the end
+// of each row; where samples are thinned out, at each.
+std::uint64_t pace(device_counters& mine, std::uint64_t every, std::uint64_t bytes) noexcept {
   std::uint64_t const row = get(mine.samples_row);
   bool const thin = (row & thinning) != 0;
   if (!thin && row + 1 < row_length) {
     set(mine.samples_row, row + 1);
-    return 1;
+    return every;
   }
   std::uint64_t const now = base::now_ns();
   std::uint64_t const spent = now - get(mine.samples_since);
   bool const fast = spent < fast_sample_ns * (thin ? thinned : row_length);
   set(mine.samples_since, now);
-  set(mine.samples_row, fast ? thinning : 0);
-  return fast ? thinned : 1;
+  std::uint64_t const longer = thinned * std::max(every, std::min(bytes, most_bytes / thinned));
+  set(mine.samples_row, fast ? thinning | longer : 0);
+  return fast ? longer : every;
 }
 
 sample take_sample(device_counters& mine, sampled_request const& request) noexcept {
@@ -223,10 +224,10 @@ sample take_sample(device_counters& mine, sampled_request const& request) noexce
     if (requested < at) return {};
   }
   // By the interval that this one was drawn with.
-  bool const thin = (get(mine.samples_row) & thinning) != 0 && every > 1;
-  sample const taken = sampled(thin ? thinned * every : every, request);
-  std::uint64_t const longer = every > 1 ? pace(mine) : 1;
-  set(mine.samples_at, requested + sampling_gap(longer * every, mixed(shard) + at));
+  std::uint64_t const row = get(mine.samples_row);
+  sample const taken = sampled((row & thinning) != 0 ? row & ~thinning : every, request);
+  std::uint64_t const next = every > 1 ? pace(mine, every, request.bytes) : every;
+  set(mine.samples_at, requested + sampling_gap(next, mixed(shard) + at));
   count_sampled(taken);
   return taken;
 }
