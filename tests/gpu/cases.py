@@ -57,7 +57,7 @@ GROUPS = {
     ],
     "memory": [
         Case("host_memory", ("200",), configs=("host_pool",), counts=False),
-        *[Case("memory_returns", (mode,), configs=("arena",), counts=False) for mode in ("back", "earned")],
+        *[Case("memory_returns", (mode,), counts=False) for mode in ("back", "earned")],
         Case("memory_returns", ("partners", "20000"), counts=False),
         Case("fragmentation", ("10", "32"), configs=("bounded_vmm", *SPARING), counts=False),
         Case("system_memory", ("200",), configs=("rmm/system_headroom", "pool_over_system")),
