@@ -104,8 +104,7 @@ space::handle suballocator::watch(lock& held, slow_request& c) {
   return h;
 }
 
-// What the parts of an arena have idle serves the part that asks before the whole of them grows. The more
-// they have, the more is asked for: each growth costs as much as a look at many parts.
+// What the parts of an arena have idle serves the part that asks before the whole of them grows.
 space::handle suballocator::take_from_parts(lock& held, slow_request& c) {
   GPUMEM_EXPECTS(held.owns_lock());
   if (spare_ == nullptr || region_.reserved_bytes() < from_parts_beyond) return space::none;

@@ -14,7 +14,7 @@ namespace {
 // A part keeps this much that is idle; above it whole superblocks go back.
 constexpr std::uint64_t kept_idle = 64ull << 20;
 
-// To look through a part's magazine costs some microseconds, to grow a hundred.
+// So that a look at parts does not come to more than the growth that it may save; not tuned.
 constexpr std::size_t parts_at_a_time = 16;
 // What fewer have idle they need again soon: they are better off with it.
 constexpr std::size_t many_parts = 8;
