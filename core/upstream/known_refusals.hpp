@@ -1,8 +1,8 @@
 // What the driver's last refusal for lack of memory tells about the next request: where it has no more free
-// memory than then, and less than is asked for, it would refuse again. To say how much is free takes it 4.5 us
-// (H200, bench group driver_calls); how long a refusal takes was not measured. Believed for a short while, and never where the
-// driver holds memory of its own pools, which it would give back first. One for each device; asked by
-// upstreams on slow paths, from any thread, with the context current.
+// memory than then, and less than is asked for, it would refuse again. To say how much is free takes it 4.5
+// us (H200, bench group driver_calls); how long a refusal takes was not measured. Believed for a short while,
+// and never where the driver holds memory of its own pools, which it would give back first. One for each
+// device; asked by upstreams on slow paths, from any thread, with the context current.
 #pragma once
 
 #include <array>

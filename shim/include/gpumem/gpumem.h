@@ -2,7 +2,7 @@
  * was built with this header runs without the library too: gpumem_is_loaded() is 0 then. Link nothing. The
  * program must be compiled as position-independent code, as compilers do by themselves: with -fno-pie the
  * linker decides that nothing is there. All functions may be called on any thread, not in a signal handler;
- * they take tens of microseconds and more, and are not for every allocation. */
+ * they add up the counters of all threads, and are not for every allocation. */
 #ifndef GPUMEM_GPUMEM_H
 #define GPUMEM_GPUMEM_H
 
