@@ -18,7 +18,7 @@ RANK = {
 # The rooms of a folder, low to high; "" is the folder itself. Rooms in one string do not see each other.
 ROOMS = {
     "core/base": ["", "threads", "text", "files", "log"],
-    "core/stats": ["page/file", "page", "callers", "", "events"],
+    "core/stats": ["page/file callers/python", "page", "callers", "", "events"],
     "core/space": ["blocks", ""],
     "core/resource": ["", "pools/backing pools/cache", "adaptors pools selectors"],
     "core/upstream": ["", "host"],

@@ -80,9 +80,21 @@ class frame_names {
   std::map<std::string, elf_places> places_;
 };
 
+template <typename site_totals>
+void add_python(document& to, site_totals const& site) {
+  document& lines = to["python"] = document::array();
+  for (auto const& at : site.python) {
+    document line{{"file", at.file}, {"line", nullptr}, {"function", at.function}};
+    if (at.line != 0) line["line"] = at.line;
+    lines.push_back(std::move(line));
+  }
+  if (!site.thread.empty()) to["thread"] = site.thread;
+}
+
 bool is_of_a_failure(stats::snapshot const& from, stats::sampled_site_totals const& site) {
   return std::any_of(from.failures.begin(), from.failures.end(), [&](stats::failure_note const& note) {
-    return std::any_of(note.sites.begin(), note.sites.end(),
+    return note.asked_at == site.number ||
+           std::any_of(note.sites.begin(), note.sites.end(),
                        [&](auto const& one) { return one.number == site.number; });
   });
 }
@@ -118,6 +130,7 @@ document call_sites_of(stats::snapshot const& from) {
                      {"frees", site->frees},
                      {"freed_bytes", site->freed_bytes},
                      {"frames", names.frames_of(site->frames)}});
+    add_python(sites.back(), *site);
   }
   return sites;
 }
@@ -157,6 +170,7 @@ document samples_of(stats::snapshot const& from) {
                      {"now_bytes", site->now},
                      {"at_highest_bytes", site->at_highest},
                      {"frames", names.frames_of(site->frames)}});
+    add_python(sites.back(), *site);
   }
   return {{"every_bytes", from.sample_every}, {"devices", devices}, {"sites", sites}};
 }

@@ -241,7 +241,8 @@ document failures_of(snapshot const& from) {
                         {"largest_free", note.largest_free},
                         {"held", note.held},
                         {"holders", holders_of(note)},
-                        {"sites", sites_of(note)}});
+                        {"sites", sites_of(note)},
+                        {"asked_at", note.asked_at == 0 ? document(nullptr) : document(note.asked_at)}});
   }
   return failures;
 }

@@ -122,6 +122,10 @@ void note_refusal(refused_request const& request, driver::allocation_failed cons
     stats::add(stats::local().devices[stats::device_slot(request.device)].out_of_memory, 1);
   }
   std::uint64_t const reserved = stats::get(stats::gauges(request.device).reserved);
+  // Of those that the report keeps alone: a program may be refused all the time.
+  bool const is_kept = stats::failures_so_far() < stats::max_failures;
+  stats::call_site const asked_at =
+      is_kept ? stats::site_of_refused(stats::device_slot(request.device), request.caller) : stats::no_site;
   stats::note_failure({.bytes = request.bytes,
                        .stream = request.stream,
                        .in_use = reserved > now.idle ? reserved - now.idle : 0,
@@ -131,6 +135,7 @@ void note_refusal(refused_request const& request, driver::allocation_failed cons
                        .hook = request.hook,
                        .device = request.device,
                        .refused_by = static_cast<std::uint32_t>(why.kind()),
+                       .asked_at = asked_at,
                        .reason = why.what()});
 }
 

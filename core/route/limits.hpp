@@ -66,6 +66,7 @@ struct refused_request {
   std::uint64_t stream = 0;
   std::uint16_t hook = 0;
   int device = 0;
+  void const* caller = nullptr;  // the program's code; null: not known
 };
 void note_refusal(refused_request const& request, driver::allocation_failed const& why,
                   resource::idle_usage const& now) noexcept;

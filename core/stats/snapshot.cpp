@@ -147,7 +147,7 @@ class parser {
     for (std::uint32_t slots :
          {head_->hook_slots, head_->device_slots, head_->node_slots, head_->bucket_slots, head_->shard_slots,
           head_->failure_slots, head_->sample_slots, head_->module_slots, head_->site_slots,
-          head_->misuse_slots, head_->library_slots}) {
+          head_->misuse_slots, head_->library_slots, head_->python_file_slots, head_->python_line_slots}) {
       if (slots == 0 || slots > most) throw damaged{"its header is damaged"};
     }
     if (head_->shards_used > head_->shard_slots || head_->hook_count > head_->hook_slots ||
@@ -230,7 +230,9 @@ class parser {
                              .samples = entry.allocations,
                              .now = difference(entry.allocated_bytes, entry.freed_bytes),
                              .at_highest = entry.peak_bytes,
-                             .frames = frames_of(entry, modules)};
+                             .frames = frames_of(entry, modules),
+                             .python = python_of(entry),
+                             .thread = text_of(entry.thread)};
     result_.sampled_sites.push_back(std::move(site));
   }
 
@@ -359,6 +361,20 @@ class parser {
     return frames;
   }
 
+  std::vector<python_place> python_of(call_site_entry const& entry) {
+    std::vector<python_place> places;
+    for (std::uint16_t number : entry.python) {
+      if (number == 0 || number > head_->python_line_slots || head_->python_in_use == 0) break;
+      auto const line =
+          read<python_line_entry>(head_->python_line_offset + (number - 1u) * sizeof(python_line_entry));
+      if (line.file >= head_->python_file_slots) break;
+      auto const file =
+          read<python_file_entry>(head_->python_file_offset + line.file * sizeof(python_file_entry));
+      places.push_back({text_of(file.path), text_of(line.function), line.line});
+    }
+    return places;
+  }
+
   void take_callers() {
     result_.call_sites_dropped = head_->sites_dropped;
     result_.sample_every = head_->sample_every;
@@ -377,7 +393,9 @@ class parser {
                             .allocated_bytes = entry.allocated_bytes,
                             .frees = entry.frees,
                             .freed_bytes = entry.freed_bytes,
-                            .frames = frames_of(entry, modules)};
+                            .frames = frames_of(entry, modules),
+                            .python = python_of(entry),
+                            .thread = text_of(entry.thread)};
       result_.call_sites.push_back(std::move(site));
     }
     std::uint64_t const kept = std::min<std::uint64_t>(head_->misuses_total, head_->misuse_slots);
@@ -409,7 +427,8 @@ class parser {
                         entry.refused_by,
                         entry.held,
                         {},
-                        {}};
+                        {},
+                        static_cast<unsigned>(entry.asked_at)};
       for (holder_share const& one : entry.holders) {
         if (one.bytes != 0 && one.library < head_->library_slots)
           note.holders.push_back({path_of(one.library), one.bytes});

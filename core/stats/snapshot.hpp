@@ -63,11 +63,18 @@ struct code_frame {
   std::uint64_t file_offset = 0;  // in it
 };
 
+struct python_place {
+  std::string file, function;
+  std::uint32_t line = 0;  // 0: not told
+};
+
 struct call_site_totals {
   unsigned number = 0;  // misuses name it so
   unsigned node = 0;
   std::uint64_t allocations = 0, allocated_bytes = 0, frees = 0, freed_bytes = 0;
-  std::vector<code_frame> frames;  // innermost first
+  std::vector<code_frame> frames;         // innermost first
+  std::vector<python_place> python = {};  // the same
+  std::string thread = {};                // its name, where Python runs, but not on it
 };
 
 // What the samples of one call site stand for, in bytes of one device.
@@ -77,6 +84,8 @@ struct sampled_site_totals {
   std::uint64_t samples = 0;
   std::uint64_t now = 0, at_highest = 0;  // the moment of library_totals::peak_routed
   std::vector<code_frame> frames;         // innermost first; none: code that was not told apart
+  std::vector<python_place> python = {};  // innermost first
+  std::string thread = {};                // as in call_site_totals
 };
 
 struct misuse_note {
@@ -106,6 +115,7 @@ struct failure_note {
     std::uint64_t bytes = 0;
   };
   std::vector<site> sites = {};  // the same
+  unsigned asked_at = 0;         // of a sampled_site_totals; 0: not known
 };
 
 struct snapshot {

@@ -14,6 +14,7 @@ namespace {
 
 constexpr std::size_t shown_sites = 10;
 constexpr std::size_t shown_frames = 4;
+constexpr std::size_t shown_python = 3;
 
 std::string counted(std::uint64_t count, char const* noun) {
   return count_text(count) + " " + noun + (count == 1 ? "" : "s");
@@ -29,6 +30,7 @@ std::vector<std::string> place_lines(document const& site) {
   std::vector<std::string> lines;
   for (std::size_t i = 0; i < std::min(frames.size(), shown_frames); ++i)
     lines.push_back(frame_text(frames[i]));
+  for (std::string& place : python_places(site)) lines.push_back(std::move(place));
   return lines;
 }
 
@@ -126,7 +128,38 @@ std::string fault_text(document const& misuse) {
   return block + " was written to behind its end";
 }
 
+bool is_of_a_package(std::string const& file) {
+  constexpr char const* folders[] = {"/site-packages/", "/dist-packages/", "/lib/python3"};
+  return file.starts_with('<') ||
+         std::any_of(std::begin(folders), std::end(folders),
+                     [&file](char const* folder) { return file.find(folder) != file.npos; });
+}
+
+std::string python_text(document const& place) {
+  auto const line = number(place, "line");
+  std::string const file = file_name(words(place, "file"));
+  return base::format("{}{} {}", file, line ? base::format(":{}", *line) : "", words(place, "function"));
+}
+
 }  // namespace
+
+std::vector<std::string> python_places(document const& site) {
+  std::vector<std::string> places;
+  document const& lines = field(site, "python");
+  for (std::size_t i = 0; lines.is_array() && i < lines.size() && places.size() < shown_python; ++i) {
+    if (i == 0 || !is_of_a_package(words(lines[i], "file"))) places.push_back(python_text(lines[i]));
+  }
+  if (std::string const thread = words(site, "thread"); !thread.empty()) places.push_back("thread " + thread);
+  return places;
+}
+
+std::string python_place(document const& site) {
+  document const& lines = field(site, "python");
+  if (!lines.is_array() || lines.empty()) return {};
+  auto const own = std::find_if(lines.begin(), lines.end(),
+                                [](document const& line) { return !is_of_a_package(words(line, "file")); });
+  return python_text(own != lines.end() ? *own : lines[0]);
+}
 
 std::string frame_text(document const& frame) {
   std::string const symbol = words(frame, "symbol"), file = words(frame, "file");

@@ -37,6 +37,11 @@ std::string row_text(std::string const& name, std::uint64_t now, std::uint64_t a
                       right(bytes_text(at_highest), 16));
 }
 
+std::string from_text(std::string const& place, std::size_t width) {
+  std::string const line = "    from " + place;
+  return (line.size() > width ? left(line, width) : line) + "\n";
+}
+
 std::vector<document const*> sites_of(document const& samples, std::uint64_t device) {
   std::vector<document const*> sites;
   document const& all = field(samples, "sites");
@@ -45,6 +50,21 @@ std::vector<document const*> sites_of(document const& samples, std::uint64_t dev
     if (number(site, "device") == device) sites.push_back(&site);
   }
   return sites;
+}
+
+document const& sampled_site(document const& from, std::uint64_t id) {
+  document const& known = field(field(from, "samples"), "sites");
+  for (std::size_t i = 0; known.is_array() && i < known.size(); ++i) {
+    if (number(known[i], "id") == id) return known[i];
+  }
+  return field(from, "");
+}
+
+// In a few words: the innermost line of Python code, or else of the program's.
+std::string short_place(document const& site, std::string const& program) {
+  if (std::string python = python_place(site); !python.empty()) return python;
+  auto const places = places_of(site, program);
+  return places.empty() ? "elsewhere" : places[0];
 }
 
 }  // namespace
@@ -72,10 +92,8 @@ void add_samples(std::string& text, document const& from, text_options const& op
                           then = number_or_zero(*sites[i], "at_highest_bytes");
       auto const places = places_of(*sites[i], program);
       text += row_text("  " + (places.empty() ? "elsewhere" : places[0]), here, then, width);
-      for (std::size_t p = 1; p < places.size(); ++p) {
-        std::string const line = "    from " + places[p];
-        text += (line.size() > width ? left(line, width) : line) + "\n";
-      }
+      for (std::size_t p = 1; p < places.size(); ++p) text += from_text(places[p], width);
+      for (std::string const& place : python_places(*sites[i])) text += from_text(place, width);
       now -= std::min(now, here);
       at_highest -= std::min(at_highest, then);
     }
@@ -86,20 +104,27 @@ void add_samples(std::string& text, document const& from, text_options const& op
 }
 
 std::string failure_sites_text(document const& from, document const& failure) {
-  document const &held = field(failure, "sites"), &known = field(field(from, "samples"), "sites");
+  document const& held = field(failure, "sites");
   std::string const program = words(field(from, "process"), "exe");
   std::string line;
-  if (!held.is_array() || !known.is_array()) return line;
-  for (auto const& one : held) {
-    for (auto const& site : known) {
-      if (number(site, "id") != number(one, "id")) continue;
-      auto const places = places_of(site, program);
-      line +=
-          base::format("{}{} about {}", line.empty() ? "" : ", ", places.empty() ? "elsewhere" : places[0],
-                       bytes_text(number_or_zero(one, "bytes")));
-    }
+  for (std::size_t i = 0; held.is_array() && i < held.size(); ++i) {
+    document const& site = sampled_site(from, number_or_zero(held[i], "id"));
+    if (!site.is_object()) continue;
+    line += base::format("{}{} about {}", line.empty() ? "" : ", ", short_place(site, program),
+                         bytes_text(number_or_zero(held[i], "bytes")));
   }
   return line;
+}
+
+std::string failure_place_text(document const& from, document const& failure) {
+  document const& site = sampled_site(from, number_or_zero(failure, "asked_at"));
+  if (!site.is_object()) return {};
+  auto places = places_of(site, words(field(from, "process"), "exe"));
+  std::string text;
+  for (auto const& all : {python_places(site), places}) {
+    for (std::string const& place : all) text += (text.empty() ? "" : ", from ") + place;
+  }
+  return text;
 }
 
 }  // namespace gpumem::report

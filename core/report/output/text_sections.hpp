@@ -14,6 +14,8 @@ void add_libraries(std::string& text, document const& from, text_options const& 
 void add_samples(std::string& text, document const& from, text_options const& options);
 // "train.cpp:31 load about 12.00 GiB, ..."; empty: nothing was sampled.
 std::string failure_sites_text(document const& from, document const& failure);
+// "train.py:132 forward, from libx.so load, ...": where the refused request came from.
+std::string failure_place_text(document const& from, document const& failure);
 void add_timeline(std::string& text, document const& from, text_options const& options);
 void add_calls(std::string& text, document const& from, text_options const& options);
 void add_chains(std::string& text, document const& from, text_options const& options);

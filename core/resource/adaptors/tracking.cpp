@@ -1,7 +1,6 @@
 // See tracking.hpp.
 #include "core/resource/adaptors/tracking.hpp"
 
-#include "core/base/threads/walk_stack.hpp"
 #include "core/driver/error.hpp"
 #include "core/stats/callers/misuse.hpp"
 
@@ -9,9 +8,7 @@ namespace gpumem::resource {
 
 stats::call_site tracking::site(void const* caller) noexcept {
   if (caller == nullptr) return stats::no_site;
-  void const* frames[stats::most_frames] = {caller};
-  std::size_t const count = capture_stacks_ ? base::walk_stack(caller, frames) : 1;
-  return stats::site_of(node_, {frames, count});
+  return capture_stacks_ ? stats::site_of_stack(node_, caller) : stats::site_of(node_, {&caller, 1});
 }
 
 space::handle tracking::serve(allocation_request const& request) {

@@ -41,7 +41,8 @@ outcome refuse(driver::request const& request, context_entry& entry, std::size_t
   note_refusal({.bytes = request.bytes,
                 .stream = reinterpret_cast<std::uint64_t>(request.stream),
                 .hook = request.hook,
-                .device = entry.device},
+                .device = entry.device,
+                .caller = request.caller},
                failed, entry.chain_of(number, present->factory)->measure());
   *result = 0;  // as the driver does when it refuses (measured)
   return {failed.code()};

@@ -2,8 +2,13 @@
 // last. Two sites with the same hash count as one: with 2048 sites that happens once in 10^13 programs.
 #include "core/stats/callers/call_sites.hpp"
 
-#include <algorithm>
+#include <sys/prctl.h>
 
+#include <algorithm>
+#include <cstring>
+
+#include "core/base/threads/walk_stack.hpp"
+#include "core/stats/callers/python/frames.hpp"
 #include "core/stats/page/page_state.hpp"
 #include "core/stats/page/state_page.hpp"
 
@@ -12,11 +17,26 @@ namespace {
 
 static_assert((max_call_sites & (max_call_sites - 1)) == 0);
 
-std::uint64_t key_of(std::size_t node, std::span<void const* const> frames) noexcept {
+// What tells a site from others of its node.
+struct place {
+  std::span<void const* const> frames;
+  std::span<python_line const> lines = {};
+  char thread[sizeof call_site_entry::thread] = {};
+};
+
+std::uint64_t key_of(std::size_t node, place const& of) noexcept {
   std::uint64_t key = node + 1;
-  for (void const* frame : frames) {
-    key = (key ^ reinterpret_cast<std::uint64_t>(frame)) * 0x9e3779b97f4a7c15ull;
+  auto const mix = [&key](std::uint64_t value) {
+    key = (key ^ value) * 0x9e3779b97f4a7c15ull;
     key ^= key >> 29;
+  };
+  for (void const* frame : of.frames) mix(reinterpret_cast<std::uint64_t>(frame));
+  for (python_line line : of.lines) mix(line);
+  if (of.thread[0] != '\0') {
+    std::uint64_t name[2];
+    static_assert(sizeof name == sizeof of.thread);
+    std::memcpy(name, of.thread, sizeof name);
+    mix(name[0]), mix(name[1]);
   }
   return key != 0 ? key : 1;
 }
@@ -53,18 +73,16 @@ call_site_entry* entry_of(call_site site) noexcept {
   return &now->callers.sites[site - 1];
 }
 
-}  // namespace
-
-call_site site_of(std::size_t node, std::span<void const* const> frames) noexcept {
+call_site site_of(std::size_t node, place const& at) noexcept {
   page* const now = current_page();
   if (now == nullptr || tables_open(*now) == 0) return no_site;
-  std::uint64_t const key = key_of(node, frames);
+  std::uint64_t const key = key_of(node, at);
   call_site_entry* const seen = probe(*now, key);
   if (seen != nullptr && std::atomic_ref<std::uint64_t>(seen->key).load(std::memory_order_acquire) == key) {
     return number_of(*now, *seen);
   }
-  if (!has_room(*now, node, frames)) return no_site;
-  for (void const* frame : frames) module_of(frame);  // before the lock, which it takes itself
+  if (!has_room(*now, node, at.frames)) return no_site;
+  for (void const* frame : at.frames) module_of(frame);  // before the lock, which it takes itself
   locked guard;
   call_site_entry* const entry = probe(*now, key);
   if (entry == nullptr) {
@@ -74,12 +92,29 @@ call_site site_of(std::size_t node, std::span<void const* const> frames) noexcep
   if (entry->key == key) return number_of(*now, *entry);
   if (node >= first_sample_node) add_shared(now->fixed.head.sampled_sites, 1);
   entry->node = static_cast<std::uint32_t>(node);
-  entry->frame_count = static_cast<std::uint32_t>(std::min(frames.size(), most_frames));
+  entry->frame_count = static_cast<std::uint32_t>(std::min(at.frames.size(), most_frames));
   for (std::size_t i = 0; i < entry->frame_count; ++i) {
-    entry->frames[i] = reinterpret_cast<std::uint64_t>(frames[i]);
+    entry->frames[i] = reinterpret_cast<std::uint64_t>(at.frames[i]);
   }
+  std::copy_n(at.lines.begin(), std::min(at.lines.size(), most_python_lines), entry->python);
+  std::memcpy(entry->thread, at.thread, sizeof entry->thread);
   std::atomic_ref<std::uint64_t>(entry->key).store(key, std::memory_order_release);
   return number_of(*now, *entry);
+}
+
+}  // namespace
+
+call_site site_of(std::size_t node, std::span<void const* const> frames) noexcept {
+  return site_of(node, place{.frames = frames});
+}
+
+call_site site_of_stack(std::size_t node, void const* caller) noexcept {
+  void const* frames[most_frames];
+  python_line lines[most_python_lines];
+  place here{.frames = {frames, base::walk_stack(caller, frames)}};
+  here.lines = {lines, python_lines_here(lines)};
+  if (here.lines.empty() && python::is_here()) ::prctl(PR_GET_NAME, here.thread);
+  return site_of(node, here);
 }
 
 void count_allocation(call_site site, std::uint64_t bytes) noexcept {

@@ -10,6 +10,7 @@
 #include "core/base/clock.hpp"
 #include "core/base/threads/uncancelled.hpp"
 #include "core/base/threads/walk_stack.hpp"
+#include "core/stats/callers/python/frames.hpp"
 #include "core/stats/page/page_state.hpp"
 #include "core/stats/page/state_page.hpp"
 
@@ -53,7 +54,7 @@ bool may_walk() noexcept {
   }
 }
 
-// --- the site that a caller had last ---
+// --- the site that a caller had last, at the same place in Python code ---
 
 // One word, so that it is read and written whole. Where the same stack was found again, the next walk comes
 // after twice as many samples.
@@ -67,12 +68,6 @@ static_assert(sizeof(remembered) == 8 && max_call_sites < 1 << 16);
 constexpr std::uint8_t most_doublings = 8;
 
 constinit std::array<std::atomic<std::uint64_t>, 512> last_sites{};
-
-call_site site_of_stack(std::size_t node, void const* caller) noexcept {
-  void const* frames[most_frames];
-  std::size_t const count = base::walk_stack(caller, frames);
-  return site_of(node, {frames, count});
-}
 
 call_site walked_or_caller(sampled_request const& request, bool walk) noexcept {
   base::uncancelled const held;
@@ -88,7 +83,8 @@ call_site walked_or_caller(sampled_request const& request, bool walk) noexcept {
 call_site site_for(sampled_request const& request) noexcept {
   std::uint64_t const key =
       mixed(reinterpret_cast<std::uint64_t>(request.caller) ^
-            mixed(reinterpret_cast<std::uint64_t>(request.stack) + request.device_slot));
+            mixed(reinterpret_cast<std::uint64_t>(request.stack) + request.device_slot) ^
+            python::place_of_this_thread());
   auto& place = last_sites[key % last_sites.size()];
   auto last = std::bit_cast<remembered>(place.load(std::memory_order_relaxed));
   auto const tag = static_cast<std::uint32_t>(key >> 32);
@@ -203,6 +199,12 @@ std::uint64_t pace(device_counters& mine, std::uint64_t every, std::uint64_t byt
   std::uint64_t const longer = thinned * std::max(every, std::min(bytes, most_bytes / thinned));
   set(mine.samples_row, fast ? thinning | longer : 0);
   return fast ? longer : every;
+}
+
+call_site site_of_refused(std::size_t device_slot, void const* caller) noexcept {
+  if (caller == nullptr || !open_caller_tables()) return no_site;
+  bool const walk = base::walks_take_no_lock.load(std::memory_order_relaxed);
+  return walked_or_caller({.device_slot = device_slot, .caller = caller}, walk);
 }
 
 sample take_sample(device_counters& mine, sampled_request const& request) noexcept {

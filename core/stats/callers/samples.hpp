@@ -34,6 +34,10 @@ struct sampled_request {
   void const* stack = nullptr;  // the stack pointer of a function of ours that the caller's call led to
 };
 
+// Where a request that was refused came from, whatever samples say: the stack is walked, no lock of ours
+// held.
+call_site site_of_refused(std::size_t device_slot, void const* caller) noexcept;
+
 // Of a request that this thread has just counted in `mine`, of a shard of the page: none, or counted.
 sample take_sample(device_counters& mine, sampled_request const& request) noexcept;
 // Of memory that no chain serves; not counted yet.

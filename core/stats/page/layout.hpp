@@ -12,13 +12,16 @@
 namespace gpumem::stats {
 
 inline constexpr std::uint64_t page_magic = 0x6567'6170'6d65'6d67;  // "gmempage", little endian
-inline constexpr std::uint32_t layout_version = 7;
+inline constexpr std::uint32_t layout_version = 8;
 inline constexpr std::size_t max_shards = 1024;  // threads alive at once; further ones share the last shard
 inline constexpr std::size_t max_failures = 16;  // the first ones are kept; all are counted
 inline constexpr std::size_t timeline_samples = 512;
-inline constexpr std::size_t max_modules = 256;      // files that code is mapped from
-inline constexpr std::size_t max_call_sites = 2048;  // a power of two; further ones are counted as dropped
-inline constexpr std::size_t most_frames = 16;       // of one call site
+inline constexpr std::size_t max_modules = 256;        // files that code is mapped from
+inline constexpr std::size_t max_call_sites = 2048;    // a power of two; further ones are counted as dropped
+inline constexpr std::size_t most_frames = 16;         // of one call site
+inline constexpr std::size_t most_python_lines = 16;   // of one call site
+inline constexpr std::size_t max_python_files = 512;   // a power of two
+inline constexpr std::size_t max_python_lines = 4096;  // the same
 inline constexpr std::size_t max_sampled_sites =
     1024;                                            // of these, of samples; further ones count as elsewhere
 inline constexpr std::size_t max_failure_sites = 4;  // that a failure names
@@ -91,6 +94,7 @@ struct failure_entry {
   std::uint64_t held;                   // by all libraries
   holder_share holders[max_holders];    // the largest first; 0 bytes: no more
   site_share sites[max_failure_sites];  // the same
+  std::uint64_t asked_at;               // stats::call_site; 0: not known
 };
 
 // A stretch of code in memory and the file it was mapped from, noted while it is there: addresses mean
@@ -131,8 +135,22 @@ struct alignas(64) call_site_entry {
   std::uint64_t allocated_bytes;
   std::uint64_t frees;
   std::uint64_t freed_bytes;
-  std::uint64_t peak_bytes;           // of samples: live when the libraries' peak was noted
-  std::uint64_t frames[most_frames];  // return addresses, innermost first
+  std::uint64_t peak_bytes;                 // of samples: live when the libraries' peak was noted
+  std::uint64_t frames[most_frames];        // return addresses, innermost first
+  std::uint16_t python[most_python_lines];  // places in the table of lines, from 1 on, innermost first
+  char thread[16];                          // its name, where Python runs, but not on this thread
+};
+
+// A line of Python code, and the file that it is in.
+struct python_file_entry {
+  std::uint64_t key;  // written last, 0: free
+  char path[232];     // of a long one the end
+};
+struct python_line_entry {
+  std::uint64_t key;   // the same
+  std::uint32_t file;  // its place
+  std::uint32_t line;  // 0: not told
+  char function[64];
 };
 
 enum class misuse_kind : std::uint32_t { double_free, foreign_free, interior_free, damaged_zone };
@@ -174,9 +192,10 @@ struct page_header {
   std::uint64_t hook_offset, node_offset, device_offset, gauge_offset, failure_offset, timeline_offset;
   std::uint64_t shard_offset, shard_stride;
   std::uint64_t module_offset, site_offset, detail_offset, detail_stride, misuse_offset;
+  std::uint64_t python_file_offset, python_line_offset;
   std::uint64_t library_offset, library_gauge_offset;
   std::uint32_t hook_slots, device_slots, node_slots, bucket_slots, shard_slots, failure_slots, sample_slots;
-  std::uint32_t module_slots, site_slots, misuse_slots, library_slots;
+  std::uint32_t module_slots, site_slots, misuse_slots, library_slots, python_file_slots, python_line_slots;
   std::uint32_t hook_fields, device_fields, node_fields, gauge_fields, node_gauge_fields;
   field_name hook_names[max_fields];
   field_name device_names[max_fields];
@@ -222,6 +241,7 @@ struct page_header {
   std::uint32_t module_count;
   std::uint32_t library_count;             // places [1, library_count) have a path
   std::uint32_t sites_in_use;              // 1 once some resource notes call sites
+  std::uint32_t python_in_use;             // 1 once a line of Python code was noted
   std::uint8_t detail_present[max_nodes];  // 1 once that node keeps exact figures
   end_record end;
 };
@@ -247,6 +267,10 @@ struct alignas(4096) call_site_table {
   module_entry modules[max_modules];
   call_site_entry sites[max_call_sites];
 };
+struct alignas(4096) python_table {
+  python_file_entry files[max_python_files];
+  python_line_entry lines[max_python_lines];
+};
 struct node_detail {
   node_gauges gauges;
   size_bucket sizes[size_buckets];  // as asked
@@ -262,6 +286,7 @@ struct page {
   fixed_part fixed;
   device_timeline timelines[max_devices];
   call_site_table callers;
+  python_table python;
   node_detail_slot details[max_nodes];
   shard_slot shards[max_shards];
 };

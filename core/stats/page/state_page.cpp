@@ -53,6 +53,8 @@ void lay_out(page& page) noexcept {
   head.detail_offset = offsetof(stats::page, details);
   head.detail_stride = sizeof(node_detail_slot);
   head.misuse_offset = offsetof(fixed_part, misuses);
+  head.python_file_offset = offsetof(stats::page, python.files);
+  head.python_line_offset = offsetof(stats::page, python.lines);
   head.library_offset = offsetof(fixed_part, libraries);
   head.library_gauge_offset = offsetof(fixed_part, library_gauges_of);
   head.hook_slots = max_hooks, head.device_slots = max_devices, head.node_slots = max_nodes;
@@ -60,6 +62,7 @@ void lay_out(page& page) noexcept {
   head.failure_slots = max_failures, head.sample_slots = timeline_samples;
   head.module_slots = max_modules, head.site_slots = max_call_sites, head.misuse_slots = max_misuses;
   head.library_slots = max_libraries;
+  head.python_file_slots = max_python_files, head.python_line_slots = max_python_lines;
 #define GPUMEM_HOOK_FIELD(name, unit, meaning) copy_text(head.hook_names[head.hook_fields++].text, #name);
 #define GPUMEM_DEVICE_FIELD(name, unit, meaning) \
   copy_text(head.device_names[head.device_fields++].text, #name);
@@ -262,7 +265,13 @@ void note_failure(failure const& what) noexcept {
   copy_text(entry.reason, what.reason);
   entry.held = largest_holders(*now, device_slot(what.device), entry.holders);
   largest_sites(*now, device_slot(what.device), entry.sites);
+  entry.asked_at = what.asked_at;
   std::atomic_ref<std::uint64_t>(entry.ready).store(1, std::memory_order_release);
+}
+
+std::uint64_t failures_so_far() noexcept {
+  page* const now = current_page();
+  return now == nullptr ? 0 : std::atomic_ref<std::uint64_t>(now->fixed.head.failures_total).load();
 }
 
 void note_unbuilt(std::string_view what) noexcept {

@@ -89,10 +89,12 @@ struct failure {
   std::uint16_t hook = 0;
   int device = 0;
   std::uint32_t refused_by = 0;  // driver::refused_by
+  std::uint32_t asked_at = 0;    // stats::call_site
   std::string_view reason;       // who refused, value, limit; at most 239 characters are kept
 };
 // For the report's FAILURES: all are counted, the first max_failures kept.
 void note_failure(failure const& what) noexcept;
+std::uint64_t failures_so_far() noexcept;
 
 // A chain could not be built: `what` names it and says why.
 void note_unbuilt(std::string_view what) noexcept;

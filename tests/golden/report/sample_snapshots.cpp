@@ -155,17 +155,24 @@ sample out_of_memory() {
                                       {"/opt/app/solver", 6 * gib}};
   made.content.failures[1].held = 66 * gib;
   made.content.failures[1].holders = {{"/opt/app/solver", 66 * gib}};
+  made.content.failures[0].asked_at = 3;
   made.content.failures[0].sites = {{3, 59 * gib}, {9, 5 * gib}};
   made.content.sample_every = 32 * mib;
-  made.content.sampled_sites = {{3,
-                                 0,
-                                 1'900,
-                                 0,
-                                 61 * gib,
-                                 {{0x7f0000001000, "/no/such/folder/libc10_cuda.so", 0x1000},
-                                  {0x7f0000001100, "/no/such/folder/libc10_cuda.so", 0x1100},
-                                  {0x7f0000002000, "/no/such/folder/libtorch_cuda.so", 0x2000}}},
-                                {9, 0, 160, 0, 5 * gib, {{0x401234, "/no/such/folder/solver", 0x1234}}}};
+  made.content.sampled_sites = {
+      {3,
+       0,
+       1'900,
+       0,
+       61 * gib,
+       {{0x7f0000001000, "/no/such/folder/libc10_cuda.so", 0x1000},
+        {0x7f0000001100, "/no/such/folder/libc10_cuda.so", 0x1100},
+        {0x7f0000002000, "/no/such/folder/libtorch_cuda.so", 0x2000}},
+       {{"/usr/lib/python3/dist-packages/torch/nn/modules/linear.py", "forward", 125},
+        {"/home/u/model.py", "forward", 57},
+        {"/usr/lib/python3/dist-packages/torch/nn/modules/container.py", "forward", 250},
+        {"/home/u/train.py", "train_step", 132},
+        {"/home/u/train.py", "<module>", 0}}},
+      {9, 0, 160, 0, 5 * gib, {{0x401234, "/no/such/folder/solver", 0x1234}}}};
   made.content.failures_total = 3;
   made.content.unbuilt_total = 2;
   made.content.unbuilt = "device 0: pool \"small\": the driver refused 90.00 GiB";
@@ -199,7 +206,8 @@ sample two_devices() {
         {"/opt/lib/libsmall_" + std::to_string(i) + ".so", 1 * mib, 0, 2 * mib, 2 * mib, 0});
   // Seven places: five are shown, the rest in one row; of the first device too few to say anything.
   made.content.sample_every = 32 * mib;
-  made.content.sampled_sites = {{1, 0, 2, 64 * mib, 64 * mib, {}}, {2, 1, 9, 0, 300 * mib, {}}};
+  made.content.sampled_sites = {{1, 0, 2, 64 * mib, 64 * mib, {}},
+                                {2, 1, 9, 0, 300 * mib, {}, {}, "pt_autograd_0"}};
   for (unsigned i = 3; i <= 8; ++i)
     made.content.sampled_sites.push_back(
         {i,

@@ -1,0 +1,188 @@
+// See frames.hpp. Frames and code objects are read as CPython's own remote debugging reads them
+// (Modules/_remote_debugging_module.c of 3.14, for the order of the fields and the marks in addresses).
+#include "core/stats/callers/python/frames.hpp"
+
+#include <algorithm>
+#include <cstring>
+
+#include "core/base/own_memory.hpp"
+#include "core/stats/callers/python/line_table.hpp"
+
+namespace gpumem::stats::python {
+namespace {
+
+constexpr std::size_t most_passed = 64;  // frames, whatever they are of
+constexpr std::uintptr_t mark_bits = 3;  // of an address that a frame holds (3.14 and later)
+
+template <typename value>
+bool field(void const* object, std::size_t offset, value& to) noexcept {
+  return base::read_own(static_cast<char const*>(object) + offset, to);
+}
+
+bool is_of_type(offsets const& of, void const* object, void const* type) noexcept {
+  void const* there = nullptr;
+  return object != nullptr && field(object, of.object_type, there) && there == type;
+}
+
+void const* innermost(offsets const& of) noexcept {
+  void const* const state = state_of_this_thread(of);
+  void const* found = nullptr;
+  if (state == nullptr || !field(state, of.thread_frame, found) || found == nullptr) return nullptr;
+  if (of.by_c_frame && !field(found, of.c_frame_frame, found)) return nullptr;
+  return found;
+}
+
+// What a frame holds that is needed, read at once.
+struct raw_frame {
+  void const* code = nullptr;
+  void const* previous = nullptr;
+  std::uint64_t instruction = 0;  // an address, or, before 3.11, an index
+  std::int32_t bytecode = 0;
+  bool is_of_python = true;  // not one that the interpreter puts between
+};
+
+bool read_frame(offsets const& of, void const* at, raw_frame& to) noexcept {
+  char bytes[128];
+  std::size_t const wanted = std::max({of.frame_code, of.frame_previous, of.frame_instruction}) + 8;
+  std::size_t const whole = std::max({wanted, of.frame_owner + 1, of.frame_bytecode + 4});
+  if (whole > sizeof bytes || base::read_own_memory(at, bytes, whole) != whole) return false;
+  std::uintptr_t code = 0;
+  std::memcpy(&code, bytes + of.frame_code, sizeof code);
+  to.code = reinterpret_cast<void const*>(code & ~mark_bits);
+  std::memcpy(&to.previous, bytes + of.frame_previous, sizeof to.previous);
+  if (of.has_instruction_address()) {
+    std::memcpy(&to.instruction, bytes + of.frame_instruction, sizeof to.instruction);
+  } else {
+    std::int32_t index = 0;
+    std::memcpy(&index, bytes + of.frame_instruction, sizeof index);
+    to.instruction = index < 0 ? 0 : static_cast<std::uint64_t>(index);
+  }
+  to.bytecode = 0;
+  if (of.frame_bytecode != 0) std::memcpy(&to.bytecode, bytes + of.frame_bytecode, sizeof to.bytecode);
+  constexpr char of_the_interpreter = 3;
+  to.is_of_python = of.frame_owner == 0 || bytes[of.frame_owner] < of_the_interpreter;
+  return true;
+}
+
+template <typename visitor>
+void each_raw_frame(offsets const& of, visitor visit) noexcept {
+  void const* at = innermost(of);
+  for (std::size_t passed = 0; at != nullptr && passed < most_passed; ++passed) {
+    raw_frame found;
+    if (!read_frame(of, at, found)) return;
+    if (found.is_of_python && !visit(found)) return;
+    at = found.previous;
+  }
+}
+
+// --- text ---
+
+std::size_t put_character(char* to, std::size_t room, std::uint32_t c) noexcept {
+  std::size_t const bytes = c < 0x80 ? 1 : c < 0x800 ? 2 : c < 0x10000 ? 3 : 4;
+  if (bytes > room) return 0;
+  if (bytes == 1) {
+    to[0] = static_cast<char>(c);
+    return 1;
+  }
+  constexpr unsigned leads[] = {0, 0, 0xc0, 0xe0, 0xf0};
+  for (std::size_t i = bytes; i-- > 1; c >>= 6) to[i] = static_cast<char>(0x80 | (c & 63));
+  to[0] = static_cast<char>(leads[bytes] | c);
+  return bytes;
+}
+
+// As UTF-8; of a longer text the end. How many bytes; 0: no text, or it cannot be read.
+std::size_t read_text(offsets const& of, void const* text, std::span<char> to) noexcept {
+  std::int64_t length = 0;
+  std::uint32_t state = 0;
+  if (!is_of_type(of, text, known_types().text) || !field(text, of.text_length, length) ||
+      !field(text, of.text_state, state) || length <= 0)
+    return 0;
+  std::size_t const width = state >> of.text_kind_shift & 7;
+  bool const is_compact = (state >> (of.text_kind_shift + 3) & 1) != 0;
+  bool const is_ascii = (state >> (of.text_kind_shift + 4) & 1) != 0;
+  if (!is_compact || (width != 1 && width != 2 && width != 4)) return 0;
+  char const* const begin = static_cast<char const*>(text) + (is_ascii ? of.ascii_start : of.wide_start);
+  std::size_t const most = is_ascii ? to.size() : to.size() / 3;
+  std::size_t const kept = std::min(static_cast<std::size_t>(length), most);
+  char const* const from = begin + (static_cast<std::size_t>(length) - kept) * width;
+  if (is_ascii) return base::read_own_memory(from, to.data(), kept) == kept ? kept : 0;
+  char raw[most_name_bytes / 3 * 4];
+  if (kept * width > sizeof raw || base::read_own_memory(from, raw, kept * width) != kept * width) return 0;
+  std::size_t written = 0;
+  for (std::size_t i = 0; i < kept; ++i) {
+    std::uint32_t c = 0;
+    std::memcpy(&c, raw + i * width, width);
+    written += put_character(to.data() + written, to.size() - written, c);
+  }
+  return written;
+}
+
+// --- code ---
+
+void const* start_of(offsets const& of, raw_frame const& in) noexcept {
+  void const* const start = static_cast<char const*>(in.code) + of.code_start;
+  if (of.code_copies == 0 || in.bytecode <= 0) return start;
+  void const *copies = nullptr, *copy = nullptr;  // a count, then addresses
+  if (!field(in.code, of.code_copies, copies) || copies == nullptr) return nullptr;
+  return field(copies, 8 + 8 * static_cast<std::size_t>(in.bytecode), copy) ? copy : nullptr;
+}
+
+std::uint32_t line_of(offsets const& of, raw_frame const& in) noexcept {
+  std::int32_t first_line = 0;
+  void const* table = nullptr;
+  std::int64_t size = 0;
+  if (!field(in.code, of.code_first_line, first_line) || !field(in.code, of.code_lines, table) ||
+      !is_of_type(of, table, known_types().bytes) || !field(table, of.size, size) || size < 0 ||
+      first_line < 0)
+    return 0;
+  std::uint64_t instruction = in.instruction;
+  if (of.has_instruction_address()) {
+    auto const start = reinterpret_cast<std::uint64_t>(start_of(of, in));
+    if (start == 0 || instruction + 2 < start || instruction - start > 1u << 28) {
+      if (instruction + 2 != start) return 0;
+    }
+    instruction = instruction < start ? 0 : instruction - start;
+  } else if (of.lines == lines_of::line_ranges) {
+    instruction *= 2;
+  }
+  line_table const lines{static_cast<char const*>(table) + of.bytes_start, static_cast<std::size_t>(size),
+                         of.lines};
+  return line_in(lines, static_cast<std::uint32_t>(first_line), instruction);
+}
+
+bool read_code(offsets const& of, raw_frame const& in, frame& to) noexcept {
+  void const *file = nullptr, *function = nullptr;
+  if (!is_of_type(of, in.code, known_types().code) || !field(in.code, of.code_file, file) ||
+      !field(in.code, of.code_name, function))
+    return false;
+  to.function_bytes = read_text(of, function, to.function_text);
+  if (to.function() == "_call_impl" || to.function() == "_wrapped_call_impl") return false;
+  to.file_bytes = read_text(of, file, to.file_text);
+  to.line = line_of(of, in);
+  return to.file_bytes != 0 && to.function_bytes != 0;
+}
+
+}  // namespace
+
+std::uint64_t place_in(offsets const& of) noexcept {
+  constexpr std::size_t looked_at = 32;
+  std::uint64_t place = 0;
+  std::size_t seen = 0;
+  each_raw_frame(of, [&](raw_frame const& found) {
+    place = (place ^ reinterpret_cast<std::uint64_t>(found.code) ^ found.instruction * 31) *
+            0x9e3779b97f4a7c15ull;
+    place ^= place >> 29;
+    return ++seen < looked_at;
+  });
+  return place;
+}
+
+void walk(void* context, frame_visitor visit) noexcept {
+  offsets const* const of = known_interpreter();
+  if (of == nullptr) return;
+  frame found;
+  each_raw_frame(
+      *of, [&](raw_frame const& raw) { return read_code(*of, raw, found) ? visit(context, found) : true; });
+}
+
+}  // namespace gpumem::stats::python

@@ -1,0 +1,163 @@
+"""Python frames of samples, tracking and refusals, against what Python itself says of its frames.
+
+python_frames.py BUILD [test...]; see harness.main. The program is python_program.py. Every Python from 3.9 on that is
+found runs it: the one of the tests, those of the system, pyenv's, and the paths in GPUMEM_TEST_PYTHONS.
+"""
+import json
+import os
+import pathlib
+import re
+import subprocess
+import sys
+import tempfile
+
+HERE = pathlib.Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE.parent))
+import harness
+
+PROGRAM = str(HERE / "python_program.py")
+LEFT_OUT = ("_call_impl", "_wrapped_call_impl")
+MOST = 16
+TRACKING = '[route]\ndevice = ["tracking", "pool", "cuda"]\n[resource.tracking]\ncapture_stacks = true\n'
+
+
+def pythons():
+    found = {}
+    paths = [sys.executable, *os.environ.get("GPUMEM_TEST_PYTHONS", "").split(":")]
+    paths += [f"/usr/bin/python3.{minor}" for minor in range(9, 20)]
+    paths += [str(p) for p in sorted(pathlib.Path.home().glob(".pyenv/versions/3.*/bin/python3"))]
+    for path in filter(os.path.exists, paths):
+        told = subprocess.run([path, "-c", "import sys; print(sys.version_info[:2] >= (3, 9), sys.implementation.name, sys.version)"],
+                              capture_output=True, text=True)
+        if told.stdout.startswith("True cpython"):
+            found.setdefault(told.stdout.split()[2], path)
+    return found
+
+
+def run(build, python, *arguments, config="", every="1 B"):
+    with tempfile.TemporaryDirectory(prefix="gpumem-python.") as folder:
+        path = pathlib.Path(folder) / "chain.toml"
+        path.write_text(f'version = 1\n{config}[report]\nsample_every = "{every}"\n')
+        return build.run([python, PROGRAM, *arguments], preload=True, env={"GPUMEM_CONFIG": str(path)}, cwd=folder)
+
+
+def by_size(sites, bytes_of):
+    found = {}
+    for site in sites:
+        if bytes_of(site):
+            found.setdefault(bytes_of(site), []).append(site)
+    return found
+
+
+def place(frame):
+    """As the report keeps it: of a file or a function with a long name a part."""
+    file, line, function = frame["file"], frame["line"], frame["function"]
+    return file, line, function
+
+
+def same(seen, true):
+    file, line, function = true
+    said = seen["file"]
+    return (seen["line"], seen["function"]) == (line, function) and (said == file or (len(said) > 60 and file.endswith(said)))
+
+
+def check_sites(found, truth, about):
+    """Each that was found; how many there were."""
+    checked = 0
+    for size, frames in truth.items():
+        wanted = [frame for frame in frames if frame[2] not in LEFT_OUT][:MOST]
+        for site in found.get(int(size), ()):
+            checked += 1
+            seen = site["python"]
+            assert len(seen) == len(wanted) and all(same(*pair) for pair in zip(seen, wanted)), \
+                f"{about}, {int(size) >> 10} KiB:\n{[place(f) for f in seen]}\nwanted\n{wanted}"
+    return checked
+
+
+def test_frames_are_the_true_ones(build):
+    for version, python in pythons().items():
+        done = run(build, python, "frames")
+        harness.equal(done.code, 0, f"{version}: {done.stderr}")
+        truth = json.loads(done.stdout)
+        assert len(truth) > 15, truth
+        checked = check_sites(by_size(done.reports[0]["samples"]["sites"], lambda site: site["now_bytes"]), truth, f"samples of {version}")
+        harness.equal(checked, len(truth) - 1, f"{version}: all but the one of a loop that keeps nothing")
+        print(f"  Python {version}: {checked} places as Python has them")
+
+
+def test_tracking_has_them_too(build):
+    for version, python in pythons().items():
+        done = run(build, python, "frames", config=TRACKING, every="never")
+        harness.equal(done.code, 0, f"{version}: {done.stderr}")
+        truth = json.loads(done.stdout)
+        found = by_size(done.reports[0]["call_sites"], lambda site: site["allocated_bytes"] // max(1, site["allocations"]))
+        checked = check_sites(found, truth, f"tracking of {version}")
+        assert checked >= len(truth), f"{version}: {checked} places of {len(truth)}"
+        text = done.texts[0]
+        assert re.search(r"from python_program.py:\d+ take", text), text
+
+
+def test_a_refusal_says_who_asked(build):
+    done = run(build, sys.executable, "frames", config='[route]\ndevice = ["limiting", "pool", "cuda"]\n[resource.limiting]\nallocation_limit = "4 MiB"\n')
+    report = done.reports[0]
+    truth = json.loads(done.stdout)
+    failure = report["failures"][0]
+    site = [one for one in report["samples"]["sites"] if one["id"] == failure["asked_at"]][0]
+    wanted = truth[str(failure["bytes"])]
+    assert same(site["python"][0], wanted[0]) and same(site["python"][1], wanted[1]), (site["python"], wanted)
+    asked = re.search(r"asked at +(\S+ \S+)", done.texts[0])
+    harness.equal(asked and asked.group(1).rstrip(","), f"python_program.py:{wanted[0][1]} take", done.texts[0])
+
+
+def test_threads_without_python_have_a_name(build):
+    library = next((build.folder / "programs").rglob("*holding*.so"))
+    done = run(build, sys.executable, "native", str(library))
+    harness.equal(done.code, 0, done.stderr)
+    site = by_size(done.reports[0]["samples"]["sites"], lambda site: site["now_bytes"])[900 << 10][0]
+    harness.equal((site["python"], site["thread"]), ([], "pt_autograd_0"), "a thread of C++ code")
+
+
+def test_subinterpreters_have_none(build):
+    """Of their own: up to 3.11 the thread still has the frames of the main one, which called it."""
+    for version, python in pythons().items():
+        done = run(build, python, "subinterpreter")
+        harness.equal(done.code, 0, f"{version}: {done.stderr}")
+        if json.loads(done.stdout) is None:
+            continue
+        for site in by_size(done.reports[0]["samples"]["sites"], lambda site: site["now_bytes"]).get(200 << 10, ()):
+            functions = [frame["function"] for frame in site["python"]]
+            assert functions in ([], ["subinterpreter", "<module>"]), f"{version}: {functions}"
+
+
+def test_unrest_ends_well(build):
+    for version, python in pythons().items():
+        done = run(build, python, "unrest", every="4 KiB")
+        harness.equal(done.code, 0, f"{version}: {done.stderr}")
+        sites = [site for report in done.reports for site in report["samples"]["sites"]]
+        files = {frame["file"] for site in sites for frame in site["python"]}
+        assert files and all(file == "<string>" or file.endswith(".py") or file.startswith("<frozen") for file in files), (version, files)
+
+
+def test_none_where_memory_cannot_be_read(build):
+    """A sandbox that forbids the call: no frames, and the program runs."""
+    if build.first or build.emulator:
+        raise harness.Skipped("needs a filter of system calls before the sanitizer's or emulator's own")
+    program = ("import ctypes, struct, sys, runpy\n"
+               "libc = ctypes.CDLL(None)\n"
+               "code = [(0x20, 0, 0, 0), (0x15, 0, 1, 310), (6, 0, 0, 0x00050001), (6, 0, 0, 0x7fff0000)]\n"
+               "text = b''.join(struct.pack('HBBI', *one) for one in code)\n"
+               "buffer = ctypes.create_string_buffer(text)\n"
+               "filter = ctypes.create_string_buffer(struct.pack('HxxxxxxP', len(code), ctypes.addressof(buffer)))\n"
+               "assert libc.prctl(38, 1, 0, 0, 0) == 0 and libc.prctl(22, 2, filter) == 0\n"
+               "sys.argv = sys.argv[1:]\n"
+               "runpy.run_path(sys.argv[0], run_name='__main__')\n")
+    with tempfile.TemporaryDirectory(prefix="gpumem-python.") as folder:
+        path = pathlib.Path(folder) / "chain.toml"
+        path.write_text('version = 1\n[report]\nsample_every = "1 B"\n')
+        done = build.run([sys.executable, "-c", program, PROGRAM, "frames"], preload=True, env={"GPUMEM_CONFIG": str(path)})
+    harness.equal(done.code, 0, done.stderr)
+    sites = done.reports[0]["samples"]["sites"]
+    assert sites and not any(site["python"] for site in sites), "frames that cannot have been read"
+
+
+harness.main(globals())
