@@ -2,7 +2,6 @@
 #include "core/stats/events/event_writer.hpp"
 
 #include <fcntl.h>
-#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -28,14 +27,6 @@ std::int64_t utc_offset_ns() noexcept {
   return ::localtime_r(&now, &local) == nullptr ? 0 : local.tm_gmtoff * 1'000'000'000ll;
 }
 
-// High up, so that the program's own descriptors get the numbers they would get without us.
-int moved_up(int descriptor) noexcept {
-  int const high = ::fcntl(descriptor, F_DUPFD_CLOEXEC, 500);
-  if (high < 0) return descriptor;
-  ::close(descriptor);
-  return high;
-}
-
 }  // namespace
 
 bool event_writer::create(char const* pattern) noexcept {
@@ -52,50 +43,32 @@ bool event_writer::create(char const* pattern) noexcept {
       file = base::create_without_overwriting(folder + name.text, {.error = base::log_descriptor()});
     }
     error = file.error;
-    if (file.path.size() >= sizeof path_) error = "its name is too long: " + file.path;
-    if (error.empty()) {
-      descriptor_ = moved_up(file.descriptor);
-      std::memcpy(path_, file.path.c_str(), file.path.size() + 1);
-    }
+    if (error.empty() && !file_.keep(file.descriptor, file.path.c_str(), O_WRONLY | O_APPEND))
+      error = std::strerror(errno);
   } catch (...) {
     error = "out of host memory";
   }
-  struct stat there {};
-  if (error.empty() && ::fstat(descriptor_, &there) != 0) error = std::strerror(errno);
   errno = saved;
   if (!error.empty()) {
     base::log_line(base::log_level::warn, "no log of allocations: " + error);
     return false;
   }
-  device_ = there.st_dev;
-  inode_ = there.st_ino;
   utc_offset_ns_ = utc_offset_ns();
   put(first_line);
   flush();
   return !lost_;
 }
 
-// Without O_APPEND the position travels with the descriptor; a file opened again is continued at its end.
-bool event_writer::ensure_open() noexcept {
-  struct stat there {};
-  auto const same = [&] { return there.st_dev == device_ && there.st_ino == inode_; };
-  if (::fstat(descriptor_, &there) == 0 && same()) return true;
-  descriptor_ = ::open(path_, O_WRONLY | O_APPEND | O_CLOEXEC | O_NOFOLLOW);
-  if (descriptor_ < 0) return false;
-  descriptor_ = moved_up(descriptor_);
-  if (::fstat(descriptor_, &there) == 0 && same()) return true;
-  ::close(descriptor_);
-  return false;
-}
-
 void event_writer::flush() noexcept {
   if (used_ == 0) return;
   int const saved = errno;
-  if (!lost_ && !(ensure_open() && base::write_all(descriptor_, {text_, used_}))) {
+  // Without O_APPEND the position travels with the descriptor; a file opened again is continued at its end.
+  int const descriptor = lost_ ? -1 : file_.descriptor();
+  if (!lost_ && (descriptor < 0 || !base::write_all(descriptor, {text_, used_}))) {
     lost_ = true;
     char text[1200];
     std::snprintf(text, sizeof text,
-                  "the log of allocations %s ends here: its file is gone, or its disk is full", path_);
+                  "the log of allocations %s ends here: its file is gone, or its disk is full", file_.path());
     base::log_line(base::log_level::warn, text);
   }
   used_ = 0;

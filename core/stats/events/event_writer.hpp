@@ -1,13 +1,10 @@
 // Writes events as lines of a file. Used by event_log only, by one thread at a time; no heap, no locale.
-// Checks the file before each write: programs close descriptors that they do not know, and open others in
-// their place.
 #pragma once
-
-#include <sys/types.h>
 
 #include <cstddef>
 #include <cstdint>
 
+#include "core/base/files/kept_file.hpp"
 #include "core/stats/events/event_log.hpp"
 
 namespace gpumem::stats {
@@ -34,12 +31,8 @@ class event_writer {
   void put_number(std::uint64_t number, int digits = 1) noexcept;
   void put_hex(std::uint64_t number) noexcept;
   void put_time(std::uint64_t wall_ns) noexcept;
-  bool ensure_open() noexcept;  // again, where the program closed or replaced the descriptor
 
-  int descriptor_ = -1;
-  dev_t device_ = 0;
-  ino_t inode_ = 0;
-  char path_[1024] = {};
+  base::kept_file file_;
   std::int64_t utc_offset_ns_ = 0;
   std::uint64_t last_ns_ = 0;
   bool lost_ = false;
