@@ -115,19 +115,40 @@ void write_rule(std::string& out, rule_plan const& rule) {
   write("chain", chain_text(rule.chain));
 }
 
-// Only what was set: most never ask for it.
+// Of tables that most never ask for, only what was set.
+class rare_table {
+ public:
+  rare_table(std::string& out, plan const& from, std::string name)
+      : out_(out), from_(from), name_(std::move(name)) {}
+
+  void write(std::string const& key, std::string_view value) {
+    auto const at = from_.origins.find(name_ + "." + key);
+    if (at == from_.origins.end()) return;
+    if (first_) out_ += "\n[" + name_ + "]\n";
+    first_ = false;
+    line(out_, key + " = " + toml_string(value), at->second);
+  }
+
+ private:
+  std::string& out_;
+  plan const& from_;
+  std::string const name_;
+  bool first_ = true;
+};
+
 void write_log(std::string& out, plan const& from) {
-  bool first = true;
-  auto const write = [&](std::string const& key, std::string_view value) {
-    auto const at = from.origins.find("log." + key);
-    if (at == from.origins.end()) return;
-    if (first) out += "\n[log]\n";
-    first = false;
-    line(out, key + " = " + toml_string(value), at->second);
-  };
-  write("level", from.log_level);
-  write("pattern", from.log_pattern);
-  write("file", from.log_file);
+  rare_table log(out, from, "log");
+  log.write("level", from.log_level);
+  log.write("pattern", from.log_pattern);
+  log.write("file", from.log_file);
+}
+
+void write_recording(std::string& out, plan const& from) {
+  rare_table recording(out, from, "recording");
+  recording.write("file", from.recording_file);
+  size_value size;
+  size.bytes = from.recording_max_bytes;
+  recording.write("max_size", size.bytes == 0 ? "unlimited" : write_size(size));
 }
 
 }  // namespace
@@ -168,6 +189,7 @@ std::string effective_text(plan const& effective) {
     line(out, "sample_every = " + toml_string(size.bytes == 0 ? "never" : write_size(size)),
          origin_of(effective, "report.sample_every"));
   }
+  write_recording(out, effective);
   write_log(out, effective);
   return out;
 }

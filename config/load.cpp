@@ -51,6 +51,10 @@ void apply(environment const& variables, plan& to) {
     to.report_json = *variables.json == "none" ? "" : *variables.json;
     set("report.json", "GPUMEM_JSON");
   }
+  if (variables.record) {
+    to.recording_file = *variables.record;
+    set("recording.file", "GPUMEM_RECORD");
+  }
   if (variables.error_policy) {
     to.error_policy = *variables.error_policy;
     set("behavior.on_config_error", "GPUMEM_ON_ERROR");

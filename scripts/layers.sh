@@ -11,7 +11,7 @@ import os, re, sys
 
 # Low to high. Folders of one rank do not see each other.
 RANK = {
-    "core/base": 0, "core/driver": 1, "core/stats": 2, "core/stream_order": 3, "core/space": 3,
+    "core/base": 0, "core/driver": 1, "core/stats": 2, "core/recording": 2.5, "core/stream_order": 3, "core/space": 3,
     "core/resource": 4, "core/upstream": 5, "core/route": 6, "core/report": 7, "config": 8,
     "shim": 9, "shim/cli": 9,
 }
@@ -19,6 +19,7 @@ RANK = {
 ROOMS = {
     "core/base": ["", "threads", "text", "files", "log"],
     "core/stats": ["page/file callers/python", "page", "callers", "", "events"],
+    "core/recording": ["", "writer", "reader"],
     "core/space": ["blocks", ""],
     "core/resource": ["", "pools/backing pools/cache", "adaptors pools selectors"],
     "core/upstream": ["", "host"],
@@ -27,7 +28,7 @@ ROOMS = {
     "config": ["plan", "text", "schema", "reader/file reader/values", "reader/sections", "reader", "checks", "",
                "builder"],
     "shim": ["include/gpumem", "symbols/objects", "symbols", "observed", "process", "hooks", "interface"],
-    "shim/cli": ["", "programs", "check report", "run", "command_line"],
+    "shim/cli": ["", "programs", "check export report", "run", "command_line"],
 }
 ONLY_USER = {
     "fmt": re.compile(r"core/base/text/format[^/]*$"),

@@ -72,6 +72,7 @@ void take(environment& to, variable_info const& variable, std::string const& val
   if (is("RUN_ID")) to.run_id = value;
   if (is("REPORT")) take_pattern(to, variable, value, to.report);
   if (is("JSON")) take_pattern(to, variable, value, to.json);
+  if (is("RECORD")) take_pattern(to, variable, value, to.record);
   if (is("DISABLE")) {
     to.disabled = is_yes(value);
     if (!is_yes(value) && !is_no(value)) bad_value(to, variable, value);

@@ -13,7 +13,7 @@
 namespace gpumem::config {
 
 struct environment {
-  std::optional<std::string> config, report, json, state_dir, run_id;
+  std::optional<std::string> config, report, json, record, state_dir, run_id;
   std::optional<std::string> log_level, log_file;  // of GPUMEM_LOG
   std::optional<std::string> other_log_level;      // of GPUMEM_LOG_LEVEL
   std::optional<on_error> error_policy;

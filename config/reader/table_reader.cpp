@@ -108,7 +108,7 @@ void keep_default_route(draft& to, diagnostics& out) {
   for (auto const& name : to.result.device.chain) resolve_name(name, {1, 1, 1}, "route.device", to, out);
 }
 
-// [behavior], [report] and [log]: keys with one value each.
+// [behavior], [report], [recording] and [log]: keys with one value each.
 void read_settings(node const& table, draft& to, diagnostics& out) {
   if (!expect_table(table, table.key, "write [" + table.key + "] and its keys below", out)) return;
   plan& result = to.result;
@@ -127,6 +127,11 @@ void read_settings(node const& table, draft& to, diagnostics& out) {
       result.sample_every = size == nullptr ? 0 : size->bytes;
       continue;
     }
+    if (shown == "recording.max_size") {
+      auto const* const size = std::get_if<size_value>(&*value);
+      result.recording_max_bytes = size == nullptr ? 0 : size->bytes;
+      continue;
+    }
     auto const& text = std::get<std::string>(*value);
     if (shown == "behavior.free") {
       auto const found = std::ranges::find(route::free_mode_names, text);
@@ -136,6 +141,7 @@ void read_settings(node const& table, draft& to, diagnostics& out) {
       result.error_policy = text == "abort" ? on_error::abort : on_error::passthrough;
     if (shown == "report.text") result.report_text = text;
     if (shown == "report.json") result.report_json = text == "none" ? "" : text;
+    if (shown == "recording.file") result.recording_file = text;
     if (shown == "log.level") result.log_level = text;
     if (shown == "log.pattern") result.log_pattern = text;
     if (shown == "log.file") result.log_file = text;
@@ -199,7 +205,7 @@ void read_tables(node const& root, draft& to, diagnostics& out) {
     for (node const& table : std::span(devices->children).first(count)) read_device(table, to, out);
   }
   for (auto const& child : root.children) {
-    if (child.key == "behavior" || child.key == "report" || child.key == "log")
+    if (child.key == "behavior" || child.key == "report" || child.key == "recording" || child.key == "log")
       read_settings(child, to, out);
     else if (child.key != "version" && child.key != "resource" && child.key != "route" &&
              child.key != "device" && child.key != "rule")

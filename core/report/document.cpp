@@ -279,6 +279,10 @@ document make_document(snapshot const& from, document_options const& options) {
   result["end"] = std::move(end);
   result["findings"] = find_what_stands_out(from, how_it_ended);
   result["config"] = config_of(from);
+  if (!from.recording_path.empty() || !from.recording_stopped.empty()) {
+    result["recording"] = {{"path", text_or_null(from.recording_path)},
+                           {"stopped", text_or_null(from.recording_stopped)}};
+  }
   result["intercept"] = intercept_of(from);
   result["devices"] = document::array();
   for (auto const& device : from.devices) result["devices"].push_back(device_of(device));

@@ -49,6 +49,12 @@ document find_what_stands_out(stats::snapshot const& from, std::string const& en
             " could not be built, the driver served instead: " + from.unbuilt,
         "gpumem check");
   }
+  if (!from.recording_stopped.empty()) {
+    add("!!",
+        from.recording_path.empty() ? "nothing was recorded: " + from.recording_stopped
+                                    : "the recording ends before the process: " + from.recording_stopped,
+        "");
+  }
   bool const tracked = std::any_of(from.nodes.begin(), from.nodes.end(),
                                    [](auto const& node) { return node.type == "tracking"; });
   if (blocks != 0 && end != "running") {

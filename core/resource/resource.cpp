@@ -5,6 +5,7 @@
 
 #include "core/base/mutant.hpp"
 #include "core/base/threads/uncancelled.hpp"
+#include "core/recording/writer/record.hpp"
 #include "core/stats/page/state_page.hpp"
 
 namespace gpumem::resource {
@@ -42,7 +43,12 @@ void lose_blocks(resource& owner, space::segment const& in) noexcept {
     std::uint32_t const holder = b.holder;
     if (!b.is(space::mapped) || !b.now.compare_exchange_strong(expected, space::state::cached)) continue;
     for (resource* r = &owner; r != nullptr; r = r->parent()) r->lost(h);
-    if (b.is(space::sampled)) home.where.sampled_ones.gave(b, h);
+    if (b.is(space::sampled)) {
+      home.where.sampled_ones.gave(b, h);
+      recording::note_if_on({.address = b.begin(),
+                             .what = recording::action::lost,
+                             .device = static_cast<std::uint8_t>(home.device)});
+    }
     if (home.kind == driver::memory_kind::host || GPUMEM_MUTANT(lost_still_held)) continue;
     stats::add(counters.lost_blocks, 1);
     stats::add(counters.lost_requested, b.bytes() - b.rounding);
@@ -56,7 +62,9 @@ void note_change(int device) noexcept {
   stats::settle_soon(stats::local().devices[stats::device_slot(device)]);
 }
 
-void note_reserved(chain_context const& home, std::uint64_t bytes, lies where) noexcept {
+void note_reserved(chain_context const& home, std::uint64_t address, std::uint64_t bytes,
+                   lies where) noexcept {
+  recording::note_segment(true, home.device, address, bytes);
   auto& gauges = stats::gauges(home.device);
   stats::gauge_add(gauges.reserved, bytes);
   if (where == lies::anywhere) stats::gauge_add(gauges.movable, bytes);

@@ -182,7 +182,8 @@ void lose_blocks(resource& owner, space::segment const& in) noexcept;
 enum class lies : std::uint8_t { on_device, anywhere };
 
 // Counts `bytes` as reserved from, or given back to, the driver.
-void note_reserved(chain_context const& home, std::uint64_t bytes, lies where = lies::on_device) noexcept;
+void note_reserved(chain_context const& home, std::uint64_t address, std::uint64_t bytes,
+                   lies where = lies::on_device) noexcept;
 void note_released(int device, std::uint64_t bytes, lies where = lies::on_device) noexcept;
 inline void note_released(chain_context const& home, std::uint64_t bytes,
                           lies where = lies::on_device) noexcept {

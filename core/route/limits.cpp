@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "core/driver/error.hpp"
+#include "core/recording/writer/record.hpp"
 #include "core/resource/adaptors/budget.hpp"
 #include "core/route/router_state.hpp"
 #include "core/stats/page/state_page.hpp"
@@ -121,6 +122,11 @@ void note_refusal(refused_request const& request, driver::allocation_failed cons
   if (why.code() == CUDA_ERROR_OUT_OF_MEMORY) {
     stats::add(stats::local().devices[stats::device_slot(request.device)].out_of_memory, 1);
   }
+  recording::note_if_on({.bytes = request.bytes,
+                         .stream = request.stream,
+                         .number = static_cast<std::uint32_t>(why.code()),
+                         .what = recording::action::refused,
+                         .device = static_cast<std::uint8_t>(request.device)});
   std::uint64_t const reserved = stats::get(stats::gauges(request.device).reserved);
   // Of those that the report keeps alone: a program may be refused all the time.
   bool const is_kept = stats::failures_so_far() < stats::max_failures;

@@ -180,6 +180,7 @@ class parser {
     if (to.end.kind > end_kind::exec) to.end.kind = end_kind::none;
     to.failures_total = head.failures_total;
     to.unbuilt_total = head.unbuilt_total, to.unbuilt = text_of(head.unbuilt);
+    to.recording_path = text_of(head.recording_path), to.recording_stopped = text_of(head.recording_stopped);
   }
 
   void add_shards(field_map const& hooks, field_map const& devices, field_map const& nodes) {

@@ -145,8 +145,9 @@ struct snapshot {
   std::vector<sampled_site_totals> sampled_sites;
   std::vector<misuse_note> misuses;
   std::uint64_t misuses_total = 0;
-  std::uint64_t unbuilt_total = 0;  // chains
-  std::string unbuilt;              // the first one
+  std::uint64_t unbuilt_total = 0;                // chains
+  std::string unbuilt;                            // the first one
+  std::string recording_path, recording_stopped;  // empty: none, and it did not
 
   // No CUDA memory call was counted: nothing to report.
   bool empty() const noexcept {

@@ -5,6 +5,7 @@
 #include "core/base/text/bytes.hpp"
 #include "core/base/threads/uncancelled.hpp"
 #include "core/driver/error.hpp"
+#include "core/recording/writer/record.hpp"
 #include "core/resource/resource.hpp"
 #include "core/resource/source.hpp"
 #include "core/stats/page/in_use.hpp"
@@ -41,6 +42,25 @@ void give(resource::chain_context const& home, Call make) noexcept {
   stream_order::scoped_context here(home.context);
   make();
 }
+
+// Around the call that gives memory back: the recording hears of it before, as another thread may get the
+// address at once. Not gone() where the driver refused: then it is there again.
+class segment_leaving {
+ public:
+  segment_leaving(int device, resource::extent const& memory) noexcept : device_(device), memory_(memory) {
+    recording::note_segment(false, device_, memory_.address, memory_.bytes);
+  }
+  ~segment_leaving() {
+    if (!gone_) recording::note_segment(true, device_, memory_.address, memory_.bytes);
+  }
+  segment_leaving(segment_leaving const&) = delete;
+  void gone() noexcept { gone_ = true; }
+
+ private:
+  int const device_;
+  resource::extent const memory_;
+  bool gone_ = false;
+};
 
 // The memory is no longer this process's, or went with its context.
 inline void note_gone(resource::chain_context const& home, std::size_t node, resource::extent const& memory,

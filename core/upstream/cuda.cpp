@@ -18,20 +18,23 @@ resource::extent cuda::reserve(resource::allocation_request const& request) {
     return code;
   });
   resource::wait_for_address_reuse(home_, address, request.bytes);
-  resource::note_reserved(home_, request.bytes);
+  resource::note_reserved(home_, address, request.bytes);
   return {address, request.bytes, 0};
 }
 
 bool cuda::give_away(resource::extent const& memory) noexcept {
   stats::memory_move const move;
+  segment_leaving leaving(home_.device, memory);
   CUresult code = CUDA_SUCCESS;
   give(home_, [&] { code = driver::real.cuMemFree_v2(memory.address); });
   if (code != CUDA_SUCCESS) return false;
-  lost(memory);
+  leaving.gone();
+  note_gone(home_, node_, memory);
   return true;
 }
 
 void cuda::lost(resource::extent const& memory) noexcept {
+  segment_leaving(home_.device, memory).gone();
   note_gone(home_, node_, memory);
 }
 

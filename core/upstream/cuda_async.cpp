@@ -150,7 +150,7 @@ resource::extent cuda_async::reserve(resource::allocation_request const& request
     driver::real.cuStreamSynchronize(stream_);
   }
   resource::wait_for_address_reuse(home_, address, bytes);
-  resource::note_reserved(home_, bytes, where());
+  resource::note_reserved(home_, address, bytes, where());
   count(bytes, true);
   return {.address = address, .bytes = bytes, .contextless = true};
 }
@@ -187,9 +187,11 @@ void cuda_async::free_what_waits() noexcept {
 
 void cuda_async::free(resource::extent const& memory, CUstream order) noexcept {
   stats::memory_move const move;
+  segment_leaving leaving(home_.device, memory);
   CUresult code = CUDA_SUCCESS;
   give(home_, [&] { code = driver::real.cuMemFreeAsync(memory.address, order); });
   if (code != CUDA_SUCCESS) return free_later(memory);
+  leaving.gone();
   note_gone(home_, node_, memory, where());
   count(memory.bytes, false);
 }
@@ -212,9 +214,10 @@ void cuda_async::lost(resource::extent const& memory) noexcept {
   stats::memory_move const move;
   count(memory.bytes, false);
   stream_order::relaxed_mode relaxed(true);
-  if (driver::real.cuMemFree_v2(memory.address) == CUDA_SUCCESS)
-    return note_gone(home_, node_, memory, where());
-  leave_behind(memory);
+  segment_leaving leaving(home_.device, memory);
+  if (driver::real.cuMemFree_v2(memory.address) != CUDA_SUCCESS) return leave_behind(memory);
+  leaving.gone();
+  note_gone(home_, node_, memory, where());
 }
 
 void cuda_async::leave_behind(resource::extent const& memory) noexcept try {
@@ -236,7 +239,9 @@ void cuda_async::free_left_behind() noexcept {
     std::uint64_t const base = each.segment->base;
     std::uint64_t const bytes = each.segment->bytes;
     home_.where.segments.remove(each.segment);
+    segment_leaving leaving(each.device, {.address = base, .bytes = bytes});
     if (driver::real.cuMemFree_v2(base) == CUDA_SUCCESS) {
+      leaving.gone();
       resource::note_released(each.device, bytes, each.where);
       stats::add(stats::local().nodes[each.node].bytes_out, bytes);
       return true;

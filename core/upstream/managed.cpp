@@ -18,7 +18,7 @@ resource::extent managed::reserve(resource::allocation_request const& request) {
        [&] { return driver::real.cuMemAllocManaged(&address, request.bytes, flags); });
   advise(address, request.bytes);
   resource::wait_for_address_reuse(home_, address, request.bytes);
-  resource::note_reserved(home_, request.bytes, resource::lies::anywhere);
+  resource::note_reserved(home_, address, request.bytes, resource::lies::anywhere);
   return {address, request.bytes, 0};
 }
 
@@ -48,14 +48,17 @@ void managed::advise(CUdeviceptr address, std::uint64_t bytes) noexcept {
 
 bool managed::give_away(resource::extent const& memory) noexcept {
   stats::memory_move const move;
+  segment_leaving leaving(home_.device, memory);
   CUresult code = CUDA_SUCCESS;
   give(home_, [&] { code = driver::real.cuMemFree_v2(memory.address); });
   if (code != CUDA_SUCCESS) return false;
-  lost(memory);
+  leaving.gone();
+  note_gone(home_, node_, memory, resource::lies::anywhere);
   return true;
 }
 
 void managed::lost(resource::extent const& memory) noexcept {
+  segment_leaving(home_.device, memory).gone();
   note_gone(home_, node_, memory, resource::lies::anywhere);
 }
 

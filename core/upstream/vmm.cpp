@@ -139,6 +139,7 @@ CUresult vmm::add_pieces(std::uint64_t address, std::span<std::uint64_t const> p
     physical* const first = pages + mapped / page_;
     std::fill(first, first + bytes / page_, same_piece);
     *first = made;
+    recording::note_segment(true, home_.device, address + mapped, bytes);
     mapped += bytes;
   }
   if (mapped == 0) return code;
@@ -192,9 +193,23 @@ bool vmm::unmap_pieces(std::uint64_t address, std::uint64_t bytes) noexcept {
   return true;
 }
 
+// The recording hears of pieces before they go, as others may map memory there at once.
+void vmm::note_pieces(bool taken, std::uint64_t address, std::uint64_t bytes) noexcept {
+  if (!recording::is_on()) return;
+  physical* const pages = entry(address);
+  for (std::uint64_t at = 0, size = 0; at < bytes; at += size) {
+    size = piece_at(pages + at / page_, bytes - at);
+    recording::note_segment(taken, home_.device, address + at, size);
+  }
+}
+
 bool vmm::take_down(std::uint64_t address, std::uint64_t bytes) noexcept {
   physical* const pages = entry(address);
-  if (!unmap_pieces(address, bytes)) return false;
+  note_pieces(false, address, bytes);
+  if (!unmap_pieces(address, bytes)) {
+    note_pieces(true, address, bytes);
+    return false;
+  }
   for (std::uint64_t at = 0; at < bytes / page_; ++at) {
     if (pages[at] != same_piece) driver::real.cuMemRelease(pages[at]);
     pages[at] = 0;

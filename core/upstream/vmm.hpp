@@ -62,6 +62,7 @@ class vmm final : public deferred_release_source, public resource::page_source {
   std::uint64_t piece_at(physical const* first, std::uint64_t most) const noexcept;
   // Unmaps all of these pieces, or none (false: the driver refuses now); take_down() also frees their memory.
   bool unmap_pieces(std::uint64_t address, std::uint64_t bytes) noexcept;
+  void note_pieces(bool taken, std::uint64_t address, std::uint64_t bytes) noexcept;
   bool take_down(std::uint64_t address, std::uint64_t bytes) noexcept;
   // Gives the chain's device, and its peers, access to what was just mapped.
   CUresult allow(std::uint64_t address, std::uint64_t bytes) noexcept;

@@ -4,8 +4,20 @@
 #include <new>
 
 #include "core/base/threads/undestroyed.hpp"
+#include "shim/observed/recorded.hpp"
 
 namespace gpumem::shim {
+namespace {
+
+recording::key_kind name_of(std::size_t kind) noexcept {
+  constexpr auto first = static_cast<std::size_t>(recording::key_kind::address);
+  return static_cast<recording::key_kind>(first + kind);
+}
+static_assert(static_cast<int>(observed_kind::mipmapped_array) +
+                  static_cast<int>(recording::key_kind::address) ==
+              static_cast<int>(recording::key_kind::mipmapped_array));
+
+}  // namespace
 
 observed_memory& observed_memory::instance() noexcept {
   return base::undestroyed<observed_memory>::get();
@@ -17,7 +29,9 @@ bool observed_memory::add(observed_kind kind, std::uint64_t key, item const& hel
   auto& part = of(key);
   try {
     base::lock_guard const lock(part.lock);
-    return part.items[static_cast<std::size_t>(kind)].try_emplace(key, held).second;
+    bool const added = part.items[static_cast<std::size_t>(kind)].try_emplace(key, held).second;
+    if (added) record_observed(true, name_of(static_cast<std::size_t>(kind)), key, held.held);
+    return added;
   } catch (std::bad_alloc const&) {
     return false;
   }
@@ -34,6 +48,7 @@ std::optional<observed_memory::item> observed_memory::take(observed_kind kind, s
     gone = found->second;
     items.erase(found);
   }
+  record_observed(false, name_of(static_cast<std::size_t>(kind)), key, gone->held);
   route::leaves(gone->held);
   return gone;
 }
@@ -42,9 +57,10 @@ void observed_memory::forget(CUcontext context) noexcept {
   stats::memory_move const move;
   for (auto& part : shards_) {
     base::lock_guard const held(part.lock);
-    for (auto& items : part.items) {
-      std::erase_if(items, [context](auto const& entry) {
+    for (std::size_t kind = 0; kind < part.items.size(); ++kind) {
+      std::erase_if(part.items[kind], [context, kind](auto const& entry) {
         if (entry.second.context != context) return false;
+        record_observed(false, name_of(kind), entry.first, entry.second.held);
         route::leaves(entry.second.held);
         route::has_left(entry.second.held);
         return true;

@@ -5,6 +5,7 @@
 #include <new>
 
 #include "core/base/threads/undestroyed.hpp"
+#include "shim/observed/recorded.hpp"
 
 namespace gpumem::shim {
 
@@ -19,6 +20,7 @@ bool virtual_memory::created(CUmemGenericAllocationHandle handle,
   try {
     memories_.emplace(id, memory{what, 1});
     handles_.insert_or_assign(handle, named{id, 1});
+    record_observed(true, recording::key_kind::physical, id, what);
   } catch (std::bad_alloc const&) {
     memories_.erase(id);
     return false;
@@ -97,6 +99,7 @@ route::observed_bytes virtual_memory::drop(memory_id id) noexcept {
   if (found == memories_.end() || --found->second.references != 0) return {};
   route::observed_bytes const freed = found->second.held;
   memories_.erase(found);
+  record_observed(false, recording::key_kind::physical, id, freed);
   route::leaves(freed);
   return freed;
 }
@@ -125,6 +128,7 @@ void virtual_memory::undo(step const& taken) noexcept {
 void virtual_memory::hold(step::reference const& taken) {
   if (taken.freed.bytes != 0) {
     memories_.emplace(taken.id, memory{taken.freed, 1});
+    record_observed(true, recording::key_kind::physical, taken.id, taken.freed);
     route::stays(taken.freed);
   } else if (auto const found = memories_.find(taken.id); found != memories_.end() && taken.last) {
     ++found->second.references;

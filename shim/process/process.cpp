@@ -19,6 +19,7 @@
 #include "core/base/threads/uncancelled.hpp"
 #include "core/base/threads/walk_stack.hpp"
 #include "core/driver/table.hpp"
+#include "core/recording/writer/recorder.hpp"
 #include "core/report/output/write_reports.hpp"
 #include "core/route/router.hpp"
 #include "core/stats/callers/samples.hpp"
@@ -63,6 +64,7 @@ constinit std::atomic_flag reported;
 // CUDA does not survive a fork. The child starts anew if it ever gets a driver of its own.
 void in_forked_child() noexcept {
   if (state.load(std::memory_order_relaxed) == life::off) return;
+  recording::forget_in_child();
   stats::drop_in_child();
   stats::forget_sampled_sites();
   if (state.load(std::memory_order_relaxed) == life::running) route::forked_child();
@@ -132,6 +134,7 @@ bool begin() noexcept {
   driver::real.cuDriverGetVersion(&version);
   stats::describe_driver(version, cudart_in_use());
   settings::describe();
+  settings::start_recording();
   settings::start_router(calls);
   settings::say_what_started(version, cudart_in_use());
   return true;
@@ -203,8 +206,13 @@ void write_report(stats::page* page, stats::end_kind kind, int code) noexcept {
                      .clean = left ? stats::report_is_left : stats::report_is_written,
                      .duration_ns = stats::elapsed_ns()});
   if (this_thread.inside) return;
-  base::with_room([page, left, out]() noexcept {
+  base::with_room([page, kind, left, out]() noexcept {
     stats::event_log::finish_all();
+    if (kind == stats::end_kind::exit) {
+      recording::finish();
+    } else {
+      recording::flush();
+    }
     report_memory const own_heap;
     stats::describe_passed_by(find_bypasses().text);
     route::measure();

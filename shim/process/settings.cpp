@@ -18,6 +18,7 @@
 #include "core/base/files/high_fd.hpp"
 #include "core/base/log/line_writer.hpp"
 #include "core/base/log/log.hpp"
+#include "core/recording/writer/recorder.hpp"
 #include "core/stats/callers/samples.hpp"
 #include "core/stats/page/describe_process.hpp"
 #include "core/stats/page/state_page.hpp"
@@ -30,7 +31,8 @@ constexpr int configuration_error = 78;  // EX_CONFIG of sysexits.h
 struct values {
   config::plan plan;
   report::write_options report;
-  std::string log_file;  // empty: stderr
+  std::string log_file;        // empty: stderr
+  std::string recording_file;  // empty: none
   std::string run_id;
 };
 
@@ -61,6 +63,7 @@ bool load_or_throw(int descriptor) {
   next->report.text = made_absolute(next->plan.report_text);
   next->report.json = made_absolute(next->plan.report_json);
   next->log_file = next->plan.log_file == "stderr" ? "" : made_absolute(next->plan.log_file);
+  if (next->plan.recording_file != "none") next->recording_file = made_absolute(next->plan.recording_file);
   current = next;
   auto level = base::log_level::warn;
   base::parse_log_level(next->plan.log_level, level);
@@ -128,6 +131,13 @@ void describe() noexcept {
   stats::describe_config(current->plan.path, current->plan.text,
                          static_cast<unsigned>(current->plan.warnings.size()));
   stats::use_samples(current->plan.sample_every);
+}
+
+void start_recording() noexcept {
+  if (current->recording_file.empty()) return;
+  recording::start({.file = current->recording_file,
+                    .max_bytes = current->plan.recording_max_bytes,
+                    .tool_version = GPUMEM_VERSION});
 }
 
 void start_router(std::span<std::string_view const> calls) noexcept {

@@ -29,6 +29,8 @@ void open_log() noexcept;
 
 // Tells the state page about the configuration.
 void describe() noexcept;
+// If one was asked for.
+void start_recording() noexcept;
 
 // One line of level info.
 void say_what_started(int driver_version, char const* cudart) noexcept;

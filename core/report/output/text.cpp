@@ -110,6 +110,8 @@ void add_status(std::string& text, document const& from, text_options const& opt
   std::string const cudart = words(intercept, "cudart");
   if (!cudart.empty()) seen += ", cudart " + cudart;
   add_pair(text, options.width, "intercept", seen, "explain", "gpumem report --explain");
+  std::string const recording = words(field(from, "recording"), "path");
+  if (!recording.empty()) add_pair(text, options.width, "recording", recording, "export", "gpumem export");
 }
 
 std::size_t characters(std::string_view text) {

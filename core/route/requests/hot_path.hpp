@@ -109,7 +109,7 @@ inline bool captures_run() noexcept {
   stats::add(counters.allocated_requested, asked);
   stats::add(counters.allocated_handed, handed);
   if (stats::must_sample(counters)) [[unlikely]]
-    sample_slow(entry, b, h, asked, request.caller);
+    look_closer_slow(entry, b, h, driver::request(request));
   if (stats::must_settle(counters)) [[unlikely]]
     settle(entry);
 }
@@ -250,7 +250,7 @@ template <bool careful = false>
   // stays as it is until its context ends.
   bool as_new = true;
   if (b.is(space::rare)) [[unlikely]] {
-    renewed const now = make_new(*s, known.h, release.stream_ordered);
+    renewed const now = make_new(*s, known.h, release.stream_ordered, release.stream);
     if (now.as_new && now.unproven && may_serve) {
       take_back_unproven(owner, known.h, when, driver::free_request(release));
       return {CUDA_SUCCESS};

@@ -5,6 +5,7 @@
 
 #include "core/base/mutant.hpp"
 #include "core/base/threads/uncancelled.hpp"
+#include "core/recording/writer/record.hpp"
 #include "core/route/contexts/met_contexts.hpp"
 #include "core/route/limits.hpp"
 #include "core/route/requests/hot_path.hpp"
@@ -99,11 +100,29 @@ taken take_slow(supply from, context_entry& entry, std::size_t number, driver::r
   }
 }
 
-void sample_slow(context_entry& entry, space::block& b, space::handle h, std::uint64_t asked,
-                 void const* caller) noexcept {
+[[gnu::noinline]] static void record_slow(context_entry& entry, space::block& b, space::handle h,
+                                          driver::request const& request, void const* stack) noexcept {
+  stats::sample const taken = stats::take_sample_of_every_request(
+      stats::local().devices[entry.device_slot], {entry.device_slot, request.bytes, request.caller, stack});
+  present->where.sampled_ones.took(b, h, taken);
+  if (taken.is_none()) b.mark(space::sampled);  // its free is to be seen
+  recording::note({.address = b.begin(),
+                   .bytes = request.bytes,
+                   .stream = reinterpret_cast<std::uint64_t>(request.stream),
+                   .rounding = b.rounding,
+                   .site = static_cast<std::uint16_t>(taken.site),
+                   .what = recording::action::allocate,
+                   .device = static_cast<std::uint8_t>(entry.device),
+                   .library = static_cast<std::uint8_t>(b.holder % stats::max_libraries)});
+}
+
+void look_closer_slow(context_entry& entry, space::block& b, space::handle h,
+                      driver::request const& request) noexcept {
+  if (recording::is_on()) [[unlikely]]
+    return record_slow(entry, b, h, request, __builtin_frame_address(0));
   stats::sample const taken =
       stats::take_sample(stats::local().devices[entry.device_slot],
-                         {entry.device_slot, asked, caller, __builtin_frame_address(0)});
+                         {entry.device_slot, request.bytes, request.caller, __builtin_frame_address(0)});
   present->where.sampled_ones.took(b, h, taken);
 }
 
@@ -157,9 +176,21 @@ outcome release_of_none(driver::free_request const& release) noexcept {
   return ask_unknown_free(*present, release.address) ? outcome{refusal_of_none(release)} : pass;
 }
 
-renewed make_new(router_state& s, space::handle h, bool stream_ordered) noexcept {
+[[gnu::noinline, gnu::cold]] static void record_free(router_state& s, space::handle h,
+                                                     CUstream stream) noexcept {
+  recording::note({.address = s.where.blocks[h].begin(),
+                   .stream = reinterpret_cast<std::uint64_t>(stream),
+                   .what = recording::action::free,
+                   .device = static_cast<std::uint8_t>(resource::owner_of(s.where, h).home().device)});
+}
+
+renewed make_new(router_state& s, space::handle h, bool stream_ordered, CUstream stream) noexcept {
   space::block& b = s.where.blocks[h];
-  if (b.is(space::sampled)) s.where.sampled_ones.gave(b, h);
+  if (b.is(space::sampled)) {
+    s.where.sampled_ones.gave(b, h);
+    if (recording::is_on()) [[unlikely]]
+      record_free(s, h, stream);
+  }
   if (!b.is(space::rare)) return {};
   base::uncancelled const held;
   // A free in stream order is no moment at which memory may go back.

@@ -53,10 +53,10 @@ std::optional<outcome> answer_request_slow(router_state& s, stream_place const& 
                                   driver::request const& request, stream_order::slot slot,
                                   resource::cache_look look, CUdeviceptr* result) noexcept;
 
-// This thread has requested a sampled byte: the block stands for others. Called by the hook's own frame, as
-// samples of one caller are told apart by where the stack is then.
-[[gnu::noinline]] void sample_slow(context_entry& entry, space::block& b, space::handle h,
-                                   std::uint64_t asked, void const* caller) noexcept;
+// This thread has requested a sampled byte: the block stands for others. Or the request is recorded, as all
+// are. Called by the hook's own frame, as samples of one caller are told apart by where the stack is then.
+[[gnu::noinline]] void look_closer_slow(context_entry& entry, space::block& b, space::handle h,
+                                        driver::request const& request) noexcept;
 
 // --- of frees ---
 
@@ -77,7 +77,7 @@ struct renewed {
   bool as_new = true;     // false: it must not serve again
   bool unproven = false;  // it was (space::unproven), and its memory may go back at once
 };
-renewed make_new(router_state& s, space::handle h, bool stream_ordered) noexcept;
+renewed make_new(router_state& s, space::handle h, bool stream_ordered, CUstream stream) noexcept;
 [[gnu::noinline]] void take_back_unproven(resource::resource& owner, space::handle h, freed_after when,
                                           driver::free_request const& release) noexcept;
 // Of a block that serves nobody again: what it passed through hears of the free, and its owner withholds it

@@ -207,31 +207,42 @@ call_site site_of_refused(std::size_t device_slot, void const* caller) noexcept 
   return walked_or_caller({.device_slot = device_slot, .caller = caller}, walk);
 }
 
-sample take_sample(device_counters& mine, sampled_request const& request) noexcept {
+// `due`: what allocated_requested is at the next sampled byte.
+[[gnu::always_inline]] static inline sample take_sample_at(std::uint64_t& due, device_counters& mine,
+                                                           sampled_request const& request) noexcept {
   std::uint64_t const every = interval.load(std::memory_order_relaxed);
   page* const now = current_page();
   if (now == nullptr) return {};
   if (every == 0) {
-    set(mine.samples_at, never);
+    set(due, never);
     return {};
   }
   std::uint64_t const requested = get(mine.allocated_requested);
   std::uint64_t const shard =
       static_cast<std::uint64_t>(reinterpret_cast<char*>(&mine) - reinterpret_cast<char*>(now));
-  std::uint64_t at = get(mine.samples_at);
+  std::uint64_t at = get(due);
   if (at == 0) {  // the first request of this shard
     std::uint64_t const before = requested - request.bytes;
     at = before + sampling_gap(every, mixed(shard) + before);
-    set(mine.samples_at, at);
+    set(due, at);
     if (requested < at) return {};
   }
   // By the interval that this one was drawn with.
   std::uint64_t const row = get(mine.samples_row);
   sample const taken = sampled((row & thinning) != 0 ? row & ~thinning : every, request);
   std::uint64_t const next = every > 1 ? pace(mine, every, request.bytes) : every;
-  set(mine.samples_at, requested + sampling_gap(next, mixed(shard) + at));
+  set(due, requested + sampling_gap(next, mixed(shard) + at));
   count_sampled(taken);
   return taken;
+}
+
+sample take_sample(device_counters& mine, sampled_request const& request) noexcept {
+  return take_sample_at(mine.samples_at, mine, request);
+}
+
+sample take_sample_of_every_request(device_counters& mine, sampled_request const& request) noexcept {
+  if (get(mine.samples_due) > get(mine.allocated_requested)) return {};
+  return take_sample_at(mine.samples_due, mine, request);
 }
 
 sample choose_observed(sampled_request const& request) noexcept {

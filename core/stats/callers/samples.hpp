@@ -40,6 +40,8 @@ call_site site_of_refused(std::size_t device_slot, void const* caller) noexcept;
 
 // Of a request that this thread has just counted in `mine`, of a shard of the page: none, or counted.
 sample take_sample(device_counters& mine, sampled_request const& request) noexcept;
+// The same where each request is looked at for another reason: must_sample() stays true.
+sample take_sample_of_every_request(device_counters& mine, sampled_request const& request) noexcept;
 // Of memory that no chain serves; not counted yet.
 sample choose_observed(sampled_request const& request) noexcept;
 

@@ -12,7 +12,7 @@
 namespace gpumem::stats {
 
 inline constexpr std::uint64_t page_magic = 0x6567'6170'6d65'6d67;  // "gmempage", little endian
-inline constexpr std::uint32_t layout_version = 8;
+inline constexpr std::uint32_t layout_version = 9;
 inline constexpr std::size_t max_shards = 1024;  // threads alive at once; further ones share the last shard
 inline constexpr std::size_t max_failures = 16;  // the first ones are kept; all are counted
 inline constexpr std::size_t timeline_samples = 512;
@@ -238,6 +238,8 @@ struct page_header {
   std::uint64_t sample_every;   // bytes; 0: no samples
   std::uint64_t unbuilt_total;  // chains that could not be built; their memory goes to the driver
   char unbuilt[240];            // of the first one, the device and why
+  char recording_path[512];     // empty: nothing was recorded
+  char recording_stopped[240];  // why it ended before the process; empty: it did not
   std::uint32_t module_count;
   std::uint32_t library_count;             // places [1, library_count) have a path
   std::uint32_t sites_in_use;              // 1 once some resource notes call sites

@@ -283,6 +283,20 @@ void note_unbuilt(std::string_view what) noexcept {
   std::atomic_ref<std::uint64_t>(head.unbuilt_total).fetch_add(1);
 }
 
+void describe_recording(std::string_view path) noexcept {
+  page* const now = current_page();
+  if (now == nullptr) return;
+  locked guard;
+  copy_text(now->fixed.head.recording_path, path);
+}
+
+void note_recording_stopped(std::string_view why) noexcept {
+  page* const now = current_page();
+  if (now == nullptr) return;
+  locked guard;
+  copy_text(now->fixed.head.recording_stopped, why);
+}
+
 void drop_in_child() noexcept {
   page* const parents = state.active.exchange(nullptr);
   if (parents != nullptr) {

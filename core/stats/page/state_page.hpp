@@ -31,6 +31,12 @@ bool open_page(open_options const& options) noexcept;
 // Null before open_page and in a forked child.
 page* current_page() noexcept;
 
+// The place of a thread's counters among all; max_shards where they are not in the page.
+inline std::size_t shard_number(page const& of, shard const& one) noexcept {
+  auto const offset = reinterpret_cast<std::uintptr_t>(&one) - reinterpret_cast<std::uintptr_t>(of.shards);
+  return offset < sizeof of.shards ? offset / sizeof(shard_slot) : max_shards;
+}
+
 // Nanoseconds since the page was opened; 0 before.
 std::uint64_t elapsed_ns() noexcept;
 
@@ -98,6 +104,10 @@ std::uint64_t failures_so_far() noexcept;
 
 // A chain could not be built: `what` names it and says why.
 void note_unbuilt(std::string_view what) noexcept;
+
+// The file of this process's recording; and that it ended before the process, or never began.
+void describe_recording(std::string_view path) noexcept;
+void note_recording_stopped(std::string_view why) noexcept;
 
 // For the child side of fork: from here on nothing reaches the parent's page; old references stay harmless.
 void drop_in_child() noexcept;

@@ -52,7 +52,7 @@ resource::extent system::reserve(resource::allocation_request const& request) {
     throw;
   }
   resource::wait_for_address_reuse(home_, address, bytes);
-  resource::note_reserved(home_, bytes, resource::lies::anywhere);
+  resource::note_reserved(home_, address, bytes, resource::lies::anywhere);
   return {address, bytes, 0};
 }
 
@@ -98,6 +98,7 @@ void system::place(std::uint64_t address, std::uint64_t bytes) noexcept {
 
 void system::lost(resource::extent const& memory) noexcept {
   stats::memory_move const move;
+  segment_leaving(home_.device, memory).gone();
   host_.unmap(memory.address, memory.bytes);
   held_.fetch_sub(memory.bytes, std::memory_order_relaxed);
   note_gone(home_, node_, memory, resource::lies::anywhere);

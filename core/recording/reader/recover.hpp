@@ -1,0 +1,17 @@
+// Completes the recording of a process that was killed: what it left in its buffers goes into the file, which
+// is then like any other. One thread; needs write access to the file and the buffers of the process, which
+// lie in its state folder.
+#pragma once
+
+#include <string>
+
+namespace gpumem::recording {
+
+enum class recovery { not_needed, done, still_written, no_buffers, failed };
+struct recovery_result {
+  recovery what = recovery::not_needed;
+  std::string reason;
+};
+recovery_result recover(std::string const& path);
+
+}  // namespace gpumem::recording

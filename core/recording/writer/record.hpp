@@ -1,0 +1,38 @@
+// What chains, routes and hooks say of memory to the recording of this process, if there is one. Any thread,
+// inside the program's calls: an event is copied into the ring of this thread, and nothing else is done
+// there. No heap, no lock, no system call; where a ring is full the thread gives the processor away until the
+// recorder has come by, and never waits for a disk.
+#pragma once
+
+#include <atomic>
+
+#include "core/recording/event.hpp"
+
+namespace gpumem::recording {
+
+extern constinit std::atomic<bool> active;
+// One load; false in nearly every process.
+inline bool is_on() noexcept {
+  return active.load(std::memory_order_relaxed);
+}
+
+// The event gets its stamp here. Of memory that was taken, after it is this thread's; of what goes, before
+// anybody else can have it.
+void note(event const& one) noexcept;
+
+// The same where nobody may listen.
+inline void note_if_on(event const& one) noexcept {
+  if (is_on()) [[unlikely]]
+    note(one);
+}
+inline void note_segment(bool taken, int device, std::uint64_t address, std::uint64_t bytes) noexcept {
+  if (!is_on()) [[likely]]
+    return;
+  note({.address = address,
+        .bytes = bytes,
+        .what = taken ? action::segment_taken : action::segment_given_back,
+        .keys = key_kind::segment,
+        .device = static_cast<std::uint8_t>(device)});
+}
+
+}  // namespace gpumem::recording

@@ -1,0 +1,143 @@
+// Frames and chunks: what is read is what was recorded, each chunk can be replayed alone, and a size limit
+// drops the oldest chunks and nothing else.
+#include "core/recording/encoder.hpp"
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include "core/recording/reader/recording_file.hpp"
+#include "core/recording/reader/replay.hpp"
+#include "tests/unit/recording/memory_file.hpp"
+#include "tests/unit/seeds.hpp"
+
+namespace gpumem::recording {
+namespace {
+
+class encoder_fixture : public testing::Test {
+ protected:
+  encoder_fixture() { EXPECT_NE(::mkdtemp(folder_.data()), nullptr); }
+  ~encoder_fixture() override {
+    ::unlink(path_().c_str());
+    ::rmdir(folder_.c_str());
+  }
+  std::string path_() const { return folder_ + "/recording"; }
+
+  std::string folder_ = "/tmp/gpumem_encoder_XXXXXX";
+};
+
+std::map<unsigned, device_totals> totals_of(random_events const& program) {
+  std::map<unsigned, device_totals> result;
+  for (auto const& [key, one] : program.live) {
+    device_totals& of = result[one.device];
+    of.requested += one.keys == key_kind::block ? one.bytes : 0;
+    of.rounding += one.rounding;
+    of.reserved += one.keys == key_kind::segment ? one.bytes : 0;
+    of.observed += one.keys == key_kind::array ? one.bytes : 0;
+  }
+  return result;
+}
+
+void expect_totals(replay const& played, std::map<unsigned, device_totals> const& truth) {
+  for (auto [device, totals] : played.devices()) {
+    totals.highest_requested = 0;
+    auto const found = truth.find(device);
+    EXPECT_EQ(totals, found == truth.end() ? device_totals{} : found->second) << device;
+  }
+}
+
+TEST_F(encoder_fixture, each_chunk_ends_where_the_next_begins) {
+  for (std::uint64_t const max_bytes : {std::uint64_t{0}, std::uint64_t{1} << 20, std::uint64_t{3} << 20}) {
+    for (unsigned const seed : tests::seeds()) {
+      random_events program(seed);
+      memory_file to;
+      no_names names;
+      auto made = std::make_unique<encoder>(to, names, max_bytes);
+      std::vector<event> all;
+      for (int i = 0; i < 400'000; ++i) {
+        all.push_back(program.next());
+        made->add(all.back());
+        if (i % 5000 == 0) made->commit(program.stamp() + 1);
+      }
+      made->finish(program.stamp() + 1);
+      ASSERT_FALSE(made->failed()) << made->failure();
+      to.save(path_(), max_bytes);
+      recording_file file;
+      ASSERT_EQ(file.open(path_()), "");
+      for (auto const& each : file.faults()) ADD_FAILURE() << each.offset << " " << each.text;
+      ASSERT_GE(file.chunks().size(), max_bytes == 0 ? 1u : 4u);
+      EXPECT_EQ(made->events(), all.size());
+      EXPECT_LE(file.bytes(), max_bytes != 0 ? max_bytes : ~std::uint64_t{0});
+      std::map<unsigned, device_totals> before;
+      for (auto const& chunk : file.chunks()) {
+        replay played;
+        std::vector<fault> faults;
+        std::size_t at = chunk.events_before;
+        bool live_seen = false;
+        ASSERT_TRUE(file.read_chunk(
+            chunk,
+            [&](recording_file::item const& each) {
+              if (each.what.what == action::thread) return;
+              if (!each.is_live) {
+                if (!live_seen && !before.empty()) expect_totals(played, before);
+                live_seen = true;
+                ASSERT_LT(at, all.size());
+                EXPECT_EQ(each.what, all[at++]);
+              }
+              played.apply(each.what);
+            },
+            faults));
+        EXPECT_EQ(played.contradictions(), 0u);
+        before = played.devices();
+        for (auto& [device, totals] : before) totals.highest_requested = 0;
+        if (&chunk == &file.chunks().back()) {
+          EXPECT_EQ(at, all.size());
+          expect_totals(played, totals_of(program));
+        }
+      }
+    }
+  }
+}
+
+TEST_F(encoder_fixture, names_are_in_the_chunk) {
+  memory_file to;
+  no_names names;
+  encoder made(to, names, 0);
+  made.add({.stamp = 1, .number = 4711, .what = action::thread, .ring = 2});
+  made.add(
+      {.stamp = 2, .address = 512, .bytes = 7, .site = 5, .what = action::allocate, .library = 1, .ring = 2});
+  made.finish(3);
+  to.save(path_(), 0);
+  recording_file file;
+  ASSERT_EQ(file.open(path_()), "");
+  int seen = 0;
+  std::vector<fault> faults;
+  EXPECT_TRUE(file.read(
+      [&](recording_file::item const& each) {
+        if (each.what.what != action::allocate) return;
+        ++seen;
+        EXPECT_EQ(each.known.threads.at(2), 4711u);
+        EXPECT_EQ(each.known.libraries.at(1), "/lib/libone.so");
+        auto const& frames = each.known.sites.at(5);
+        ASSERT_EQ(frames.size(), 2u);
+        EXPECT_EQ(each.known.modules.at(frames[0].module), "/bin/program");
+        EXPECT_EQ(frames[0].offset, 0x1234u);
+        EXPECT_EQ(frames[1].module, 0u);
+        EXPECT_EQ(frames[1].offset, 0x9999u);
+      },
+      faults));
+  EXPECT_EQ(seen, 1);
+}
+
+TEST_F(encoder_fixture, a_limit_that_is_too_small_for_what_is_live_is_said) {
+  memory_file to;
+  no_names names;
+  encoder made(to, names, 1 << 20);
+  for (std::uint64_t i = 1; i < 200'000; ++i)
+    made.add({.stamp = i, .address = i * 512, .bytes = 7, .what = action::allocate});
+  made.finish(200'000);
+  ASSERT_TRUE(made.failed());
+  EXPECT_NE(std::string(made.failure()).find("max_size"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace gpumem::recording
