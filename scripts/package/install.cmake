@@ -27,7 +27,7 @@ install(DIRECTORY config/examples/ DESTINATION share/gpumem/examples COMPONENT g
 install(FILES README.md CHANGELOG.md config/REFERENCE.md LICENSE scripts/package/copyright DESTINATION share/doc/gpumem COMPONENT gpumem)
 if(TARGET documents)
   set(documents ${CMAKE_BINARY_DIR}/documents)
-  install(FILES ${documents}/gpumem.1 ${documents}/gpumem-run.1 ${documents}/gpumem-check.1 ${documents}/gpumem-report.1
+  install(FILES ${documents}/gpumem.1 ${documents}/gpumem-run.1 ${documents}/gpumem-check.1 ${documents}/gpumem-report.1 ${documents}/gpumem-export.1
     DESTINATION share/man/man1 COMPONENT gpumem)
   install(FILES ${documents}/gpumem.bash DESTINATION share/bash-completion/completions COMPONENT gpumem RENAME gpumem)
   install(FILES ${documents}/_gpumem DESTINATION share/zsh/site-functions COMPONENT gpumem)

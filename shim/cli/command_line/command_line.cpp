@@ -29,7 +29,9 @@ command_line::command_line() : app(std::make_unique<CLI::App>(about, "gpumem")) 
   add_run();
   add_check();
   add_report();
-  for (CLI::App* verb : {run_verb, check_verb, report_verb}) verb->get_formatter()->column_width(26);
+  add_export();
+  for (CLI::App* verb : {run_verb, check_verb, report_verb, export_verb})
+    verb->get_formatter()->column_width(26);
 }
 
 command_line::~command_line() = default;
@@ -46,6 +48,8 @@ void command_line::add_run() {
                    "Where the text report goes: stderr, stdout or -,\nnone, or a pattern as report.%e.%p.txt")
       ->type_name("TEXT");
   run_verb->add_option("--json", run.json, "The same report as JSON: as --output")->type_name("FILE");
+  run_verb->add_option("--record", run.record, "Record each allocation and free: a pattern as --output")
+      ->type_name("FILE");
   run_verb->add_flag(
       "--uncached", run.uncached,
       "Switch the caches of PyTorch, JAX and TensorFlow off,\nso that the chain serves each tensor");
@@ -89,6 +93,19 @@ void command_line::add_report() {
   report_verb->footer(
       "Exit code: 0 good, 2 unreadable or nothing there\n"
       "Examples:\n  gpumem report --last\n  gpumem report --explain pending");
+}
+
+void command_line::add_export() {
+  export_verb = app->add_subcommand("export", "Write a recording in a form that others read");
+  export_verb->add_option("recording", exporting.recording, "As gpumem run --record makes it")
+      ->type_name("RECORDING");
+  export_verb->add_option("--format", exporting.format, "rmm-csv: a line for each event, as RMM logs them")
+      ->type_name("FORMAT");
+  export_verb->add_option("-o,--output", exporting.output, "Where to (default: standard output)")
+      ->type_name("FILE");
+  export_verb->footer(
+      "Exit code: 0 good, 1 a part of the recording is damaged, 2 unreadable\n"
+      "Examples:\n  gpumem export --format rmm-csv -o events.csv train.gpumem");
 }
 
 // What follows the flags of `run` belongs to the program, whatever it looks like; so does what follows "--"
@@ -176,8 +193,13 @@ command_line::outcome command_line::parse(std::vector<std::string> arguments) {
     if (report.clean && given > 1)
       return misused({}, "--clean stands alone: it is for the whole state folder");
   }
-  if (!*run_verb && !*check_verb && !*report_verb)
-    return misused(arguments, "which verb? run, check or report");
+  if (*export_verb && exporting.recording.empty()) return misused({}, "export needs a recording");
+  if (*export_verb && exporting.format != "rmm-csv")
+    return misused({}, exporting.format.empty()
+                           ? "export needs a format: --format rmm-csv"
+                           : "there is no format \"" + exporting.format + "\": rmm-csv is one");
+  if (!*run_verb && !*check_verb && !*report_verb && !*export_verb)
+    return misused(arguments, "which verb? run, check, report or export");
   return outcome::good;
 }
 

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "shim/cli/check/check.hpp"
+#include "shim/cli/export/export.hpp"
 #include "shim/cli/report/report.hpp"
 #include "shim/cli/run/run.hpp"
 
@@ -26,11 +27,12 @@ class command_line {
   command_line& operator=(command_line const&) = delete;
 
   std::unique_ptr<CLI::App> const app;
-  CLI::App *run_verb, *check_verb, *report_verb;
+  CLI::App *run_verb, *check_verb, *report_verb, *export_verb;
   bool version = false;
   run_options run;
   check_options check;
   report_options report;
+  export_options exporting;
 
   enum class outcome { good, help, misused };
   // The arguments without the program's name. When misused, `problem` and the lines of `hints` are for
@@ -45,6 +47,7 @@ class command_line {
   void add_run();
   void add_check();
   void add_report();
+  void add_export();
   void take_command(std::vector<std::string>& arguments);
   outcome misused(std::vector<std::string> const& arguments, std::string const& reason);
 

@@ -49,5 +49,6 @@ int main(int argc, char** argv) {
   if (line.version) return print_version();
   if (line.asks_for(line.run_verb)) return cli::run(line.run);
   if (line.asks_for(line.check_verb)) return cli::check(line.check);
+  if (line.asks_for(line.export_verb)) return cli::write_export(line.exporting);
   return cli::report(line.report);
 }

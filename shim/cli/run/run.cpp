@@ -24,6 +24,7 @@
 #include "core/base/log/log.hpp"
 #include "core/base/text/format.hpp"
 #include "core/base/text/printable.hpp"
+#include "core/recording/reader/recover.hpp"
 #include "core/report/output/write_reports.hpp"
 #include "core/stats/page/file/page_file.hpp"
 #include "core/stats/page/file/run_mark.hpp"
@@ -123,6 +124,15 @@ config::plan plan_of(stats::snapshot const& content, std::vector<std::string> co
   return loaded.failed() ? plan : std::move(loaded.plan);
 }
 
+// What a killed process left of its recording goes into the file.
+void complete_recording(std::string const& path) {
+  if (path.empty()) return;
+  recording::recovery_result const done = recording::recover(path);
+  if (done.what == recording::recovery::not_needed || done.what == recording::recovery::done) return;
+  base::log_line(base::log_level::warn, base::format("the recording {} lacks its last events: {}",
+                                                     base::printable(path), base::printable(done.reason)));
+}
+
 // Of the program itself, killed before its page could be read by anyone: it did nothing yet. Pages of other
 // versions are not read either, and stay.
 bool is_stillborn(found_page const& page, child_result const& child, time_t began) {
@@ -148,6 +158,7 @@ void report_what_is_left(child_result const& child, std::string const& run_id, t
                        ended_by_exit ? "could not write all of its report" : "still runs", page.pid));
       continue;
     }
+    complete_recording(taken.value.recording_path);
     config::plan const plan = plan_of(taken.value, own, common);
     report::write_options options;
     options.text = base::pattern_in_folder(plan.report_text, taken.value.cwd);
@@ -193,8 +204,8 @@ std::string why_unseen(std::string const& program) {
 int run(run_options const& options) {
   library const found = find_library();
   if (!found.error.empty()) return fail(found.error);
-  for (auto const& [flag, pattern] :
-       {std::pair("--output", options.text), std::pair("--json", options.json)}) {
+  for (auto const& [flag, pattern] : {std::pair("--output", options.text), std::pair("--json", options.json),
+                                      std::pair("--record", options.record)}) {
     std::string const problem = pattern.empty() || pattern == "none" ? "" : config::pattern_problem(pattern);
     if (!problem.empty()) return fail(std::string(flag) + ": " + problem);
   }
@@ -207,6 +218,7 @@ int run(run_options const& options) {
   }
   if (!options.text.empty()) settings.variables.emplace_back("GPUMEM_REPORT", from_here(options.text));
   if (!options.json.empty()) settings.variables.emplace_back("GPUMEM_JSON", from_here(options.json));
+  if (!options.record.empty()) settings.variables.emplace_back("GPUMEM_RECORD", from_here(options.record));
   if (options.uncached) {
     for (auto const& [name, value] : uncached_frameworks) settings.variables.emplace_back(name, value);
   }

@@ -10,6 +10,7 @@ namespace gpumem::cli {
 struct run_options {
   std::string config;
   std::string text, json;  // where the reports go, as GPUMEM_REPORT and GPUMEM_JSON; empty: as these say
+  std::string record;      // the recording's file, as GPUMEM_RECORD
   bool uncached = false;
   bool quiet = false;
   std::vector<std::string> command;

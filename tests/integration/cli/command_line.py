@@ -82,7 +82,7 @@ def test_hints(build):
     expect(tool(build, "check", "/dev/null", "ls"), 2, "a program stands after --: gpumem check -- ./program")
     expect(tool(build, "run", "--uncachd", "true"), 125, '"--uncached"')
     expect(tool(build, "run", "-o"), 125, "--output")
-    expect(tool(build), 2, "which verb? run, check or report")
+    expect(tool(build), 2, "which verb? run, check, report or export")
 
 
 def test_a_script_without_its_first_line(build):

@@ -19,7 +19,7 @@ ROOT = HERE.parents[3]
 sys.path.insert(0, str(HERE.parent.parent))
 import harness
 
-VERBS = ("run", "check", "report")
+VERBS = ("run", "check", "report", "export")
 
 
 def install(build, folder):

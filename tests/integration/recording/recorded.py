@@ -1,0 +1,199 @@
+"""Recordings of whole programs: replayed chunk by chunk they end with the ledger of the report, whatever the chain; after
+kill -9 too. And what becomes of a recording whose file cannot be had, may not grow, or is limited.
+
+recorded.py BUILD [test...]; see harness.main. recording_ledger prints what a replay ends with.
+"""
+import json
+import os
+import pathlib
+import re
+import subprocess
+import sys
+import tempfile
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "random"))
+import harness
+from random_run import CONFIGS, NEEDS
+
+COMPLETE, RECOVERED = 1, 3
+ROWS = ("requested", "rounding", "reserved", "observed")
+
+
+def replayed(build, path):
+    done = subprocess.run([build.program("recording_ledger"), str(path)], capture_output=True, text=True)
+    harness.equal((done.returncode, done.stderr), (0, ""), f"the reader of {path}")
+    return json.loads(done.stdout)
+
+
+def expect_sound(found, what):
+    harness.equal((found["faults"], found["contradictions"], found["breaks"]), ([], 0, 0), what)
+
+
+def expect_ledger(build, report, what):
+    """The recording that the report names ends with the report's ledger."""
+    found = replayed(build, report["recording"]["path"])
+    expect_sound(found, what)
+    harness.equal(found["state"], COMPLETE, f"{what}: state")
+    for device in report["devices"]:
+        replay = found["devices"].get(str(device["ordinal"]), dict.fromkeys(ROWS, 0))
+        ledger = {row: device["at_exit"][row] for row in ROWS}
+        harness.equal(replay, ledger, f"{what}: device {device['ordinal']}, the replay and the report")
+    return found
+
+
+def random_run(build, config, seed, extra=None, operations=15_000):
+    with tempfile.TemporaryDirectory(prefix="gpumem-recorded.") as folder:
+        folder = pathlib.Path(folder)
+        (folder / "chain.toml").write_text(CONFIGS[config])
+        env = {"GPUMEM_CONFIG": str(folder / "chain.toml"), "GPUMEM_RECORD": str(folder / "recording.%p.%x"),
+               "GPUMEM_SIMULATED_STRICT": None, "GPUMEM_SIMULATED_DEVICES": "3", **NEEDS.get(config, {}), **(extra or {})}
+        done = build.run([build.program("random_program"), str(seed), str(operations), "4"], preload=True, env=env)
+        harness.equal(done.code, 0, f"{config}, seed {seed}: {done.stdout}{done.stderr}")
+        events = 0
+        compared = 0
+        for report in done.reports:
+            if report["end"]["kind"] != "exit":
+                continue
+            events += expect_ledger(build, report, f"{config}, seed {seed}")["events"]
+            compared += 1
+        assert compared > 0 and events > operations / 3, f"only {events} events of {compared} processes: nothing was proven"
+
+
+def test_random_programs(build):
+    for config in CONFIGS:
+        random_run(build, config, 1)
+
+
+def test_fresh_random_programs(build):
+    seed = os.environ.get("GPUMEM_TEST_SEED") or str(int.from_bytes(os.urandom(2), "little"))
+    print(f"fresh seed: GPUMEM_TEST_SEED={seed} repeats it")
+    for config in ("pool", "returning", "pool_over_vmm", "cuda_async", "arena", "managed_and_host"):
+        random_run(build, config, seed)
+
+
+def test_other_memory(build):
+    """Arrays, virtual memory, pools, IPC, contexts that end."""
+    for name in ("every_kind.shared", "virtual_memory.linked", "memory_totals.shared", "reset.shared", "contexts.shared"):
+        if not (build.folder / "programs" / name).exists():
+            continue
+        with tempfile.TemporaryDirectory(prefix="gpumem-recorded.") as folder:
+            done = build.run([build.program(name)], preload=True, env={"GPUMEM_RECORD": f"{folder}/recording.%p.%x"})
+            assert done.reports, f"{name}: no report: {done.stderr}"
+            for report in done.reports:
+                expect_ledger(build, report, name)
+
+
+
+def test_run_and_export(build):
+    with tempfile.TemporaryDirectory(prefix="gpumem-recorded.") as folder:
+        recording = f"{folder}/recording"
+        done = build.run([build.program("threads.shared")], tool=["-q", "--record", "recording"], cwd=folder)
+        harness.equal(done.code, 0, done.stderr)
+        report = done.reports[0]
+        harness.equal(report["recording"]["path"], recording, "the path in the report")
+        assert re.search(rf"^recording   {recording}", done.texts[0], re.M), done.texts[0]
+        found = expect_ledger(build, report, "gpumem run --record")
+        csv = f"{folder}/events.csv"
+        made = subprocess.run([build.tool, "export", "--format", "rmm-csv", recording, "-o", csv], capture_output=True, text=True)
+        harness.equal((made.returncode, made.stdout, made.stderr), (0, "", ""), "gpumem export")
+        lines = pathlib.Path(csv).read_text().splitlines()
+        harness.equal(lines[0], "Thread,Time,Action,Pointer,Size,Stream", "the first line")
+        live, last = {}, ""
+        for line in lines[1:]:
+            match = re.fullmatch(r"(\d+),(\d\d:\d\d:\d\d\.\d{6}),(allocate|free|allocate failure),(0x[0-9a-f]+|\(nil\)),(\d+),(0|0x[0-9a-f]+)", line)
+            assert match, line
+            _, time, action, pointer, size, _ = match.groups()
+            assert last <= time or last[:2] == "23", f"{last} before {time}"
+            last = time
+            if action == "allocate":
+                assert pointer not in live, line
+                live[pointer] = size
+            elif action == "free":
+                harness.equal(live.pop(pointer), size, line)
+        assert len(lines) > 100, f"{len(lines)} lines"
+        harness.equal(sum(int(size) for size in live.values()), report["devices"][0]["at_exit"]["requested"], "what is live in the CSV")
+        # A second run takes the next name.
+        build.run([build.program("threads.shared")], tool=["-q", "--record", "recording"], cwd=folder)
+        assert pathlib.Path(f"{recording}.1").exists()
+        assert found["events"] > 100
+
+
+def test_misuse(build):
+    for arguments in (["export"], ["export", "--format", "xml", "file"], ["export", "file"]):
+        done = subprocess.run([build.tool, *arguments], capture_output=True, text=True)
+        harness.equal(done.returncode, 2, arguments)
+        assert "error" in done.stderr, done.stderr
+    done = subprocess.run([build.tool, "export", "--format", "rmm-csv", "/etc/passwd"], capture_output=True, text=True)
+    harness.equal(done.returncode, 2, done.stderr)
+
+
+def test_killed(build):
+    """Killed in the middle, at different moments: gpumem run completes the file."""
+    for after in ("0.15", "0.4", "1.3"):
+        with tempfile.TemporaryDirectory(prefix="gpumem-recorded.") as folder:
+            script = f'"$@" & sleep {after}; kill -9 $!; wait'
+            done = build.run(["sh", "-c", script, "sh", build.program("random_program"), "7", "100000000", "4"],
+                             tool=["-q", "--record", f"{folder}/recording.%p"],
+                             env={"GPUMEM_SIMULATED_STRICT": None, "GPUMEM_SIMULATED_DEVICES": "3"})
+            found = [replayed(build, path) for path in pathlib.Path(folder).glob("recording.*")]
+            assert found, done.stderr
+            for one in found:
+                expect_sound(one, f"killed after {after} s")
+                assert one["state"] in (COMPLETE, RECOVERED), one
+            assert any(one["state"] == RECOVERED and one["events"] > 10 for one in found), found
+
+
+def test_limited(build):
+    with tempfile.TemporaryDirectory(prefix="gpumem-recorded.") as folder:
+        (pathlib.Path(folder) / "chain.toml").write_text(
+            f'version = 1\n[recording]\nfile = "{folder}/recording.%p.%x"\nmax_size = "1 MiB"\n')
+        done = build.run([build.program("random_program"), "3", "400000", "4"], preload=True,
+                         env={"GPUMEM_CONFIG": f"{folder}/chain.toml", "GPUMEM_SIMULATED_STRICT": None,
+                              "GPUMEM_SIMULATED_DEVICES": "3"})
+        report = max((r for r in done.reports if r["end"]["kind"] == "exit"),
+                     key=lambda r: sum(d["counters"]["allocated_blocks"] if "counters" in d else 0 for d in r["devices"]))
+        found = expect_ledger(build, report, "at a limit of 1 MiB")
+        assert found["bytes"] <= 1 << 20 and found["chunks"] > 2, found
+
+
+def expect_stopped(done, text):
+    report = done.reports[0]
+    assert text in (report["recording"]["stopped"] or ""), report.get("recording")
+    harness.equal(done.stderr.count("warning"), 1, f"one warning: {done.stderr}")
+    assert any("record" in finding["text"] for finding in report["findings"]), report["findings"]
+
+
+def test_no_file(build):
+    plain = build.run([build.program("threads.shared")])
+    with tempfile.TemporaryDirectory(prefix="gpumem-recorded.") as folder:
+        os.chmod(folder, 0o500)
+        for path, text in ((f"{folder}/none/recording", "cannot create"), ("/dev/null", "no plain file"), ("/proc/recording", "cannot create")):
+            done = build.run([build.program("threads.shared")], preload=True, env={"GPUMEM_RECORD": path})
+            harness.equal((done.code, done.stdout), (plain.code, plain.stdout), path)
+            expect_stopped(done, text)
+        os.chmod(folder, 0o700)
+
+
+def on_small_disk(build, inside, size):
+    """The outcome of a program whose recording lies on a disk of that size; and what the shell said of it afterwards."""
+    mount = ["unshare", "-m", "/bin/bash", "-c", f'mount -t tmpfs -o size={size},mode=700 none /dev/shm || exit 77; {inside}', "-"]
+    program = [build.program("random_program"), "3", "150000", "4"]
+    done = build.run([*mount, *program], preload=True, env={
+        "GPUMEM_RECORD": "/dev/shm/recording.%p.%x", "GPUMEM_SIMULATED_STRICT": None, "GPUMEM_SIMULATED_DEVICES": "3"})
+    if done.code in (1, 77) and "report" not in done.stdout and not done.reports:
+        raise harness.Skipped(f"no mount of its own can be made here: {done.stderr.strip()[:100]}")
+    return done
+
+
+def test_full_disk(build):
+    done = on_small_disk(build, '"$@"', "64k")
+    harness.equal(done.code, 0, done.stderr)
+    assert "hazards 0" in done.stdout, done.stdout
+    stopped = [r for r in done.reports if r.get("recording", {}).get("stopped")]
+    assert any("full" in r["recording"]["stopped"] for r in stopped), done.stderr
+    assert "its disk is full; the program goes on without it" in done.stderr, done.stderr
+
+
+if __name__ == "__main__":
+    harness.main(dict(globals()))
