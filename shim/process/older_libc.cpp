@@ -52,6 +52,9 @@ class moved {
 constinit moved<int(pthread_once_t*, void (*)())> libcs_once("pthread_once");
 constinit moved<int(pthread_key_t*, void (*)(void*)) noexcept> libcs_key_create("pthread_key_create");
 constinit moved<int(pthread_key_t, void const*) noexcept> libcs_setspecific("pthread_setspecific");
+constinit moved<int(pthread_t*, pthread_attr_t const*, void* (*)(void*), void*) noexcept> libcs_create(
+    "pthread_create");
+constinit moved<int(pthread_t, char const*) noexcept> libcs_setname("pthread_setname_np");
 constinit moved<void*(char const*, int) noexcept> libcs_open("dlopen");
 constinit moved<char*() noexcept> libcs_error("dlerror");
 
@@ -128,6 +131,16 @@ int __pthread_key_create(pthread_key_t* key, void (*at_end)(void*)) noexcept {
 int pthread_setspecific(pthread_key_t key, void const* value) noexcept {
   auto* const real = libcs_setspecific.get();
   return real == nullptr ? ENOMEM : real(key, value);
+}
+
+// Of a recording alone. libcuda.so brings libpthread along, where there is one.
+int pthread_create(pthread_t* made, pthread_attr_t const* with, void* (*run)(void*), void* given) noexcept {
+  auto* const real = libcs_create.get();
+  return real == nullptr ? EAGAIN : real(made, with, run, given);
+}
+int pthread_setname_np(pthread_t of, char const* name) noexcept {
+  auto* const real = libcs_setname.get();
+  return real == nullptr ? ENOSYS : real(of, name);
 }
 
 // Locks are taken by every request, so that these do not look whether they know the function: at first they
