@@ -26,6 +26,11 @@ TORCH = (("PyTorch's own", "native", False, {}),
          ("gpumem under bare", "ours", True, BARE),
          *((f"gpumem {chain} under bare", "ours", True, {**BARE, "GPUMEM_CONFIG": str(EXAMPLES / f"{chain}.toml")})
            for chain in ("compact",)))
+# What is told costs: all under gpumem, PyTorch's cache off.
+TOLD = (("gpumem, no samples", "native", True, {**BARE, "GPUMEM_CONFIG": str(HERE / "configs" / "no_samples.toml")}),
+        ("gpumem", "ours", True, BARE),
+        ("recorded on tmpfs", "ours", True, {**BARE, "GPUMEM_RECORD": "/dev/shm/gpumem-told.%p"}),
+        ("recorded on a disk", "ours", True, {**BARE, "GPUMEM_RECORD": "/var/tmp/gpumem-told.%p"}))
 PLATFORM = {"XLA_PYTHON_CLIENT_ALLOCATOR": "platform", "XLA_PYTHON_CLIENT_PREALLOCATE": "false"}
 
 # name, file, repeats, variants (name, role, gpumem, environment[, another file])
@@ -41,12 +46,14 @@ PROGRAMS = (
     ("JAX training", HERE / "programs" / "jax_train.py", 1,
      (("JAX's own, no preallocation", "native", False, {"XLA_PYTHON_CLIENT_PREALLOCATE": "false"}),
       ("platform", "peer", False, PLATFORM), ("gpumem under platform", "ours", True, PLATFORM))),
+    ("told, PyTorch training", GPU / "torch_train.py", 1, TOLD),
+    ("told, transformer inference", HERE / "programs" / "transformer.py", 1, TOLD),
 )
 
 NAMES = [name for name, *_ in PROGRAMS]
 
 # steps a turn, turns, sets of processes, processors (JAX launches from threads of its own, beside its caller)
-TURNS = {"PyTorch training": (5, 100, 3, 1), "transformer inference": (2, 25, 3, 1), "CuPy loop": (100, 75, 3, 1),
+TURNS = {"PyTorch training": (5, 100, 3, 1), "told, PyTorch training": (5, 60, 1, 1), "told, transformer inference": (2, 25, 1, 1), "transformer inference": (2, 25, 3, 1), "CuPy loop": (100, 75, 3, 1),
          "JAX training": (40, 25, 3, 4)}
 
 

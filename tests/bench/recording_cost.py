@@ -1,4 +1,4 @@
-"""What a recording costs: ns and bytes an event, and the ratio to the same loop without one, run in turns.
+"""What samples and a recording cost a pair: the same loop without samples, as it is by default, and recorded, in turns.
 
 recording_cost.py BUILD [--cuda] [--folder FOLDER] [--rounds N]: on the simulated CUDA, or with --cuda on a machine's own. FOLDER is where the
 recordings lie (a tmpfs, a disk); their buffers are in GPUMEM_STATE_DIR as that is set, else in FOLDER. Medians of the rounds.
@@ -15,14 +15,13 @@ import tempfile
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "integration"))
 import harness
 
-LOOPS = (("pairs", "malloc", 4096), ("pairs", "async", 4096), ("pairs", "malloc", 1 << 20), ("pairs", "async", 1 << 20))
+LOOPS = [("pairs", allocator, size) for size in (4 << 10, 1 << 20, 64 << 20, 1 << 30) for allocator in ("malloc", "async")]
+NO_SAMPLES = {"GPUMEM_CONFIG": str(pathlib.Path(__file__).resolve().parent / "configs" / "no_samples.toml")}
 
 
-def once(build, program, loop, recording, state):
+def once(build, program, loop, more, state):
     workload, allocator, size = loop
-    env = {"LD_PRELOAD": build.preload(), "GPUMEM_REPORT": "none", "GPUMEM_STATE_DIR": state}
-    if recording is not None:
-        env["GPUMEM_RECORD"] = recording
+    env = {"LD_PRELOAD": build.preload(), "GPUMEM_REPORT": "none", "GPUMEM_STATE_DIR": state, **more}
     done = subprocess.run([program, workload, allocator, "seconds=0.5", f"bytes={size}"], capture_output=True, text=True,
                           env=build.environment(env), check=True)
     values = [json.loads(line) for line in done.stdout.splitlines()]
@@ -39,22 +38,24 @@ def main():
     build = harness.Build(wanted.build, simulated=not wanted.cuda)
     program = wanted.build + ("/gpu/bench.shared" if wanted.cuda else "/programs/bench.shared")
     ledger = str(build.folder / "programs" / "recording_ledger")
-    print(f"{'loop':28} {'plain ns':>9} {'recorded':>9} {'ratio':>6} {'ns/event':>9} {'bytes/event':>12}")
+    print(f"{'loop':22} {'no samples, ns':>14} {'samples':>8} {'ratio':>6} {'recorded':>9} {'ratio':>6} {'ns/event':>9} {'bytes/event':>12}")
     with tempfile.TemporaryDirectory(dir=wanted.folder, prefix="gpumem-cost.") as folder:
         state = os.environ.get("GPUMEM_STATE_DIR", f"{folder}/state")
         for loop in LOOPS:
-            plain, recorded, sizes = [], [], []
+            bare, plain, recorded, sizes = [], [], [], []
             for number in range(wanted.rounds):
-                plain.append(once(build, program, loop, None, state))
+                bare.append(once(build, program, loop, NO_SAMPLES, state))
+                plain.append(once(build, program, loop, {}, state))
                 path = pathlib.Path(folder) / f"recording.{number}"
-                recorded.append(once(build, program, loop, str(path), state))
+                recorded.append(once(build, program, loop, {"GPUMEM_RECORD": str(path)}, state))
                 found = json.loads(subprocess.run([ledger, str(path)], capture_output=True, text=True, check=True).stdout)
                 assert not found["faults"] and not found["contradictions"], found
                 sizes.append(found["bytes"] / found["events"])
                 path.unlink()
-            without, having = statistics.median(plain), statistics.median(recorded)
-            name = f"{loop[0]} {loop[1]} {loop[2] >> 10} KiB"
-            print(f"{name:28} {without:9.1f} {having:9.1f} {having / without:6.3f} {(having - without) / 2:9.1f} {statistics.median(sizes):12.1f}")
+            never, without, having = (statistics.median(times) for times in (bare, plain, recorded))
+            name = f"{loop[0]} {loop[1]} {loop[2] >> 10:,} KiB"
+            print(f"{name:22} {never:14.1f} {without:8.1f} {without / never:6.3f} {having:9.1f} {having / without:6.3f} "
+                  f"{(having - without) / 2:9.1f} {statistics.median(sizes):12.1f}", flush=True)
 
 
 main()
