@@ -1,9 +1,9 @@
 // sample_device: notes the ledger of one device now, its peak, and the timeline, which halves its
 // resolution when it is full. A peak is one measured moment, never a sum of peaks of parts, and none is
 // missed: each thread may request a share (settles_at) without a look at the others, all shares together at
-// most the highest figure so far plus a tolerance. Freed bytes return to the thread's share. A thread whose
-// share is used up adds up the shards here, and the shares are dealt out anew. A hit therefore compares two
-// words of its own thread.
+// most the highest figure since the reset plus a tolerance. Freed bytes return to the thread's share. A
+// thread whose share is used up adds up the shards here, and the shares are dealt out anew. A hit therefore
+// compares two words of its own thread.
 #include <algorithm>
 
 #include "core/stats/callers/libraries.hpp"
@@ -113,7 +113,9 @@ void sample_device(int device) noexcept {
   std::uint64_t const time = elapsed_ns();
   std::uint64_t const highest = std::max(get(gauge.highest_requested), sum.requested);
   set(gauge.highest_requested, highest);
-  sum.deal_out(highest + tolerance(highest) - sum.requested);
+  std::uint64_t const since = std::max(get(gauge.highest_since_reset), sum.requested);
+  set(gauge.highest_since_reset, since);
+  sum.deal_out(since + tolerance(since) - sum.requested);
   std::uint64_t const observed = get(gauge.observed);
   set(gauge.observed_sampled, observed);
   note_holdings(*now, slot, sum.requested + observed);
@@ -133,6 +135,11 @@ void sample_device(int device) noexcept {
     set(gauge.peak_elsewhere, asked.elsewhere);
   }
   record(*now, slot, timeline_sample{time, sum.requested, reserved, sum.requested, reserved});
+}
+
+void reset_peak(int device) noexcept {
+  set(gauges(device).highest_since_reset, 0);
+  sample_device(device);
 }
 
 void sample_if_grown(int device) noexcept {

@@ -40,6 +40,29 @@ TEST_F(timeline, the_peak_is_measured_at_one_moment) {
   });
 }
 
+TEST_F(timeline, a_peak_begins_anew_at_what_is_live) {
+  expect_good_child([] {
+    open_test_page();
+    register_device(0, "H100", "GPU-0", 10ull << 30);
+    allocate(1 << 30, 1 << 30);
+    sample_device(0);
+    auto& mine = local().devices[0];
+    add(mine.freed_requested, (1 << 30) - 1000);
+    EXPECT_EQ(get(gauges(0).highest_since_reset), 1u << 30);
+    reset_peak(0);
+    EXPECT_EQ(get(gauges(0).highest_since_reset), 1000u);
+    EXPECT_EQ(get(gauges(0).highest_requested), 1u << 30) << "of all";
+    // The leave to request more without a look is of the new peak, not of the old one.
+    allocate(1 << 20, 1 << 20);
+    EXPECT_FALSE(must_settle(mine));
+    allocate(8 << 20, 8 << 20);
+    EXPECT_TRUE(must_settle(mine));
+    sample_device(0);
+    EXPECT_EQ(get(gauges(0).highest_since_reset), 1000u + (9u << 20));
+    EXPECT_EQ(get(gauges(0).highest_requested), 1u << 30);
+  });
+}
+
 TEST_F(timeline, a_long_run_fits) {
   expect_good_child([] {
     open_test_page();
