@@ -106,6 +106,7 @@ void write_rule(std::string& out, rule_plan const& rule) {
     size.bytes = bytes.value_or(0);
     if (bytes) write(key, toml_string(write_size(size)));
   };
+  if (!rule.name.empty()) write("name", toml_string(rule.name));
   if (!rule.library.empty()) write("library", toml_string(rule.library));
   if (!rule.api.empty()) write("api", toml_string(rule.api));
   write_bytes("min_size", rule.min_size);

@@ -36,7 +36,8 @@ std::unique_ptr<route::rule_set> make_rules(plan const& effective, std::span<std
   if (effective.rules.empty()) return nullptr;
   std::vector<route::rule> rules;
   for (auto const& rule : effective.rules) {
-    rules.push_back({.library = rule.library,
+    rules.push_back({.name = rule.name,
+                     .library = rule.library,
                      .api = rule.api,
                      .min_size = rule.min_size.value_or(0),
                      .max_size = rule.max_size.value_or(~std::uint64_t{0}),

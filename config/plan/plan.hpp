@@ -54,6 +54,7 @@ struct route_plan {
 
 // One [[rule]]; the first that matches wins.
 struct rule_plan {
+  std::string name;          // asked for by the program; empty: of all other requests
   std::string library, api;  // patterns; empty: any
   std::optional<std::uint64_t> min_size, max_size;
   int device = -1;  // -1: any

@@ -43,6 +43,8 @@ std::string values_of(key_info const& key) {
       return "pattern of a line";
     case value_kind::glob:
       return "pattern with `*`, `?`, `[a-z]`";
+    case value_kind::name:
+      return "text";
     case value_kind::boolean:
       return codes("true|false");
     case value_kind::chain:

@@ -18,6 +18,7 @@ enum class value_kind : std::uint8_t {
   pattern,
   line,
   glob,
+  name,
   boolean,
   chain,
   chains,

@@ -22,6 +22,8 @@ struct request {
   CUcontext context = nullptr;   // current; null with a stream that is no default one: it knows
   CUstream stream = nullptr;     // CU_STREAM_LEGACY / CU_STREAM_PER_THREAD, never 0, when ordered
   void const* caller = nullptr;  // code that asked: of the runtime's call when it came through one
+  std::uint32_t alignment = 0;   // bytes, a power of two; 0: any block is aligned enough
+  std::uint64_t named = 0;       // bits of the rules whose name the program asked for; 0: it asked for none
 };
 
 // A free.

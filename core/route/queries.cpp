@@ -256,6 +256,10 @@ std::uint64_t give_back(CUcontext context) noexcept {
   return asked != nullptr ? give_back_on(asked->device) : 0;
 }
 
+std::uint64_t rules_named(char const* name) noexcept {
+  return present != nullptr && present->rules != nullptr ? present->rules->named(name) : 0;
+}
+
 void measure() noexcept {
   if (present == nullptr) return;
   std::array<std::uint64_t, stats::max_devices> pending{};

@@ -41,6 +41,9 @@ void start(chain_factory factory, free_mode free, rule_set* rules = nullptr,
 [[gnu::noinline]] outcome allocate_carefully(driver::request const& request, CUdeviceptr* result) noexcept;
 [[gnu::noinline]] outcome release_carefully(driver::free_request const& release) noexcept;
 
+// The rules of this name, for driver::request::named; 0: there are none.
+std::uint64_t rules_named(char const* name) noexcept;
+
 // A free that was answered with an error, by a chain or by the driver: for those resources that report
 // faults.
 void refused(driver::free_request const& release) noexcept;

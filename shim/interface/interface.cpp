@@ -39,7 +39,7 @@ int with_snapshot(Use use) noexcept try {
 gpumem_statistics statistics_of(stats::device_totals const& device) noexcept {
   return {.size = sizeof(gpumem_statistics),
           .requested = device.now.requested,
-          .highest_requested = device.gauges.highest_requested,
+          .highest_requested = std::max(device.gauges.highest_since_reset, device.now.requested),
           .reserved = device.now.reserved,
           .cached = device.now.cached + device.now.pending,
           .observed = device.now.observed,
@@ -65,6 +65,15 @@ int gpumem_get_statistics(int device, gpumem_statistics* result) {
     gpumem_statistics told = statistics_of(*found);
     told.size = std::min(result->size, sizeof told);
     std::memcpy(result, &told, told.size);
+    return GPUMEM_OK;
+  });
+}
+
+int gpumem_reset_peak(int device) {
+  return with_snapshot([&](stats::snapshot const& now) -> int {
+    if (std::ranges::none_of(now.devices, [device](auto const& each) { return each.ordinal == device; }))
+      return GPUMEM_INVALID;
+    stats::reset_peak(device);
     return GPUMEM_OK;
   });
 }

@@ -47,7 +47,7 @@ GPUMEM_AT_START constinit std::atomic<life> state = life::idle;
 
 namespace {
 
-static_assert(all_hooks <= stats::max_hooks);
+static_assert(all_calls <= stats::max_hooks);
 
 GPUMEM_AT_START constinit std::atomic<int> exit_code = 0;
 GPUMEM_AT_START constinit base::file_identity stderr_at_start{}, stdout_at_start{};
@@ -122,9 +122,9 @@ bool begin() noexcept {
     base::log_line(base::log_level::warn, text);
     return false;
   }
-  stats::hook_description hooks[all_hooks];
-  std::string_view calls[all_hooks];
-  for (std::size_t i = 0; i < all_hooks; ++i) {
+  stats::hook_description hooks[all_calls];
+  std::string_view calls[all_calls];
+  for (std::size_t i = 0; i < all_calls; ++i) {
     calls[i] = symbols[i];
     hooks[i] = {symbols[i], routes[i]};
   }

@@ -36,6 +36,12 @@ enum class hook : std::uint16_t {
 #undef GPUMEM_DRIVER_HOOK
 #undef GPUMEM_RUNTIME_HOOK
   count,
+  // Behind them, what is counted as they are.
+  last_hook = count - 1,
+#define GPUMEM_INTERFACE_CALL(name, route) name,
+#include "shim/symbols/symbols.def"
+#undef GPUMEM_INTERFACE_CALL
+  every_call,
 };
 
 inline constexpr std::size_t driver_hooks = 0
@@ -44,6 +50,7 @@ inline constexpr std::size_t driver_hooks = 0
 #undef GPUMEM_DRIVER_HOOK
     ;
 inline constexpr std::size_t all_hooks = static_cast<std::size_t>(hook::count);
+inline constexpr std::size_t all_calls = static_cast<std::size_t>(hook::every_call);
 
 constexpr std::size_t index_of(hook which) noexcept {
   return static_cast<std::size_t>(which);

@@ -7,12 +7,14 @@
 
 namespace gpumem::shim {
 
-inline constexpr auto symbols = base::pack_names<all_hooks>(
+inline constexpr auto symbols = base::pack_names<all_calls>(
 #define GPUMEM_DRIVER_HOOK(name, family, version, form, verb, route) #name "\0"
 #define GPUMEM_RUNTIME_HOOK(name) #name "\0"
+#define GPUMEM_INTERFACE_CALL(name, route) #name "\0"
 #include "shim/symbols/symbols.def"
 #undef GPUMEM_DRIVER_HOOK
 #undef GPUMEM_RUNTIME_HOOK
+#undef GPUMEM_INTERFACE_CALL
 );
 
 inline constexpr auto families = base::pack_names<driver_hooks>(
@@ -21,12 +23,14 @@ inline constexpr auto families = base::pack_names<driver_hooks>(
 #undef GPUMEM_DRIVER_HOOK
 );
 
-inline constexpr auto routes = base::pack_names<all_hooks>(
+inline constexpr auto routes = base::pack_names<all_calls>(
 #define GPUMEM_DRIVER_HOOK(name, family, version, form, verb, route) #route "\0"
 #define GPUMEM_RUNTIME_HOOK(name) "runtime\0"
+#define GPUMEM_INTERFACE_CALL(name, route) #route "\0"
 #include "shim/symbols/symbols.def"
 #undef GPUMEM_DRIVER_HOOK
 #undef GPUMEM_RUNTIME_HOOK
+#undef GPUMEM_INTERFACE_CALL
 );
 
 }  // namespace gpumem::shim

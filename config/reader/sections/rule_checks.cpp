@@ -22,7 +22,8 @@ constexpr call calls[] = {
     {"cuMemAlloc", "device"},           {"cuMemAlloc_v2", "device"},      {"cuMemAllocAsync", "device"},
     {"cuMemAllocAsync_ptsz", "device"}, {"cudaMallocManaged", "managed"}, {"cuMemAllocManaged", "managed"},
     {"cudaMallocHost", "host"},         {"cudaHostAlloc", "host"},        {"cuMemAllocHost", "host"},
-    {"cuMemAllocHost_v2", "host"},      {"cuMemHostAlloc", "host"},
+    {"cuMemAllocHost_v2", "host"},      {"cuMemHostAlloc", "host"},       {"gpumem_allocate", "device"},
+    {"gpumem_allocate_sync", "device"},
 };
 
 std::string shown(std::uint64_t bytes) {
@@ -60,10 +61,15 @@ void check_rule(rule_plan const& rule, std::size_t number, draft const& all, dia
         "min_size (" + shown(*rule.min_size) + ") is larger than max_size (" + shown(*rule.max_size) + ")",
         "no request is both");
   }
+  if (!rule.name.empty() && rule.kind != "device") {
+    out.error("E223", all.where(where + ".kind"), name + " has a name, and its kind is " + quoted(rule.kind),
+              "what a program asks for by a name is device memory: remove kind; a chain that ends in "
+              "\"managed\" may stand there");
+  }
   if (!rule.api.empty()) check_api(rule, all.where(where + ".api"), out);
   // After an error what is missing may have been meant.
-  if (!out.has_errors() && rule.library.empty() && rule.api.empty() && !rule.min_size && !rule.max_size &&
-      rule.device < 0) {
+  if (!out.has_errors() && rule.name.empty() && rule.library.empty() && rule.api.empty() && !rule.min_size &&
+      !rule.max_size && rule.device < 0) {
     out.warning("W503", all.where(where),
                 name + " has no condition: it takes every request for " + rule.kind + " memory",
                 "set route." + rule.kind + " instead, or add library, api, min_size, max_size or device");
@@ -88,6 +94,7 @@ std::vector<rule_plan const*> chains_of_rules(plan const& of) {
 std::string conditions_of(rule_plan const& rule) {
   std::string text;
   auto const add = [&text](std::string const& part) { text += (text.empty() ? "" : ", ") + part; };
+  if (!rule.name.empty()) add("asked for as " + quoted(rule.name));
   if (!rule.library.empty()) add(rule.library);
   if (!rule.api.empty()) add(rule.api);
   if (rule.min_size) add(">= " + std::string(base::print_exact_bytes(*rule.min_size).view()));

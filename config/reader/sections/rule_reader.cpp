@@ -18,6 +18,7 @@ constexpr char const* example =
     "write [[rule]] and below it library = \"libnccl*\" and chain = \"passthrough\"";
 
 void keep(rule_plan& rule, std::string_view key, option const& value) {
+  if (key == "name") rule.name = std::get<std::string>(value);
   if (key == "library") rule.library = std::get<std::string>(value);
   if (key == "api") rule.api = std::get<std::string>(value);
   if (key == "kind") rule.kind = std::get<std::string>(value);

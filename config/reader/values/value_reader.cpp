@@ -27,6 +27,7 @@ std::string_view wanted(value_kind kind) noexcept {
     case value_kind::pattern:
     case value_kind::line:
     case value_kind::glob:
+    case value_kind::name:
       return "a string";
     case value_kind::boolean:
       return "true or false";
@@ -153,6 +154,8 @@ std::optional<option> read_boolean(key_info const& key, node const& value, std::
 
 std::string text_problem(key_info const& key, std::string_view text) {
   if (key.kind == value_kind::glob) return std::string(base::glob_problem(text));
+  if (key.kind == value_kind::name)
+    return text.empty() ? "the name is empty; write the one by which the program asks" : "";
   if (key.kind == value_kind::line) return base::parse_log_pattern(text).error;
   return key.table == "log" ? log_file_problem(text) : pattern_problem(text);
 }
@@ -213,6 +216,7 @@ std::optional<option> read_value(key_info const& key, node const& value, std::st
     case value_kind::pattern:
     case value_kind::line:
     case value_kind::glob:
+    case value_kind::name:
       return read_text(key, value, shown, out);
     case value_kind::boolean:
       return read_boolean(key, value, shown, out);

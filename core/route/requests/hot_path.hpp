@@ -59,8 +59,12 @@ inline bool captures_run() noexcept {
                                                          stream_order::slot slot,
                                                          CUdeviceptr* result) noexcept {
   driver::request const asked = request;
-  resource::allocation_request const wanted{
-      .bytes = request.bytes, .slot = slot, .stream = request.stream, .flags = request.flags, .by = &asked};
+  resource::allocation_request const wanted{.bytes = request.bytes,
+                                            .slot = slot,
+                                            .stream = request.stream,
+                                            .flags = request.flags,
+                                            .alignment = request.alignment,
+                                            .by = &asked};
   try {
     return {from.chain->top().allocate(wanted)};
   } catch (driver::allocation_failed const& failed) {
@@ -139,7 +143,8 @@ template <bool careful = false>
   resource::cache_look look;
   space::handle h = space::none;
   if (from.quick != nullptr)
-    h = from.quick->try_allocate_cached(s->where.blocks, from.own, request.bytes, slot, 0, look);
+    h = from.quick->try_allocate_cached(s->where.blocks, from.own, request.bytes, slot, request.alignment,
+                                        look);
   bool const hit = h != space::none;
   if (!hit) [[unlikely]] {
     taken const got = from.quick == nullptr

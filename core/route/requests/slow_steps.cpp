@@ -82,7 +82,7 @@ std::optional<outcome> answer_request_slow(router_state& s, stream_place const& 
   if (!request.stream_ordered) return std::nullopt;
   pool_use const use = s.pool_use_of(entry->device);
   if (place.capturing) return pass;
-  if (request.of_pool) return std::nullopt;
+  if (request.of_pool || request.named != 0) return std::nullopt;
   if (use == pool_use::drivers)
     return allocate_from_pool(s.chosen[static_cast<std::size_t>(entry->device)].load(), request, result);
   counts = use == pool_use::counted;
@@ -91,8 +91,12 @@ std::optional<outcome> answer_request_slow(router_state& s, stream_place const& 
 
 taken take_slow(supply from, context_entry& entry, std::size_t number, driver::request const& request,
                 stream_order::slot slot, resource::cache_look look, CUdeviceptr* result) noexcept {
-  resource::allocation_request const wanted{
-      .bytes = request.bytes, .slot = slot, .stream = request.stream, .flags = request.flags, .by = &request};
+  resource::allocation_request const wanted{.bytes = request.bytes,
+                                            .slot = slot,
+                                            .stream = request.stream,
+                                            .flags = request.flags,
+                                            .alignment = request.alignment,
+                                            .by = &request};
   try {
     return {from.quick->allocate_slow(wanted, from.own, look)};
   } catch (driver::allocation_failed const& failed) {

@@ -29,11 +29,19 @@ rule_set::rule_set(std::vector<rule> rules, std::span<std::string_view const> ca
   for (std::size_t i = 0; i < rules_.size() && i < max_rules; ++i) {
     mask const bit = mask{1} << i;
     by_library_ = by_library_ || !rules_[i].library.empty();
-    of_kind_[static_cast<std::size_t>(rules_[i].kind)] |= bit;
+    if (rules_[i].name.empty()) of_kind_[static_cast<std::size_t>(rules_[i].kind)] |= bit;
     for (std::size_t call = 0; call < calls.size() && call < of_call_.size(); ++call) {
       if (names_call(rules_[i].api, calls[call])) of_call_[call] |= bit;
     }
   }
+}
+
+std::uint64_t rule_set::named(std::string_view name) const noexcept {
+  mask found = 0;
+  for (std::size_t i = 0; i < rules_.size() && i < max_rules; ++i) {
+    if (!rules_[i].name.empty() && rules_[i].name == name) found |= mask{1} << i;
+  }
+  return found;
 }
 
 driver::memory_kind rule_set::kind_of(std::size_t chain) const noexcept {

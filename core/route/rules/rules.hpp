@@ -23,6 +23,7 @@ inline constexpr std::size_t max_rules = 64;
 inline constexpr std::size_t passthrough = max_chains;  // in place of a chain
 
 struct rule {
+  std::string name{};     // only of requests that ask for this one; empty: of those that ask for none
   std::string library{};  // patterns; empty: any
   std::string api{};
   std::uint64_t min_size = 0;
@@ -46,7 +47,7 @@ class rule_set {
 
   // The rule that takes the request, or `none`.
   std::size_t match(driver::request const& request, int device) noexcept {
-    mask open = of_kind_[static_cast<std::size_t>(request.kind)];
+    mask open = request.named != 0 ? request.named : of_kind_[static_cast<std::size_t>(request.kind)];
     if (open == 0) return none;
     open &= of_call_[request.hook] | of_call_[request.called];
     if (by_library_ && open != 0) open &= asking_.rules_of(request.caller);
@@ -58,6 +59,9 @@ class rule_set {
     }
     return none;
   }
+
+  // Those of this name, for driver::request::named; 0: none.
+  std::uint64_t named(std::string_view name) const noexcept;
 
   // Whose memory a chain serves; those beyond the routes are served as their first rule says.
   driver::memory_kind kind_of(std::size_t chain) const noexcept;

@@ -213,8 +213,8 @@ class search {
       auto const& narrow = plan_.rules[later];
       for (std::size_t i = 0; i < later; ++i) {
         auto const& wide = plan_.rules[i];
-        bool const all = wide.kind == narrow.kind && covers(wide.library, narrow.library) &&
-                         covers(wide.api, narrow.api) &&
+        bool const all = wide.kind == narrow.kind && wide.name == narrow.name &&
+                         covers(wide.library, narrow.library) && covers(wide.api, narrow.api) &&
                          wide.min_size.value_or(0) <= narrow.min_size.value_or(0) &&
                          wide.max_size.value_or(unset) >= narrow.max_size.value_or(unset) &&
                          (wide.device < 0 || wide.device == narrow.device);

@@ -23,7 +23,7 @@ class Statistics(typing.NamedTuple):
     """Of one device. `peak_bytes` is exact to 1 % or 8 MiB, the larger."""
 
     current_bytes: int      # requested by the program through chains, not yet given back
-    peak_bytes: int         # the most since the start
+    peak_bytes: int         # the most since the start, or reset_peak
     current_count: int      # blocks
     total_count: int        # served since the start
     reserved_bytes: int     # taken from the driver by chains
@@ -38,9 +38,12 @@ class _Figures(ctypes.Structure):
 
 
 def _function(name):
+    loaded = ctypes.CDLL(None)
     try:
-        return getattr(ctypes.CDLL(None), "gpumem_" + name)
+        return getattr(loaded, "gpumem_" + name)
     except AttributeError:
+        if hasattr(loaded, "gpumem_api_version"):
+            raise NotLoaded("the gpumem that is loaded is older than this: it has no " + name) from None
         raise NotLoaded("gpumem is not loaded: LD_PRELOAD={} or `gpumem run`".format(library)) from None
 
 
@@ -72,6 +75,11 @@ def trim():
     given = ctypes.c_uint64()
     _check(_function("trim")(ctypes.byref(given)), "trim, which needs a current context")
     return given.value
+
+
+def reset_peak(device=0):
+    """From here on peak_bytes of a device begins at what it holds now; the report keeps the highest of all."""
+    _check(_function("reset_peak")(ctypes.c_int(device)), "device {}".format(device))
 
 
 def get_report():

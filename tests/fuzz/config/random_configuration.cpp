@@ -96,6 +96,8 @@ class writer {
         return quoted(folder_ + "/%p." + std::to_string(below(3)) + ".csv");
       case value_kind::line:
         return quoted("[%l] %v");
+      case value_kind::name:
+        return quoted("scratch");
       case value_kind::choice:
       case value_kind::glob:
         return quoted(key.words.empty() ? std::string_view("lib*") : one_of(split_words(key.words)));
@@ -161,6 +163,7 @@ class writer {
   std::string rule() {
     std::string const kind = choice("rule", "kind");
     std::string text = "[[rule]]\nkind = " + kind + "\n";
+    if (kind == quoted("device") && one_in(4)) text += "name = \"scratch\"\n";
     if (one_in(3)) text += "library = \"lib" + std::string(one_in(2) ? "*" : "x.so") + "\"\n";
     if (one_in(3)) text += "min_size = \"" + std::to_string(1 + below(8000)) + " B\"\n";
     if (one_in(3)) text += "max_size = \"" + std::to_string(8000 + below(8000)) + " KiB\"\n";

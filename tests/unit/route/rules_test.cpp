@@ -68,6 +68,21 @@ TEST(rules, a_call_goes_by_the_names_of_driver_and_runtime) {
   EXPECT_EQ(match(async, {.bytes = 1, .hook = mem_alloc}), rule_set::none);
 }
 
+TEST(rules, a_name_is_asked_for_and_nothing_else) {
+  rule_set rules(
+      {{.name = "scratch", .max_size = 10}, {.max_size = 1000}, {.name = "other"}, {.name = "scratch"}},
+      calls);
+  EXPECT_EQ(rules.named("scratch"), 0b1001u);
+  EXPECT_EQ(rules.named("other"), 0b100u);
+  EXPECT_EQ(rules.named("scratc"), 0u);
+  EXPECT_EQ(rules.named(""), 0u) << "of rules without a name";
+  EXPECT_EQ(match(rules, {.bytes = 10, .named = rules.named("scratch")}), 0u);
+  EXPECT_EQ(match(rules, {.bytes = 11, .named = rules.named("scratch")}), 3u);
+  EXPECT_EQ(match(rules, {.bytes = 10, .named = rules.named("other")}), 2u);
+  EXPECT_EQ(match(rules, {.bytes = 10}), 1u);
+  EXPECT_EQ(match(rules, {.bytes = 1001}), rule_set::none);
+}
+
 // A shared runtime is seen itself: cudaMallocHost may end in cuMemHostAlloc, which is not its name.
 TEST(rules, a_call_of_a_shared_runtime_goes_by_its_own_name) {
   rule_set rules({{.api = "cudaMallocHost", .kind = memory_kind::host}}, calls);
