@@ -52,6 +52,9 @@ if command -v aarch64-linux-gnu-g++ >/dev/null 2>&1; then
 else
   skipped+=("aarch64: no cross compiler (Debian: g++-aarch64-linux-gnu, and qemu-user to run it)")
 fi
+if ! scripts/cccl.sh >/dev/null 2>&1; then
+  skipped+=("gpumem/memory_resource.hpp with other versions of CCCL, and RMM: scripts/cccl.sh could not fetch them")
+fi
 if [ "$fast" = 1 ]; then
   skipped+=("sanitizer builds: --fast")
 else

@@ -6,8 +6,8 @@ if(GPUMEM_SANITIZE)
 endif()
 install(TARGETS gpumem_cli RUNTIME DESTINATION bin COMPONENT gpumem)
 install(TARGETS gpumem_preload LIBRARY DESTINATION lib/gpumem COMPONENT gpumem NAMELINK_SKIP)
-install(FILES shim/include/gpumem/gpumem.h DESTINATION include/gpumem COMPONENT gpumem)
-# For programs that ask it: a header and nothing to link. find_package(gpumem), gpumem::gpumem; pkg-config --cflags gpumem.
+install(FILES shim/include/gpumem/gpumem.h shim/include/gpumem/memory_resource.hpp DESTINATION include/gpumem COMPONENT gpumem)
+# For programs that ask it: headers and nothing to link. find_package(gpumem), gpumem::gpumem; pkg-config --cflags gpumem.
 add_library(gpumem_interface INTERFACE)
 set_target_properties(gpumem_interface PROPERTIES EXPORT_NAME gpumem)
 target_include_directories(gpumem_interface INTERFACE $<INSTALL_INTERFACE:include>)

@@ -16,6 +16,7 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 sys.path.insert(0, str(ROOT / "tests" / "integration"))
 import harness
 import adaptors
+import interfaces
 import limits
 import runtimes
 import sanitizer
@@ -27,7 +28,7 @@ from table import Table
 PROGRAMS = ROOT / "tests" / "integration" / "programs"
 CONFIGS = (PROGRAMS / "configs", ROOT / "tests" / "gpu" / "configs", ROOT / "config" / "examples")
 USUAL = ("must_fail", *GROUPS, "limits", "adaptors", "memcheck")
-NAMES = (*USUAL, "two_gpus", "runtimes", "transports", "tools")
+NAMES = (*USUAL, "two_gpus", "runtimes", "transports", "tools", "interfaces")
 TIME = re.compile(r"^time: (.*?) ([\d.]+) (ns|us|ms)$", re.MULTILINE)
 
 
@@ -145,7 +146,7 @@ def jobs_of(group, build, table, count, rounds):
         return adaptors.jobs(build, table)
     if group == "memcheck":
         return sanitizer.jobs(build, table)
-    others = {"runtimes": runtimes, "transports": transports, "tools": tools}
+    others = {"runtimes": runtimes, "transports": transports, "tools": tools, "interfaces": interfaces}
     if group in others:
         return others[group].jobs(build, table, config_file, rounds)
     if group == "two_gpus" and count < 2:
