@@ -51,7 +51,8 @@ void start(chain_factory factory, free_mode free, rule_set* rules, bool serves_p
   resource::free_duties.store(free == free_mode::synchronize ? resource::waits : 0,
                               std::memory_order_relaxed);
   stream_order::one_stream.store(free == free_mode::one_stream, std::memory_order_release);
-  made->rules = rules;
+  made->rules = rules != nullptr && rules->has_unnamed() ? rules : nullptr;
+  made->every_rule = rules;
   made->serves_pools = serves_pools;
   made->known.use(rules);
   present = made;

@@ -257,7 +257,7 @@ std::uint64_t give_back(CUcontext context) noexcept {
 }
 
 std::uint64_t rules_named(char const* name) noexcept {
-  return present != nullptr && present->rules != nullptr ? present->rules->named(name) : 0;
+  return present != nullptr && present->every_rule != nullptr ? present->every_rule->named(name) : 0;
 }
 
 void measure() noexcept {

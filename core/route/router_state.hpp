@@ -34,9 +34,10 @@ struct router_state {
   std::atomic<std::uint64_t> streams_changed{1};
   contexts known{where, access, streams_changed, give_back};
   chain_factory factory = nullptr;
-  rule_set* rules = nullptr;                                        // null: none
-  std::array<std::atomic<pool_use>, 64> pool_uses{};                // by device
-  std::array<pool_figures, 64> figures{};                           // by device, as far as they are counted
+  rule_set* rules = nullptr;                          // null: none, or none for requests that ask for no name
+  rule_set* every_rule = nullptr;                     // null: none
+  std::array<std::atomic<pool_use>, 64> pool_uses{};  // by device
+  std::array<pool_figures, 64> figures{};             // by device, as far as they are counted
   std::array<std::atomic<bool>, stats::max_devices> limits_made{};  // all budgets of the device are there
   bool serves_pools = false;                                        // [route] pools
   program_pools pools;

@@ -1,7 +1,7 @@
 // The functions of gpumem.h that ask a chain for memory, and give it back. Called by the program on any
-// thread; the way to the chain is the hooks' own (route/requests/hot_path.hpp), and as fast. What no chain
-// serves is not handed to the driver here: the answer says so, and the program's own call of CUDA is seen
-// by its hook as any other. Never throws, and never reads what the program has not handed in.
+// thread; the way to the chain is the hooks' own (route/requests/hot_path.hpp). What no chain serves is not
+// handed to the driver here: the answer says so, and the program's own call of CUDA is seen by its hook as
+// any other. Never throws, and never reads what the program has not handed in.
 #include <atomic>
 #include <cstdint>
 #include <cstdio>

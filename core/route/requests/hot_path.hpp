@@ -135,7 +135,8 @@ template <bool careful = false>
   context_entry& entry = *place.entry;
   stream_order::slot const slot = request.stream_ordered ? place.slot : stream_order::no_slot;
   std::size_t number = static_cast<std::size_t>(request.kind);
-  if (s->rules != nullptr && !take_rule(*s->rules, entry, driver::request(request), number)) return pass;
+  rule_set* const rules = request.named != 0 ? s->every_rule : s->rules;
+  if (rules != nullptr && !take_rule(*rules, entry, driver::request(request), number)) return pass;
   supply from = find_supply_fast(*s, entry, number, slot, request.stream_ordered);
   if (from.quick == nullptr && from.chain == nullptr) [[unlikely]]
     return pass;

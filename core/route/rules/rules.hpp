@@ -60,6 +60,8 @@ class rule_set {
     return none;
   }
 
+  // Whether any may take a request that asks for no name.
+  bool has_unnamed() const noexcept { return (of_kind_[0] | of_kind_[1] | of_kind_[2]) != 0; }
   // Those of this name, for driver::request::named; 0: none.
   std::uint64_t named(std::string_view name) const noexcept;
 

@@ -69,10 +69,9 @@ GPUMEM_API int gpumem_reset_peak(int device);
 
 /* Memory of a device from a chain of the configuration. `chain`: the name of a [[rule]]; null: as cudaMalloc
  * would get it, by the rules without a name and the route. `alignment`: a power of two up to 1 GiB, or 0;
- * every block is aligned to 512. No bytes give a null. The block may be freed by either release, cudaFree or
- * cudaFreeAsync, and by the releases, what cudaMalloc got from a chain. Where CUDA must serve (in a capture;
- * with "passthrough"; memory that is none of a chain's) the answer is GPUMEM_NOT_SERVED, and CUDA has to be
- * asked. These are as fast as the calls of CUDA's that they stand for.
+ * every block is aligned to 512. No bytes give a null. A block may be freed by either release, by cudaFree or
+ * cudaFreeAsync; the releases also take what cudaMalloc got from a chain. Where CUDA must serve (in a
+ * capture; with "passthrough"; memory that is none of a chain's) the answer is GPUMEM_NOT_SERVED: ask CUDA.
  *
  * In the order of `stream`, as cudaMallocAsync and cudaFreeAsync, on the stream's device: (2) */
 GPUMEM_API int gpumem_allocate(const char* chain, size_t bytes, size_t alignment, gpumem_stream stream,

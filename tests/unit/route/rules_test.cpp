@@ -72,6 +72,8 @@ TEST(rules, a_name_is_asked_for_and_nothing_else) {
   rule_set rules(
       {{.name = "scratch", .max_size = 10}, {.max_size = 1000}, {.name = "other"}, {.name = "scratch"}},
       calls);
+  EXPECT_TRUE(rules.has_unnamed());
+  EXPECT_FALSE(rule_set({{.name = "scratch"}}, calls).has_unnamed());
   EXPECT_EQ(rules.named("scratch"), 0b1001u);
   EXPECT_EQ(rules.named("other"), 0b100u);
   EXPECT_EQ(rules.named("scratc"), 0u);
