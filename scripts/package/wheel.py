@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Makes the Python wheel of an installed tree: wheel.py TREE VERSION MACHINE OUT [MAINTAINER]. It holds the program, the library beside
-it, the examples, a console script and the module of shim/python, for every Python 3 and glibc 2.28 and later; needs no Python at build time but this
+it, its headers, the examples, a console script and the module of shim/python, for every Python 3 and glibc 2.28 and later; needs no Python at build time but this
 file's. The same bytes for the same SOURCE_DATE_EPOCH. Called by package.sh.
 """
 import base64
@@ -41,6 +41,8 @@ def main():
     executable = {"gpumem/bin/gpumem", "gpumem/lib/gpumem/libgpumem.so"}
     for name in sorted(executable):
         files[name] = (tree / name.partition("/")[2]).read_bytes()
+    for file in sorted((tree / "include" / "gpumem").iterdir()):
+        files[f"gpumem/include/gpumem/{file.name}"] = file.read_bytes()
     examples = tree / "share" / "gpumem" / "examples"
     for file in sorted(examples.rglob("*.toml")):
         files[f"gpumem/examples/{file.relative_to(examples)}"] = file.read_bytes()

@@ -13,6 +13,7 @@ import typing
 _folder = os.path.dirname(os.path.abspath(__file__))
 program = os.path.join(_folder, "bin", "gpumem")
 library = os.path.join(_folder, "lib", "gpumem", "libgpumem.so")
+include = os.path.join(_folder, "include")    # of gpumem/gpumem.h, for compilers
 
 
 class NotLoaded(RuntimeError):

@@ -214,6 +214,7 @@ def test_the_wheel(build):
             for name in names - {f"gpumem-{version()}.dist-info/RECORD"}:
                 harness.equal(int(listed[name]), archive.getinfo(name).file_size, name)
             assert {f"gpumem-{version()}.dist-info/licenses/{name}" for name in ("LICENSE", "copyright")} <= names, names
+            assert {"gpumem/include/gpumem/gpumem.h", "gpumem/include/gpumem/memory_resource.hpp"} <= names, names
             assert archive.getinfo("gpumem/bin/gpumem").external_attr >> 16 & 0o111 == 0o111, "the program is executable"
             archive.extractall(f"{folder}/site")
         os.chmod(f"{folder}/site/gpumem/bin/gpumem", 0o755)
