@@ -10,4 +10,4 @@ held = sum(buffer.size for buffer in buffers)
 print(f"RMM handed out {held // MIB} MiB")
 if gpumem.is_loaded():
     now = gpumem.get_statistics()
-    print(f"gpumem served {now.current_bytes // MIB} MiB to {now.current_count} allocation: RMM's pool")
+    print(f"gpumem served {now.current_bytes // MIB} MiB in {now.current_count} blocks: RMM's pool")

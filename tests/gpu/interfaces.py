@@ -23,7 +23,7 @@ PROGRAMS = {
 }
 SCRIPTS = {
     "phase.py": (r"done\n", r"forward: at most 320 MiB, left 20 MiB, 2 allocations\nbackward: at most 100 MiB, left 80 MiB, 1 allocations\ndone\n"),
-    "rmm_beside.py": (r"RMM handed out 10 MiB\n", r"RMM handed out 10 MiB\ngpumem served \d+ MiB to 1 allocation: RMM's pool\n"),
+    "rmm_beside.py": (r"RMM handed out 10 MiB\n", r"RMM handed out 10 MiB\ngpumem served \d+ MiB in \d+ blocks: RMM's pool\n"),
 }
 
 
