@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Fetches the versions of CCCL and RMM with which programs use gpumem/memory_resource.hpp: cccl.sh [BUILD] unpacks wheels
-# of PyPI into BUILD/cccl, once. integration.interfaces compiles with what is there. Needs pip; 25 MB come over the network.
+# of PyPI into BUILD/cccl, once. integration.examples.interfaces compiles with what is there. Needs pip; 25 MB come over the network.
 # With --gpu also docs/examples as programs for a machine with a GPU, into BUILD/gpu/interfaces, which needs nvcc: carry
 # that folder, libgpumem.so and gpumem there, and run python3 tests/gpu/run.py --build BUILD --group interfaces.
 set -euo pipefail
