@@ -1,7 +1,7 @@
 // What a driver does where one thread ends a context while another is in a call that uses it: whether the end
-// waits for a kernel, and which calls crash or fail. Mode: waits | wait_event | pushed | query | record | stale.
-// Rounds of one mode run in one process, so that a crash is its exit code. Prints the codes that were seen and
-// how often; the library is not needed, this asks the driver. Two threads.
+// waits for a kernel, and which calls crash or fail. Mode: waits | wait_event | pushed | query | record |
+// stale. Rounds of one mode run in one process, so that a crash is its exit code. Prints the codes that were
+// seen and how often; the library is not needed, this asks the driver. Two threads.
 #include <cuda.h>
 
 #include <atomic>

@@ -229,7 +229,7 @@ context_entry* contexts::find_or_make(CUcontext context, whose_context whose) no
   if (auto* found = find_alive(context); found != nullptr) return found;
   // A call that ends it waits for the mutex before it goes to the driver.
   for (auto const* call = endings_; call != nullptr && whose == whose_context::others; call = call->next_) {
-    if (call->handle_ == context) return nullptr;
+    if (call->handle_ == context && !GPUMEM_MUTANT(ending_entered)) return nullptr;
   }
   if (first_.load(std::memory_order_relaxed) != nullptr) end_one_stream("a second context is used");
   CUdevice device = 0;

@@ -111,6 +111,10 @@ def test_idle_is_done(build):
     expect_caught(build, "idle_is_done", "unordered reuse")
 
 
+def test_ending_entered(build):
+    expect_caught(build, "ending_entered", "ended while pushed", "managed_and_host")
+
+
 def test_every_bug_has_a_test(build):
     """Here or where its own area is tested."""
     root = pathlib.Path(__file__).resolve().parents[3]

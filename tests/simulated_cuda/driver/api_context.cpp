@@ -1,6 +1,9 @@
 // Contexts: create, destroy, the thread's stack of them, primary contexts, synchronise, peers.
 // Any thread; the stack belongs to the calling thread.
 // A destroyed context's record stays, so that its handle is recognised as dead rather than taken for another.
+#include <iterator>
+#include <utility>
+
 #include "entry.hpp"
 
 using namespace simulated;
@@ -11,11 +14,22 @@ CUcontext handle(context* of) {
   return reinterpret_cast<CUcontext>(of);
 }
 
-CUresult push(context* of) {
+CUresult push(context* of, bool by_push = false) {
   thread_state& mine = this_thread();
   if (mine.depth == static_cast<int>(std::size(mine.stack))) return CUDA_ERROR_OUT_OF_MEMORY;
+  if (by_push) ++of->pushed;
+  mine.pushed[mine.depth] = by_push;
   mine.stack[mine.depth++] = of;
   return CUDA_SUCCESS;
+}
+
+void leave_top(thread_state& mine) {
+  if (std::exchange(mine.pushed[mine.depth - 1], false)) --mine.current()->pushed;
+}
+
+void drop_top(thread_state& mine) {
+  leave_top(mine);
+  --mine.depth;
 }
 
 CUresult create(machine& m, CUcontext* out, unsigned flags, CUdevice device) {
@@ -104,7 +118,7 @@ SIMULATED_API cuCtxDestroy_v2(CUcontext which) {
   if (gone->primary || gone->ending) return CUDA_ERROR_INVALID_CONTEXT;
   m.finish(*gone);
   thread_state& mine = this_thread();
-  if (mine.current() == gone) --mine.depth;
+  if (mine.current() == gone) drop_top(mine);
   m.let_others_in();
   return CUDA_SUCCESS;
 }
@@ -114,7 +128,11 @@ SIMULATED_API cuCtxPushCurrent_v2(CUcontext which) {
   context* found = nullptr;
   if (which == nullptr) return CUDA_ERROR_INVALID_CONTEXT;
   SIMULATED_TRY(m.resolve(which, found));
-  return push(found);
+  SIMULATED_TRY(push(found, true));
+  // Another thread may come between this and the pop: now and then one does.
+  static unsigned pushes = 0;
+  if (++pushes % 8 == 0) m.let_others_in();
+  return CUDA_SUCCESS;
 }
 
 SIMULATED_API cuCtxPopCurrent_v2(CUcontext* out) {
@@ -122,7 +140,7 @@ SIMULATED_API cuCtxPopCurrent_v2(CUcontext* out) {
   thread_state& mine = this_thread();
   if (mine.depth == 0) return CUDA_ERROR_INVALID_CONTEXT;
   if (out != nullptr) *out = handle(mine.current());
-  --mine.depth;
+  drop_top(mine);
   return CUDA_SUCCESS;
 }
 
@@ -130,12 +148,13 @@ SIMULATED_API cuCtxSetCurrent(CUcontext which) {
   SIMULATED_CALL(after_init);
   thread_state& mine = this_thread();
   if (which == nullptr) {
-    if (mine.depth > 0) --mine.depth;
+    if (mine.depth > 0) drop_top(mine);
     return CUDA_SUCCESS;
   }
   context* found = nullptr;
   SIMULATED_TRY(m.resolve(which, found));
   if (mine.depth == 0) return push(found);
+  leave_top(mine);
   mine.stack[mine.depth - 1] = found;
   return CUDA_SUCCESS;
 }

@@ -25,6 +25,7 @@ using counter = std::atomic<unsigned long long>;
 // Of one host thread; plain data, so it outlives the thread's destructors.
 struct thread_state {
   context* stack[16] = {};
+  bool pushed[16] = {};  // by cuCtxPushCurrent
   int depth = 0;
   CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_GLOBAL;
   bool per_thread_default = false;  // inside a _ptsz/_ptds form

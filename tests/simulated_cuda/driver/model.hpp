@@ -101,6 +101,7 @@ struct context {
   bool alive = false;
   bool ending = false;      // its end waits for its work, and lets other threads in
   unsigned references = 0;  // of a primary context
+  int pushed = 0;           // cuCtxPushCurrent of it, on any thread, that was not popped
   std::uint64_t own = 0;    // device memory that it takes for itself
   stream* legacy = nullptr;
   std::unordered_map<std::uint64_t, stream*> per_thread;

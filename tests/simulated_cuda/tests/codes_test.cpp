@@ -1,5 +1,7 @@
 // The return codes that a program may rely on, as measured on a real driver.
+#include <atomic>
 #include <cstring>
+#include <thread>
 #include <vector>
 
 #include "fixture.hpp"
@@ -130,4 +132,28 @@ TEST_F(codes, calls_are_counted_by_name) {
   EXPECT_EQ(simulatedCounters("cuMemFree_v2"), 1u);
   simulatedCountersReset();
   EXPECT_EQ(simulatedCounters(nullptr), 0u);
+}
+
+TEST_F(codes, a_context_that_ends_while_another_thread_has_it_pushed_is_a_hazard) {
+  CUcontext other = nullptr;
+  auto const before = simulated_control::hazards();
+  ASSERT_EQ(cuCtxCreate(&other, nullptr, 0, 0), CUDA_SUCCESS);
+  ASSERT_EQ(cuCtxPushCurrent(other), CUDA_SUCCESS);  // one's own
+  ASSERT_EQ(cuCtxDestroy(other), CUDA_SUCCESS);
+  EXPECT_EQ(simulated_control::hazards(), before);
+  cuCtxPopCurrent(nullptr);
+  ASSERT_EQ(cuCtxCreate(&other, nullptr, 0, 0), CUDA_SUCCESS);
+  std::atomic<int> step{0};
+  std::thread visitor([&] {
+    EXPECT_EQ(cuCtxPushCurrent(other), CUDA_SUCCESS);
+    step = 1;
+    while (step != 2) std::this_thread::yield();
+    cuCtxPopCurrent(nullptr);
+  });
+  while (step != 1) std::this_thread::yield();
+  EXPECT_EQ(cuCtxDestroy(other), CUDA_SUCCESS);
+  EXPECT_EQ(simulated_control::hazards(), before + 1);
+  simulated_control::clear_hazards();
+  step = 2;
+  visitor.join();
 }
