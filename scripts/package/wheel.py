@@ -49,7 +49,7 @@ def main():
     readme = (ROOT / "README.md").read_text()
     files[f"{info}/METADATA"] = METADATA.format(version=version, maintainer=maintainer, readme=readme).encode()
     files[f"{info}/WHEEL"] = f"Wheel-Version: 1.0\nGenerator: gpumem\nRoot-Is-Purelib: false\nTag: {tag}\n".encode()
-    files[f"{info}/entry_points.txt"] = b"[console_scripts]\ngpumem = gpumem:main\n"
+    files[f"{info}/entry_points.txt"] = b"[console_scripts]\ngpumem = gpumem:main\n\n[pytest11]\ngpumem = gpumem.pytest_plugin\n"
     for name in ("LICENSE", "copyright"):
         files[f"{info}/licenses/{name}"] = (tree / "share" / "doc" / "gpumem" / name).read_bytes()
     record = "".join(f"{name},{digest(data)},{len(data)}\n" for name, data in sorted(files.items()))
