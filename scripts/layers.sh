@@ -28,7 +28,7 @@ ROOMS = {
     "config": ["plan", "text", "schema", "reader/file reader/values", "reader/sections", "reader", "checks", "",
                "builder"],
     "shim": ["include/gpumem", "symbols/objects", "symbols", "observed", "process", "hooks", "interface"],
-    "shim/cli": ["", "programs", "check export report", "run", "command_line"],
+    "shim/cli": ["", "programs", "export report", "recommend", "check", "run", "command_line"],
 }
 ONLY_USER = {
     "fmt": re.compile(r"core/base/text/format[^/]*$"),

@@ -7,6 +7,7 @@
 #include "core/base/text/bytes.hpp"
 #include "core/base/text/format.hpp"
 #include "core/driver/error.hpp"
+#include "core/report/known_caches.hpp"
 
 namespace gpumem::report {
 namespace {
@@ -53,18 +54,6 @@ std::string first_step(stats::failure_note const& failure) {
                                     : "free memory earlier, lower what others hold on the device";
   }
 }
-
-// Libraries that keep what their users gave back: a part of their path, and what makes them let go of it.
-struct known_cache {
-  std::string_view part, name, release;
-};
-constexpr std::array<known_cache, 5> known_caches{
-    {{"libc10_cuda.so", "PyTorch's cache", "torch.cuda.empty_cache() frees what is idle in it"},
-     {"/cupy_backends/", "CuPy's pool",
-      "cupy.get_default_memory_pool().free_all_blocks() frees what is idle in it"},
-     {"xla_cuda", "XLA's pool", "XLA_PYTHON_CLIENT_MEM_FRACTION makes it smaller"},
-     {"/tensorflow/", "TensorFlow's pool", "TF_FORCE_GPU_ALLOW_GROWTH=true makes it take what it needs"},
-     {"librmm.so", "an RMM resource", "a smaller maximum pool size bounds it"}}};
 
 // "91 % is held by PyTorch's cache: ..."; empty where nobody holds most, or the program alone all.
 std::string holder_of_most(stats::failure_note const& failure) {

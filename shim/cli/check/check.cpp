@@ -4,43 +4,24 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <sstream>
 
 #include "config/text/size_text.hpp"
 #include "core/base/log/line_writer.hpp"
 #include "core/base/log/log.hpp"
 #include "core/base/text/bytes.hpp"
 #include "core/base/text/printable.hpp"
-#include "core/report/output/terminal.hpp"
 #include "shim/cli/check/chain_tree.hpp"
 #include "shim/cli/check/start_memory.hpp"
 #include "shim/cli/check/traps.hpp"
 #include "shim/cli/output.hpp"
+#include "shim/cli/recommend/recommend.hpp"
+#include "shim/cli/wrapped.hpp"
 
 namespace gpumem::cli {
 namespace {
 
 std::string shown(std::uint64_t bytes) {
   return std::string(base::print_bytes(bytes).view());
-}
-
-// Words of `text` in lines that fit the terminal; all but the first line begin with `indent`.
-std::string wrapped(std::string const& text, std::string const& indent) {
-  static std::size_t const width = report::columns_of_terminal(STDOUT_FILENO, report::page_width);
-  std::string result;
-  std::size_t column = indent.size();
-  std::istringstream words(text);
-  for (std::string word; words >> word;) {
-    bool const first = column == indent.size();
-    if (!first && column + 1 + word.size() > width) {
-      result += "\n" + indent + word;
-      column = indent.size() + word.size();
-      continue;
-    }
-    result += (first ? "" : " ") + word;
-    column += word.size() + (first ? 0 : 1);
-  }
-  return result;
 }
 
 std::string start_text(config::plan const& plan, device const& on) {
@@ -145,18 +126,20 @@ std::string describe_plan(config::plan const& plan, std::vector<device> const& d
 }
 
 int check(check_options const& options) {
-  std::vector<device> devices;
-  if (options.device_memory.empty()) {
-    devices = list_devices();
-  } else {
+  std::uint64_t assumed = 0;
+  if (!options.device_memory.empty()) {
     auto const size = config::read_size(options.device_memory, false);
     if (!size.value || size.value->bytes == 0) {
       base::log_line(base::log_level::error, "--device-memory " + options.device_memory + ": " +
                                                  (size.problem.empty() ? "is nothing" : size.problem));
       return 2;
     }
-    devices.push_back({-1, "", size.value->bytes});
+    assumed = size.value->bytes;
   }
+  if (!options.recommend.empty()) return recommend(options.recommend, assumed);
+  std::vector<device> devices;
+  if (assumed == 0) devices = list_devices();
+  if (assumed != 0) devices.push_back({-1, "", assumed});
   config::load_result const loaded = options.file.empty() ? config::load(config::read_environment(::environ))
                                                           : config::load_input(options.file);
   base::write_all(STDERR_FILENO, loaded.text(config::consequence::none));

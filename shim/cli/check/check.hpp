@@ -1,6 +1,6 @@
 // `gpumem check`: all errors and warnings of a configuration with their positions, what it resolves to on the
 // devices of this machine, what it takes at start, and its traps; and, given a program, whether it can be
-// intercepted.
+// intercepted. Or, of a report or a recording, which configuration to try.
 #pragma once
 
 #include <string>
@@ -16,6 +16,7 @@ struct check_options {
   std::string file;  // empty: what the environment says
   bool strict = false;
   std::string device_memory;         // "80 GiB": instead of the devices of this machine
+  std::string recommend{};           // a report or recording, instead of a configuration
   std::vector<std::string> command;  // empty: no program
 };
 

@@ -70,11 +70,16 @@ void command_line::add_check() {
   check_verb->add_flag("--strict", check.strict, "Exit code 1 when there are warnings or traps");
   check_verb->add_option("--device-memory", check.device_memory, "As on devices of this size, not those here")
       ->type_name("SIZE");
+  check_verb
+      ->add_option("--recommend", check.recommend,
+                   "Instead: which chain a program should try, by its\nJSON report, state page or recording")
+      ->type_name("FILE");
   check_verb->footer(
       "After -- a program: whether it can be intercepted; it is not run\n"
       "Exit code: 0 good, 1 warnings under --strict, 2 errors, or a program that\n"
       "cannot be intercepted\n"
-      "Examples:\n  gpumem check chain.toml\n  gpumem check -c chain.toml -- ./solver");
+      "Examples:\n  gpumem check chain.toml\n  gpumem check -c chain.toml -- ./solver\n"
+      "  gpumem check --recommend report.json");
 }
 
 void command_line::add_report() {
@@ -193,6 +198,11 @@ command_line::outcome command_line::parse(std::vector<std::string> arguments) {
     if (report.clean && given > 1)
       return misused({}, "--clean stands alone: it is for the whole state folder");
   }
+  if (*check_verb && !check.recommend.empty() &&
+      (!check.file.empty() || check.strict || !check.command.empty()))
+    return misused(
+        {},
+        "--recommend is of a report or recording: no configuration, no --strict and no program beside it");
   if (*export_verb && exporting.recording.empty()) return misused({}, "export needs a recording");
   if (*export_verb && exporting.format != "rmm-csv")
     return misused({}, exporting.format.empty()

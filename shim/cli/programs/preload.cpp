@@ -45,6 +45,18 @@ library find_library() {
   return result;
 }
 
+std::string examples_folder() {
+  std::string const folder = own_folder();
+  for (char const* place : {"/../share/gpumem/examples", "/../examples", "/../config/examples"}) {
+    char* const real = ::realpath((folder + place).c_str(), nullptr);
+    if (real == nullptr) continue;
+    std::string const found = std::string(real) + "/";
+    std::free(real);
+    if (::access((found + "default.toml").c_str(), R_OK) == 0) return found;
+  }
+  return "examples/";
+}
+
 std::vector<std::string> environment_of(char const* const* from, run_settings const& settings) {
   std::vector<std::string> result;
   std::string preload = "LD_PRELOAD=" + settings.library;

@@ -14,6 +14,9 @@ struct library {
 };
 library find_library();
 
+// The examples that came with this program, with a slash at the end; "examples/" where they are not found.
+std::string examples_folder();
+
 struct run_settings {
   std::string library;
   std::string config;  // absolute path; empty: what GPUMEM_CONFIG says

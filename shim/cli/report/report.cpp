@@ -20,7 +20,7 @@
 #include "core/report/output/text.hpp"
 #include "core/report/output/text_format.hpp"
 #include "shim/cli/output.hpp"
-#include "shim/cli/report/foreign_file.hpp"
+#include "shim/cli/report/json_report.hpp"
 #include "shim/cli/report/pages.hpp"
 #include "shim/cli/report/source_lines.hpp"
 
@@ -61,22 +61,6 @@ int show_page(found_page const& page, report_options const& options) {
   return show(report::make_document(taken.value, how), options);
 }
 
-constexpr std::size_t largest_report = 64u << 20;  // JSON; the largest that is written has some 10 MiB
-constexpr int deepest_report = 32;
-
-// Whoever walks a document goes as deep as it does.
-report::document parse(std::string const& text, std::string& error) {
-  bool deep = false;
-  auto const bounded = [&deep](int depth, report::document::parse_event_t, report::document&) {
-    deep = deep || depth > deepest_report;
-    return !deep;
-  };
-  report::document content = report::document::parse(text, bounded, false);
-  if (content.is_discarded()) error = "not valid JSON: it was cut short or edited";
-  if (deep) error = base::format("nested deeper than {} levels: it is no report of gpumem", deepest_report);
-  return content;
-}
-
 // A report begins with a brace, a page with its magic number.
 bool is_json(std::string const& path) {
   char first = 0;
@@ -95,17 +79,10 @@ int show_file(std::string const& path, report_options const& options) {
     page.start_ticks = taken.value.start_ticks;
     return show_page(page, options);
   }
-  foreign_text const read = read_foreign(path, largest_report);
+  json_report read = read_json_report(path, report::schema);
   if (!read.error.empty()) return fail(read.error);
-  std::string error;
-  report::document content = parse(read.text, error);
-  if (!error.empty()) return fail(path + ": " + error);
-  auto const schema = report::number(content, "schema");
-  if (schema != static_cast<std::uint64_t>(report::schema)) {
-    return fail(base::format("{}: no report of gpumem with schema {}", path, report::schema));
-  }
-  add_source_lines(content);
-  return show(content, options);
+  add_source_lines(read.content);
+  return show(read.content, options);
 }
 
 int list_pages(page_list const& list) {

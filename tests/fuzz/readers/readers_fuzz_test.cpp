@@ -21,6 +21,7 @@
 #include "core/report/document.hpp"
 #include "core/report/names/elf_symbols.hpp"
 #include "shim/cli/check/check.hpp"
+#include "shim/cli/recommend/recommend.hpp"
 #include "shim/cli/report/report.hpp"
 #include "tests/fuzz/readers/mutator.hpp"
 #include "tests/fuzz/readers/seeds.hpp"
@@ -137,6 +138,15 @@ TEST_F(readers, json) {
   run([&](mutator& by) {
     write(path("report.json"), by.damaged(good.front(), good));
     return cli::report({.files = {path("report.json")}, .json = by.below(3) == 0, .term = {}});
+  });
+}
+
+TEST_F(readers, recommend) {
+  ASSERT_EQ(::mkdir(path("state").c_str(), 0700), 0);
+  std::vector<std::string> const good{json_of(make_page(path("state")))};
+  run([&](mutator& by) {
+    write(path("report.json"), by.damaged(good.front(), good));
+    return cli::recommend(path("report.json"), 0);
   });
 }
 
