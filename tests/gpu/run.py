@@ -16,6 +16,7 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 sys.path.insert(0, str(ROOT / "tests" / "integration"))
 import harness
 import adaptors
+import documents
 import interfaces
 import limits
 import runtimes
@@ -28,7 +29,7 @@ from table import Table
 PROGRAMS = ROOT / "tests" / "integration" / "programs"
 CONFIGS = (PROGRAMS / "configs", ROOT / "tests" / "gpu" / "configs", ROOT / "config" / "examples")
 USUAL = ("must_fail", *GROUPS, "limits", "adaptors", "memcheck")
-NAMES = (*USUAL, "two_gpus", "runtimes", "transports", "tools", "interfaces")
+NAMES = (*USUAL, "two_gpus", "runtimes", "transports", "tools", "interfaces", "pages")
 TIME = re.compile(r"^time: (.*?) ([\d.]+) (ns|us|ms)$", re.MULTILINE)
 
 
@@ -142,6 +143,8 @@ def jobs_of(group, build, table, count, rounds):
                 ("kill -9 under gpumem run", lambda: killed(build, table))]
     if group == "limits":
         return limits.jobs(build, table)
+    if group == "pages":
+        return documents.jobs(build, table)
     if group == "adaptors":
         return adaptors.jobs(build, table)
     if group == "memcheck":
