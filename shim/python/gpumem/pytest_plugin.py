@@ -43,7 +43,8 @@ def text_of(count):
 def _why_not_loaded():
     """Empty where there is something to measure by; a library that is switched off counts nothing, and would pass every test."""
     if not gpumem.is_loaded():
-        return "pytest does not run under gpumem: gpumem run -- pytest --gpumem, or LD_PRELOAD={}".format(gpumem.library)
+        other = ", or LD_PRELOAD={}".format(gpumem.library) if os.path.exists(gpumem.library) else ""
+        return "pytest does not run under gpumem: gpumem run -- pytest --gpumem" + other
     if os.environ.get("GPUMEM_DISABLE", "0") not in ("", "0"):
         return "GPUMEM_DISABLE is set: unset it"
     return ""

@@ -25,6 +25,7 @@ ON_A_GPU = "GPUMEM_PAGES_ON_A_GPU" in os.environ
 CUDA = ":".join([*filter(None, [os.environ.get("LD_LIBRARY_PATH")]), "/usr/local/cuda/lib64"])
 # What the stand-ins cannot do: these blocks, by their first line, are for a machine with a GPU, a cluster or a container's image.
 NOT_HERE = {
+    "start.md": {"scripts/setup.sh": "it is built already"},
     "deploy.md": {"FROM docker.io/library/debian:12-slim": "no image can be built here"},
 }
 WARNS = "GPUMEM_STATE_DIR=/proc/nowhere"  # what a block that may warn has
@@ -57,14 +58,19 @@ def blocks_of(page):
 
 
 class Reader:
-    """A user with a fresh folder, who has installed gpumem."""
+    """A user with a fresh folder, who has installed gpumem; or in a clone, with a build and nothing installed."""
 
-    def __init__(self, build, folder):
+    def __init__(self, build, folder, clone=False):
         self.build, self.folder = build, pathlib.Path(folder)
         (self.folder / "bin").mkdir()
         (self.folder / "libraries").mkdir()
         (self.folder / "work").mkdir()
-        self._command("gpumem", build.tool)
+        if clone:
+            for name in ("config", "docs", "shim"):
+                (self.folder / "work" / name).symlink_to(ROOT / name)
+            (self.folder / "work" / "build").symlink_to(build.folder)
+        else:
+            self._command("gpumem", build.tool)
         python = shutil.which("python3") if ON_A_GPU else sys.executable
         self._command("python3", python)
         try:
@@ -102,8 +108,11 @@ class Reader:
     def write(self, name, text):
         (self.folder / "work" / name).write_text(self.here(text))
 
-    def run(self, text, **more):
-        done = subprocess.run(["bash", "-euo", "pipefail", "-c", self.here(text)], cwd=self.folder / "work", env={**self.env, **more},
+    def run(self, text):
+        """What a block exports holds in the next one."""
+        kept = self.folder / "exported"
+        script = f"{kept.read_text() if kept.exists() else ''}\n{self.here(text)}\nexport -p > {kept}"
+        done = subprocess.run(["bash", "-euo", "pipefail", "-c", script], cwd=self.folder / "work", env=self.env,
                               stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=100)
         return done.returncode, done.stdout
 
@@ -139,7 +148,7 @@ def follow(build, name):
     blocks, output, ran = blocks_of(page), None, 0
     left_out = dict(NOT_HERE.get(name, {}))
     with tempfile.TemporaryDirectory(prefix="gpumem-page.") as folder:
-        reader = Reader(build, folder)
+        reader = Reader(build, folder, clone=name == "start.md")
         for block in blocks:
             where = f"docs/{name}:{block.line}"
             if left_out.pop(block.text.partition("\n")[0], None):
@@ -166,6 +175,10 @@ def follow(build, name):
                 raise AssertionError(f"{where}: a block that no test looks at: {block.words}")
     assert not left_out, f"{name}: blocks that are not there any more: {left_out}"
     return ran
+
+
+def test_start(build):
+    assert follow(build, "start.md") > 5
 
 
 def test_pytorch(build):
