@@ -25,6 +25,7 @@
 #include "shim/cli/report/report.hpp"
 #include "tests/fuzz/readers/mutator.hpp"
 #include "tests/fuzz/readers/seeds.hpp"
+#include "tests/unit/recording/memory_file.hpp"
 
 namespace gpumem::tests {
 namespace {
@@ -147,6 +148,25 @@ TEST_F(readers, recommend) {
   run([&](mutator& by) {
     write(path("report.json"), by.damaged(good.front(), good));
     return cli::recommend(path("report.json"), 0);
+  });
+}
+
+TEST_F(readers, recording) {
+  recording::memory_file good;
+  recording::no_names names;
+  recording::random_events random(7);
+  auto const made = std::make_unique<recording::encoder>(good, names, 0);
+  for (int i = 0; i < 3000; ++i) {
+    made->add(random.next());
+    if (i % 500 == 0) made->commit(random.stamp() + 1);
+  }
+  made->finish(random.stamp() + 1);
+  good.save(path("recording"), 0);
+  std::vector<std::string> const whole{contents(path("recording"))};
+  ASSERT_GT(whole.front().size(), 20'000u);
+  run([&](mutator& by) {
+    write(path("recording"), by.damaged(whole.front(), whole));
+    return cli::recommend(path("recording"), by.below(2) << 30);
   });
 }
 
