@@ -46,7 +46,7 @@ void put(recorder_state& s, std::size_t number, ring_state& ring, event const& o
     return;
   ring.busy.store(1, std::memory_order_relaxed);
   std::atomic_signal_fence(std::memory_order_seq_cst);
-  std::uint64_t const now = is_given_back(one.what) ? stamp_before(s.monotonic) : stamp_after(s.monotonic);
+  std::uint64_t const now = stamp_now(s.monotonic);
   ring.last_stamp = std::max(now, ring.last_stamp + 1);
   event& place = s.area.get()->events[number][head % ring_events];
   place = one;

@@ -83,9 +83,9 @@ bool wait_for_busy(area& shared, int tries) noexcept {
 
 // Puts events into frames. `all`: up to this moment, whatever comes.
 void merge_rings(recorder_state& s, bool all) noexcept {
-  std::uint64_t horizon = stamp_after(s.monotonic);
+  std::uint64_t horizon = stamp_now(s.monotonic);
   if (all) {
-    while (stamp_after(s.monotonic) < horizon + store_ticks) pause_ns(50'000);
+    while (stamp_now(s.monotonic) < horizon + store_ticks) pause_ns(50'000);
   } else {
     horizon -= std::min(horizon, store_ticks);
   }
@@ -122,7 +122,7 @@ bool write_head(recorder_state& s, end_state state) noexcept {
 // What is there is all there will be, for now.
 void write_end(recorder_state& s) noexcept {
   char const* const stopped = s.stop_reason.load(std::memory_order_acquire);
-  s.encode.finish(stamp_after(s.monotonic));
+  s.encode.finish(stamp_now(s.monotonic));
   while (!s.frames.empty() && s.frames.error() == 0) {
     s.progress.store(s.frames.written() + s.encode.events(), std::memory_order_relaxed);
     pause_ns(200'000);
@@ -288,7 +288,7 @@ void stop_recording(recorder_state& of, char const* reason) noexcept {
   char const* none = nullptr;
   if (!of.stop_reason.compare_exchange_strong(none, reason, std::memory_order_acq_rel)) return;
   active.store(false, std::memory_order_release);
-  of.stopped_at.store(stamp_before(of.monotonic), std::memory_order_release);
+  of.stopped_at.store(stamp_now(of.monotonic), std::memory_order_release);
   of.work.ring();
 }
 

@@ -20,7 +20,7 @@ constexpr std::uint64_t place_sleep_ns = 50'000'000;
 clock_pair clock_now(bool monotonic) noexcept {
   timespec now{};
   ::clock_gettime(CLOCK_REALTIME, &now);
-  return {stamp_after(monotonic),
+  return {stamp_now(monotonic),
           static_cast<std::uint64_t>(now.tv_sec) * 1'000'000'000u + static_cast<std::uint64_t>(now.tv_nsec)};
 }
 

@@ -115,6 +115,35 @@ TEST_F(recorder, an_address_is_freed_before_it_is_allocated_again) {
   EXPECT_EQ(now.live, 0u);
 }
 
+// A thread gives back what another took just before: the stamps are of the order that the threads saw, not of
+// the order in which a processor looks ahead. No address comes twice, so that only that can contradict.
+TEST_F(recorder, what_another_thread_took_is_freed_later) {
+  expect_good_child([this] {
+    start_here();
+    constexpr std::uint64_t rounds = 500'000;
+    alignas(64) std::atomic<std::uint64_t> newest{0};
+    std::thread other([&] {
+      std::uint64_t last = 0, random = 1;
+      while (last < rounds) {
+        std::uint64_t const now = newest.load(std::memory_order_acquire);
+        if (now > last) note(given((last = now) * 512));
+        for (std::uint64_t i = random % 64; i != 0; --i) random = random * 6364136223846793005ull + 1;
+        random += now;
+      }
+    });
+    for (std::uint64_t i = 1; i <= rounds; ++i) {
+      note(taken(i * 512));
+      newest.store(i, std::memory_order_release);
+    }
+    other.join();
+    finish();
+  });
+  result const now = read();
+  EXPECT_TRUE(now.faults.empty());
+  EXPECT_GT(now.events, 500'000u);
+  EXPECT_EQ(now.contradictions, 0u);
+}
+
 TEST_F(recorder, a_killed_process_loses_no_event) {
   for (std::uint64_t const count : {10u, 5'000u, 300'000u}) {
     std::filesystem::remove(path());
