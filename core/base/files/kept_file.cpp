@@ -38,9 +38,11 @@ bool kept_file::keep(int descriptor, char const* path, int flags) noexcept {
 
 bool kept_file::is_there() const noexcept {
   struct stat there {};
-  return ::fstat(descriptor_, &there) == 0 && there.st_dev == device_ && there.st_ino == inode_;
+  return ::fstat(descriptor_, &there) == 0 && there.st_dev == device_ && there.st_ino == inode_ &&
+         there.st_nlink != 0;
 }
 
+// A file that was removed takes what is written, and nobody will ever read it.
 int kept_file::descriptor() noexcept {
   if (is_there()) return descriptor_;
   descriptor_ = ::open(path_, flags_ | O_CLOEXEC | O_NOFOLLOW);

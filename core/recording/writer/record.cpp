@@ -7,6 +7,7 @@
 #include <algorithm>
 
 #include "core/base/clock.hpp"
+#include "core/base/threads/uncancelled.hpp"
 #include "core/recording/stamp.hpp"
 #include "core/recording/writer/recorder_state.hpp"
 #include "core/stats/page/state_page.hpp"
@@ -18,12 +19,14 @@ constinit std::atomic<recorder_state*> recorder{nullptr};
 
 namespace {
 
-constexpr std::uint64_t call_every = 4096;                 // events
+constexpr std::uint64_t call_every = 4096;  // events
+constexpr std::uint64_t look_every_ns = 5'000'000;
 constexpr std::uint64_t room_patience_ns = 1'000'000'000;  // with a recorder that gets no processor
 
 bool wait_for_room(recorder_state& s, ring_state& ring, std::uint64_t head) noexcept {
   std::uint64_t const begun = base::now_ns();
   for (;;) {
+    auto const since = s.room.rung();
     ring.tail_seen = ring.tail.load(std::memory_order_acquire);
     if (head - ring.tail_seen < ring_events) return true;
     if (!is_on()) return false;
@@ -36,7 +39,7 @@ bool wait_for_room(recorder_state& s, ring_state& ring, std::uint64_t head) noex
       stop_recording(s, "events came faster than they could be written");
       return false;
     }
-    ::sched_yield();
+    s.room.wait(since, look_every_ns);  // the recorder needs the processor
   }
 }
 
@@ -77,6 +80,7 @@ void note(event const& one) noexcept {
   std::size_t const number = std::min(stats::shard_number(*page, mine), max_rings - 1);
   if (number < max_rings - 1) [[likely]]
     return put_of_thread(*s, number, stats::get(mine.owner), one);
+  base::uncancelled const held;
   while (s->last_ring.test_and_set(std::memory_order_acquire)) ::sched_yield();
   put_of_thread(*s, number, stats::get(mine.owner), one);
   s->last_ring.clear(std::memory_order_release);

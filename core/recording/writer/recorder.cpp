@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
@@ -33,6 +34,7 @@ constexpr std::uint64_t longest_sleep_ns = 500'000'000;
 constexpr std::uint64_t enough = 4096;         // events, for a frame
 constexpr std::uint64_t most_at_once = 16384;  // before the rings hear of it
 constexpr std::uint64_t patience_ns = 1'000'000'000;
+constexpr std::uint64_t busy_patience_ns = 200'000'000;  // less than threads wait for room
 // A store is seen by others long before so many ticks of any clock are over.
 constexpr std::uint64_t store_ticks = 500'000;
 
@@ -64,21 +66,46 @@ std::uint64_t waiting_events(recorder_state& s) noexcept {
   return waiting;
 }
 
-// All events with earlier stamps than now are published, or that of a thread which does not get on.
-bool wait_for_busy(area& shared, int tries) noexcept {
+// True: all events with earlier stamps than now are published. `passes`: threads that do not get on in so
+// many tries are passed over from now on, until they do.
+bool wait_for_busy(recorder_state& s, int tries, bool passes) noexcept {
+  area& shared = *s.area.get();
   bool all = true;
   for (std::size_t i = 0, used = shared.head.rings_used.load(std::memory_order_acquire); i < used; ++i) {
     ring_state& ring = shared.rings[i];
     std::uint64_t const head = ring.head.load(std::memory_order_acquire);
+    if (s.passed_over[i] == head + 1) continue;
     int left = tries;
     while (ring.busy.load(std::memory_order_acquire) != 0 &&
            ring.head.load(std::memory_order_acquire) == head) {
       if (--left == 0) break;
       if (left % 1024 == 0) pause_ns(100'000);
     }
+    if (left == 0 && passes) s.passed_over[i] = head + 1;
     all = all && left != 0;
   }
   return all;
+}
+
+// A thread may have been cancelled between its stamp and its event, or be stopped there: the others are not
+// to run out of room for it. What it says later stands where it is said.
+bool is_held_up(recorder_state& s) noexcept {
+  if (wait_for_busy(s, 1024, false)) {
+    s.held_up_since_ns = 0;
+    return false;
+  }
+  std::uint64_t const now = base::now_ns();
+  if (s.held_up_since_ns == 0) s.held_up_since_ns = now;
+  if (now - s.held_up_since_ns < busy_patience_ns) return true;
+  s.held_up_since_ns = 0;
+  wait_for_busy(s, 1024, true);
+  return false;
+}
+
+void take_out(recorder_state& s, ring_merge& merge) noexcept {
+  merge.done();
+  s.room.ring_sleeper();
+  s.progress.fetch_add(1, std::memory_order_relaxed);
 }
 
 // Puts events into frames. `all`: up to this moment, whatever comes.
@@ -86,18 +113,18 @@ void merge_rings(recorder_state& s, bool all) noexcept {
   std::uint64_t horizon = stamp_now(s.monotonic);
   if (all) {
     while (stamp_now(s.monotonic) < horizon + store_ticks) pause_ns(50'000);
+    wait_for_busy(s, 1024 * 2048, true);
   } else {
     horizon -= std::min(horizon, store_ticks);
+    if (is_held_up(s)) return pause_ns(100'000);
   }
-  if (!wait_for_busy(*s.area.get(), all ? 1024 * 2048 : 1024) && !all) return pause_ns(100'000);
   ring_merge merge(*s.area.get());
   merge.begin(horizon);
   std::uint64_t count = 0, last = 0;
   while (event const* const one = merge.peek()) {
     if (count >= most_at_once && one->stamp > last) {
       s.encode.commit(one->stamp);
-      merge.done();
-      s.progress.fetch_add(1, std::memory_order_relaxed);
+      take_out(s, merge);
       count = 0;
     }
     last = one->stamp;
@@ -107,8 +134,7 @@ void merge_rings(recorder_state& s, bool all) noexcept {
     ++count;
   }
   s.encode.commit(horizon);
-  merge.done();
-  s.progress.fetch_add(1, std::memory_order_relaxed);
+  take_out(s, merge);
 }
 
 bool write_head(recorder_state& s, end_state state) noexcept {
@@ -129,7 +155,8 @@ void write_end(recorder_state& s) noexcept {
   }
   if (stopped != nullptr) copy_text(s.head.reason, stopped);
   bool const good = stopped == nullptr && s.frames.error() == 0;
-  if (write_head(s, good ? end_state::complete : end_state::stopped)) s.area.remove_file();
+  bool const written = write_head(s, good ? end_state::complete : end_state::stopped);
+  if (written || s.frames.error() == ENOENT) s.area.remove_file();
 }
 
 void say_stopped(recorder_state& s) noexcept {
@@ -169,6 +196,7 @@ void* run_recorder(void* given) {
     }
     std::uint64_t const waiting = waiting_events(s), now = base::now_ns();
     if (waiting >= enough || (waiting != 0 && now - merged_at >= longest_sleep_ns)) {
+      if (s.head.state == end_state::complete) write_head(s, end_state::open);  // behind an exec that failed
       merge_rings(s, false);
       merged_at = now;
     } else {
@@ -224,7 +252,14 @@ void describe(recorder_state& s, start_options const& options) noexcept {
   copy_text(s.head.rings, s.area.path());
 }
 
+// The head is written on a thread of the program, which the signal of a limit would end.
+bool may_hold_a_head() noexcept {
+  rlimit limit{};
+  return ::getrlimit(RLIMIT_FSIZE, &limit) != 0 || limit.rlim_cur >= file_page;
+}
+
 std::string open_file(recorder_state& s, std::string_view pattern) {
+  if (!may_hold_a_head()) return "the limit on file sizes (ulimit -f) is below 4 KiB";
   base::expansion const name = base::expand_pattern(pattern, stats::values_of_this_process());
   if (!name.error.empty()) return name.error;
   base::created_file const made = base::create_without_overwriting(name.text, {.out = -1, .error = -1});

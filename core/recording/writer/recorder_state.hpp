@@ -2,6 +2,7 @@
 // leaves it behind.
 #pragma once
 
+#include <array>
 #include <atomic>
 
 #include "core/base/files/kept_file.hpp"
@@ -25,6 +26,7 @@ struct recorder_state {
   bool monotonic = false;
 
   base::doorbell work;                       // for the recorder's thread
+  base::doorbell room;                       // for threads whose ring was full
   std::atomic_flag last_ring{};              // held by who writes to the ring that several share
   std::atomic<std::uint64_t> stopped_at{0};  // events from this stamp on are not recorded; 0: all are
   std::atomic<char const*> stop_reason{nullptr};
@@ -33,6 +35,11 @@ struct recorder_state {
   std::atomic<std::uint32_t> flushes_wanted{0}, flushes_done{0};
   std::atomic<bool> finishing{false};
   std::atomic<std::uint64_t> progress{0};  // changes while the recorder gets on
+
+  // --- of the recorder's thread ---
+  std::uint64_t held_up_since_ns = 0;  // by threads that are between a stamp and its event; 0: by none
+  // Of rings whose thread does not get on: the head that they had then, and 1.
+  std::array<std::uint64_t, max_rings> passed_over{};
 };
 
 // Null: nothing was asked for, or it could not be had.

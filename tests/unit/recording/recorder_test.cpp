@@ -15,6 +15,7 @@
 #include "core/recording/reader/recover.hpp"
 #include "core/recording/reader/replay.hpp"
 #include "core/recording/writer/record.hpp"
+#include "core/recording/writer/recorder_state.hpp"
 #include "tests/unit/stats/page_fixture.hpp"
 
 namespace gpumem::recording {
@@ -240,6 +241,82 @@ TEST_F(recorder, a_forked_child_leaves_the_recording_alone) {
   EXPECT_EQ(now.state, end_state::complete);
   EXPECT_EQ(now.events, 2u);
   EXPECT_TRUE(now.faults.empty());
+}
+
+// The head is written on the program's own thread.
+TEST_F(recorder, a_file_that_may_hold_nothing_is_none) {
+  expect_good_child([this] {
+    open_test_page();
+    ::signal(SIGXFSZ, SIG_DFL);
+    rlimit const limit{1024, 1024};
+    ::setrlimit(RLIMIT_FSIZE, &limit);
+    EXPECT_FALSE(start({.file = path(), .max_bytes = 0, .tool_version = "test"}));
+    EXPECT_NE(std::string(stats::current_page()->fixed.head.recording_stopped).find("ulimit"),
+              std::string::npos);
+  });
+  EXPECT_FALSE(std::filesystem::exists(path()));
+}
+
+// A thread that was cancelled between its stamp and its event, left by longjmp, or stopped by a debugger.
+TEST_F(recorder, a_thread_that_does_not_get_on_holds_up_nobody) {
+  expect_good_child([this] {
+    start_here();
+    area& shared = *recording::recorder.load()->area.get();
+    std::thread([] { note(taken(1 << 30)); }).join();
+    note(taken(512));
+    auto const mine = static_cast<std::uint32_t>(::gettid());
+    for (std::uint32_t i = 0; i < shared.head.rings_used; ++i)
+      shared.rings[i].busy = shared.rings[i].owner == mine ? 0 : 1;
+    for (std::uint64_t i = 2; i <= 300'000; ++i) note(taken(i * 512));
+    EXPECT_TRUE(is_on());
+    for (int i = 0; i < 200 && recording::recorder.load()->frames.written() < 3; ++i) ::usleep(10'000);
+    EXPECT_GE(recording::recorder.load()->frames.written(), 3u);
+    finish();
+  });
+  result const now = read();
+  EXPECT_EQ(now.state, end_state::complete);
+  EXPECT_EQ(now.events, 300'001u);
+}
+
+TEST_F(recorder, a_file_that_was_removed_is_said_to_be_gone) {
+  expect_good_child([this] {
+    start_here();
+    note(taken(512));
+    std::filesystem::remove(path());
+    for (std::uint64_t i = 2; i <= 20'000; ++i) note(taken(i * 512));
+    finish();
+    EXPECT_EQ(std::string(stats::current_page()->fixed.head.recording_stopped), "its file is gone");
+    EXPECT_TRUE(std::filesystem::is_empty(folder_ + "/recordings"));
+  });
+}
+
+// Moved, as by a program that tidies up its folder: it is the same file.
+TEST_F(recorder, a_file_may_get_another_name) {
+  expect_good_child([this] {
+    start_here();
+    note(taken(512));
+    std::filesystem::rename(path(), path() + ".moved");
+    note(taken(1024));
+    finish();
+  });
+  std::filesystem::rename(path() + ".moved", path());
+  EXPECT_EQ(read().events, 2u);
+}
+
+// An exec that failed, then a kill: what came between is not passed over in silence.
+TEST_F(recorder, is_open_again_behind_a_flush) {
+  in_child([this] {
+    start_here();
+    note(taken(512));
+    flush();
+    note(taken(1024));
+    ::usleep(900'000);
+    note(taken(2048));
+    ::kill(::getpid(), SIGKILL);
+  });
+  EXPECT_EQ(read().state, end_state::open);
+  EXPECT_EQ(recover(path()).what, recovery::no_buffers);
+  EXPECT_EQ(read().events, 2u);
 }
 
 // As before an exec that fails.
