@@ -57,7 +57,7 @@ recording_file::~recording_file() {
 }
 
 std::string recording_file::open(std::string const& path) {
-  int const descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  int const descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);  // a FIFO has no writer
   if (descriptor < 0) return "cannot open " + path + ": " + std::strerror(errno);
   struct stat there {};
   bool const known = ::fstat(descriptor, &there) == 0;
@@ -68,10 +68,16 @@ std::string recording_file::open(std::string const& path) {
     base = ::mmap(nullptr, size_, PROT_READ, MAP_PRIVATE, descriptor, 0);
   }
   int const reason = errno;
+  std::string const error = base == MAP_FAILED ? "" : adopt(base, path);
+  if (base != MAP_FAILED && error.empty()) find_chunks(descriptor);
   ::close(descriptor);
   if (!plain) return path + " is no plain file";
   if (size_ == 0) return path + " is no recording: it has " + std::to_string(there.st_size) + " bytes";
   if (base == MAP_FAILED) return "cannot read " + path + ": " + std::strerror(reason);
+  return error;
+}
+
+std::string recording_file::adopt(void const* base, std::string const& path) {
   begin_ = static_cast<unsigned char const*>(base);
   std::memcpy(&head_, begin_, sizeof head_);
   if (std::memcmp(head_.magic, file_magic, sizeof file_magic) != 0) return path + " is no recording";
@@ -79,7 +85,6 @@ std::string recording_file::open(std::string const& path) {
     return path + " has version " + std::to_string(head_.version) + " of the format; this gpumem reads " +
            std::to_string(format_version);
   end_text(head_.program), end_text(head_.tool_version), end_text(head_.rings), end_text(head_.reason);
-  find_chunks();
   return "";
 }
 
@@ -106,6 +111,7 @@ bool recording_file::follow(chunk_summary& chunk) {
   while (frame_at(chunk.end, head) && head.chunk == chunk.number && head.number == chunk.frames) {
     note_clock(head);
     ++chunk.frames;
+    if ((head.flags & live_frame) != 0) ++chunk.live_frames;
     chunk.end += head.bytes;
     chunk.until = head.until;
     chunk.is_whole = (head.flags & last_of_chunk) != 0;
@@ -115,18 +121,30 @@ bool recording_file::follow(chunk_summary& chunk) {
   return true;
 }
 
-void recording_file::find_chunks() {
+void recording_file::find_chunks(int descriptor) {
   for (std::uint64_t at = file_page; at < size_;) {
     chunk_summary chunk{.offset = at};
-    if (follow(chunk)) chunks_.push_back(chunk);
-    std::uint64_t const behind = std::max(chunk.end, at + 1);
+    bool const found = follow(chunk);
+    if (found) chunks_.push_back(chunk);
+    std::uint64_t behind = std::max(chunk.end, at + 1);
+    // Over a hole, which may be longer than anybody can look through.
+    off_t const next = found ? -1 : ::lseek(descriptor, static_cast<off_t>(at), SEEK_DATA);
+    if (next > 0) behind = std::max(behind, static_cast<std::uint64_t>(next));
+    if (!found && next < 0 && errno == ENXIO) break;
     at = (behind + file_page - 1) / file_page * file_page;
   }
   std::sort(chunks_.begin(), chunks_.end(),
             [](auto const& one, auto const& other) { return one.number < other.number; });
+  // Where its first events were to come: perhaps not all that was live is there, and the chunk before it has
+  // all of that.
+  if (chunks_.size() > 1 && chunks_.back().frames == chunks_.back().live_frames) chunks_.pop_back();
   clock_.push_back(head_.began);
   std::sort(clock_.begin(), clock_.end(),
             [](auto const& one, auto const& other) { return one.stamp < other.stamp; });
+  find_faults();
+}
+
+void recording_file::find_faults() {
   bool const at_work = head_.state == end_state::open;
   for (std::size_t i = 0; i < chunks_.size(); ++i) {
     chunk_summary const& one = chunks_[i];

@@ -39,10 +39,11 @@ struct chunk_summary {
   std::uint64_t end = 0;            // behind its last good frame
   std::uint64_t events_before = 0;  // of the whole recording
   std::uint32_t frames = 0;
-  std::uint64_t until = 0;  // see frame_head
-  bool is_whole = false;    // its last frame says that it is
-  bool is_last = false;     // that frame is the last of the file
-  bool is_resumed = false;  // by what completed it: the one before it may have been left open
+  std::uint32_t live_frames = 0;  // of those, the first ones
+  std::uint64_t until = 0;        // see frame_head
+  bool is_whole = false;          // its last frame says that it is
+  bool is_last = false;           // that frame is the last of the file
+  bool is_resumed = false;        // by what completed it: the one before it may have been left open
 };
 
 class recording_file {
@@ -75,9 +76,11 @@ class recording_file {
   bool read(visitor const& visit, std::vector<fault>& faults) const;
 
  private:
+  std::string adopt(void const* base, std::string const& path);  // why it is no recording
   bool frame_at(std::uint64_t offset, frame_head& head) const noexcept;
   bool follow(chunk_summary& chunk);
-  void find_chunks();
+  void find_chunks(int descriptor);
+  void find_faults();
   void note_clock(frame_head const& head);
   std::uint64_t wall_of(std::uint64_t stamp) const noexcept;
 

@@ -1,11 +1,13 @@
 // Recordings that were cut, or have bad bytes: never a crash, a fault with its offset where something is
 // wrong, and whatever is read was recorded.
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <set>
 
 #include "core/recording/reader/recording_file.hpp"
+#include "core/recording/reader/replay.hpp"
 #include "tests/unit/recording/memory_file.hpp"
 #include "tests/unit/seeds.hpp"
 
@@ -79,6 +81,67 @@ TEST_F(damaged_recordings, cut_anywhere) {
   }
 }
 
+// Killed, or read while it is written, between two frames: also among those of what was live, of which a
+// chunk has several. Each chunk that is told begins with what the one before ended with.
+TEST_F(damaged_recordings, cut_between_frames_while_it_is_written) {
+  constexpr std::uint64_t limit = 8 << 20;
+  no_names names;
+  encoder made(good_, names, limit);
+  std::uint64_t stamp = 1;
+  for (; stamp <= 25'000; ++stamp)
+    made.add({.stamp = stamp, .address = stamp * 512, .bytes = stamp, .what = action::allocate});
+  for (; stamp < 200'000; stamp += 2) {
+    made.add({.stamp = stamp, .address = (stamp % 20'000 + 1) * 512, .what = action::free});
+    made.add({.stamp = stamp + 1,
+              .address = (stamp % 20'000 + 1) * 512,
+              .bytes = stamp,
+              .what = action::allocate});
+  }
+  made.commit(stamp);
+  std::vector<std::uint64_t> ends;
+  frame_head head{};
+  for (std::uint64_t at = file_page; at + sizeof head <= good_.bytes.size();) {
+    std::memcpy(&head, good_.bytes.data() + at, sizeof head);
+    if (head.magic != frame_magic) break;
+    ends.push_back(at + head.bytes);
+    at = (head.flags & last_of_chunk) != 0 ? (ends.back() + file_page - 1) / file_page * file_page
+                                           : ends.back();
+  }
+  ASSERT_GT(ends.size(), 10u);
+  good_.save(path_(), limit, end_state::open);
+  for (std::uint64_t const end : ends) {
+    auto bytes = good_.bytes;
+    bytes.resize(end);
+    save(bytes);
+    recording_file file;
+    ASSERT_EQ(file.open(path_()), "");
+    EXPECT_TRUE(file.faults().empty());
+    std::uint64_t before = 0;
+    for (auto const& chunk : file.chunks()) {
+      replay played;
+      std::vector<fault> faults;
+      auto const held = [&] { return played.devices().empty() ? 0 : played.devices().at(0).requested; };
+      bool begun = false;
+      auto const begin = [&] {
+        bool const checks = !begun && before != 0;
+        begun = true;
+        if (checks) {
+          EXPECT_EQ(held(), before) << end;
+        }
+      };
+      file.read_chunk(
+          chunk,
+          [&](recording_file::item const& each) {
+            if (!each.is_live) begin();
+            played.apply(each.what);
+          },
+          faults);
+      begin();
+      before = held();
+    }
+  }
+}
+
 TEST_F(damaged_recordings, bad_bytes_anywhere) {
   for (unsigned const seed : tests::seeds()) {
     for (std::uint64_t const max_bytes : {std::uint64_t{0}, std::uint64_t{1} << 20}) {
@@ -132,6 +195,15 @@ TEST_F(damaged_recordings, bad_events_in_a_good_frame) {
   }
 }
 
+// Of a file of 16 TiB that holds next to nothing: what holds nothing is not looked at.
+TEST_F(damaged_recordings, a_sparse_file) {
+  make(0, 1);
+  ASSERT_EQ(::truncate(path_().c_str(), off_t{1} << 43), 0);
+  seen const now = read();
+  EXPECT_EQ(now.error, "");
+  EXPECT_EQ(now.events, 20'000u);
+}
+
 TEST_F(damaged_recordings, other_files_are_refused) {
   save({});
   EXPECT_NE(read().error, "");
@@ -140,6 +212,10 @@ TEST_F(damaged_recordings, other_files_are_refused) {
   recording_file file;
   EXPECT_NE(file.open(folder_), "");
   EXPECT_NE(file.open("/nonexistent/recording"), "");
+  std::string const pipe = folder_ + "/pipe";
+  ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);
+  EXPECT_NE(file.open(pipe), "");
+  ::unlink(pipe.c_str());
 }
 
 }  // namespace
