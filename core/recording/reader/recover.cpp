@@ -3,6 +3,7 @@
 #include "core/recording/reader/recover.hpp"
 
 #include <fcntl.h>
+#include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -53,10 +54,12 @@ class straight_sink final : public frame_sink {
 class left_buffers {
  public:
   explicit left_buffers(std::string const& path) {
-    int const descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+    int const descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
     if (descriptor < 0) return;
     struct stat there {};
-    if (::fstat(descriptor, &there) == 0 && S_ISREG(there.st_mode) && there.st_size == sizeof(area)) {
+    // Who made the recording named them, and they are removed at the end: they must be one's own.
+    if (::fstat(descriptor, &there) == 0 && S_ISREG(there.st_mode) && there.st_uid == ::geteuid() &&
+        there.st_size == sizeof(area)) {
       void* const base =
           ::mmap(nullptr, sizeof(area), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_NORESERVE, descriptor, 0);
       if (base != MAP_FAILED) left = static_cast<area*>(base);
@@ -68,17 +71,31 @@ class left_buffers {
     if (left != nullptr) ::munmap(left, sizeof(area));
   }
   bool are_of(struct stat const& file) const noexcept {
-    return left != nullptr && std::memcmp(left->head.magic, area_magic, sizeof area_magic) == 0 &&
+    return left != nullptr && file.st_uid == ::geteuid() &&
+           std::memcmp(left->head.magic, area_magic, sizeof area_magic) == 0 &&
            left->head.recording_device == file.st_dev && left->head.recording_inode == file.st_ino;
   }
 
   area* left = nullptr;
 };
 
-bool write_spool(area& from, int descriptor) {
+// A frame of the recording, for a place where one may be.
+bool is_frame(slot_state const& slot, unsigned char const* bytes, std::uint64_t file_bytes) noexcept {
+  std::uint64_t const furthest = file_bytes + spool_slots * (slot_bytes + file_page);
+  frame_head head{};
+  if (slot.bytes < sizeof head || slot.bytes > slot_bytes || slot.offset < file_page ||
+      slot.offset > furthest)
+    return false;
+  std::memcpy(&head, bytes, sizeof head);
+  return head.magic == frame_magic && head.bytes == slot.bytes &&
+         checksum_of({bytes + behind_checksum, head.bytes - behind_checksum}) == head.checksum;
+}
+
+bool write_spool(area& from, int descriptor, std::uint64_t file_bytes) {
   std::vector<slot_state*> full;
-  for (slot_state& slot : from.slots) {
-    if (slot.number.load() != 0 && slot.bytes <= slot_bytes) full.push_back(&slot);
+  for (std::size_t i = 0; i < spool_slots; ++i) {
+    slot_state& slot = from.slots[i];
+    if (slot.number.load() != 0 && is_frame(slot, from.spool[i], file_bytes)) full.push_back(&slot);
   }
   std::sort(full.begin(), full.end(),
             [](auto* one, auto* other) { return one->number.load() < other->number.load(); });
@@ -108,8 +125,9 @@ void resume(encoder& to, recording_file const& file) {
              .events = events});
 }
 
-recovery_result complete(std::string const& path, int descriptor, left_buffers& buffers) {
-  if (!write_spool(*buffers.left, descriptor)) return {recovery::failed, std::strerror(errno)};
+recovery_result complete(std::string const& path, int descriptor, left_buffers& buffers,
+                         std::uint64_t file_bytes) {
+  if (!write_spool(*buffers.left, descriptor, file_bytes)) return {recovery::failed, std::strerror(errno)};
   recording_file file;
   if (std::string const error = file.open(path); !error.empty()) return {recovery::failed, error};
   std::uint64_t const from = file.chunks().empty() ? 0 : file.chunks().back().until;
@@ -138,6 +156,22 @@ recovery_result complete(std::string const& path, int descriptor, left_buffers& 
   return {recovery::done, ""};
 }
 
+// One at a time: who comes second finds it done.
+recovery_result complete_alone(std::string const& path, int descriptor, file_head& head) {
+  while (::flock(descriptor, LOCK_EX) != 0 && errno == EINTR) {
+  }
+  if (::pread(descriptor, &head, sizeof head, 0) != sizeof head)
+    return {recovery::failed, std::strerror(errno)};
+  if (head.state != end_state::open) return {};
+  head.rings[sizeof head.rings - 1] = '\0';
+  struct stat there {};
+  ::fstat(descriptor, &there);
+  left_buffers buffers(head.rings);
+  if (buffers.are_of(there))
+    return complete(path, descriptor, buffers, static_cast<std::uint64_t>(there.st_size));
+  return {recovery::no_buffers, std::string("its buffers, ") + head.rings + ", are gone, or another user's"};
+}
+
 }  // namespace
 
 recovery_result recover(std::string const& path) {
@@ -153,13 +187,7 @@ recovery_result recover(std::string const& path) {
   if (head.rings[0] == '\0') return {recovery::no_buffers, "its buffers were in plain memory"};
   int const descriptor = ::open(path.c_str(), O_RDWR | O_CLOEXEC);
   if (descriptor < 0) return {recovery::failed, std::strerror(errno)};
-  struct stat there {};
-  ::fstat(descriptor, &there);
-  left_buffers buffers(head.rings);
-  recovery_result const result =
-      buffers.are_of(there)
-          ? complete(path, descriptor, buffers)
-          : recovery_result{recovery::no_buffers, std::string("its buffers, ") + head.rings + ", are gone"};
+  recovery_result const result = complete_alone(path, descriptor, head);
   ::close(descriptor);
   return result;
 }

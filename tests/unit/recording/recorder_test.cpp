@@ -2,6 +2,7 @@
 // cannot be had, fork. Each in a child, as a process has one recording.
 #include "core/recording/writer/recorder.hpp"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/resource.h>
@@ -165,6 +166,68 @@ TEST_F(recorder, a_killed_process_loses_no_event) {
     EXPECT_EQ(recover(path()).what, recovery::not_needed);
     EXPECT_TRUE(std::filesystem::is_empty(folder_ + "/recordings"));
   }
+}
+
+// The head of a recording that somebody else made names a file: it is not read from, and not removed.
+TEST_F(recorder, buffers_of_another_user_are_left_alone) {
+  if (::geteuid() != 0) GTEST_SKIP() << "only root can give a file away";
+  in_child([this] {
+    start_here();
+    note(taken(512));
+    ::kill(::getpid(), SIGKILL);
+  });
+  auto const buffers = std::filesystem::directory_iterator(folder_ + "/recordings")->path();
+  for (auto const& given_away : {buffers.string(), path()}) {
+    ASSERT_EQ(::chown(given_away.c_str(), 12345, 12345), 0);
+    EXPECT_EQ(recover(path()).what, recovery::no_buffers);
+    EXPECT_TRUE(std::filesystem::exists(buffers));
+    ASSERT_EQ(::chown(given_away.c_str(), 0, 0), 0);
+  }
+  EXPECT_EQ(recover(path()).what, recovery::done);
+}
+
+// As a disk that lost its mind would leave them, or somebody who means harm.
+TEST_F(recorder, damaged_buffers_make_no_file_of_exabytes) {
+  in_child([this] {
+    start_here();
+    for (std::uint64_t i = 1; i <= 100'000; ++i) note(taken(i * 512));
+    ::kill(::getpid(), SIGKILL);
+  });
+  auto const buffers = std::filesystem::directory_iterator(folder_ + "/recordings")->path();
+  int const file = ::open(buffers.c_str(), O_RDWR);
+  for (std::size_t i = 0; i < spool_slots; ++i) {
+    slot_state bad{};
+    bad.number = i + 1;
+    bad.offset = std::uint64_t{1} << (i % 63);
+    bad.bytes = slot_bytes;
+    EXPECT_EQ(::pwrite(file, &bad, sizeof bad, static_cast<off_t>(offsetof(area, slots) + i * sizeof bad)),
+              static_cast<ssize_t>(sizeof bad));
+  }
+  ::close(file);
+  recover(path());
+  EXPECT_LT(std::filesystem::file_size(path()), 64u << 20);
+  EXPECT_EQ(read().error, "");
+}
+
+// gpumem run and gpumem export at once.
+TEST_F(recorder, two_who_complete_it_do_it_once) {
+  in_child([this] {
+    start_here();
+    for (std::uint64_t i = 1; i <= 30'000; ++i) note(taken(i * 512));
+    ::kill(::getpid(), SIGKILL);
+  });
+  std::vector<std::thread> all;
+  std::atomic<int> done{0};
+  for (int i = 0; i < 4; ++i) {
+    all.emplace_back([&] {
+      recovery const what = recover(path()).what;
+      EXPECT_TRUE(what == recovery::done || what == recovery::not_needed) << static_cast<int>(what);
+      done += what == recovery::done ? 1 : 0;
+    });
+  }
+  for (auto& each : all) each.join();
+  EXPECT_EQ(done, 1);
+  EXPECT_EQ(read().events, 30'000u);
 }
 
 TEST_F(recorder, a_size_limit_keeps_the_newest) {
