@@ -37,22 +37,51 @@ std::size_t encoder::most_frame() const noexcept {
   return std::min<std::size_t>(256 * 1024, chunk_bytes_ / 2);
 }
 
+// Of a third of the file, where that holds what is live: the chunk before this one then stays, wherever it
+// is.
+bool encoder::lay_within_limit(std::uint64_t live, extent& place) const noexcept {
+  std::uint64_t const least = live + 2 * least_frame, all = max_bytes_ - file_page;
+  std::uint64_t const half = all / 2 / file_page * file_page, third = all / 3 / file_page * file_page;
+  if (least > half) return false;
+  std::uint64_t const wanted = std::min(place.end - place.begin, least > third ? half : third);
+  place.end = place.begin + wanted;
+  if (place.end <= max_bytes_) return true;
+  std::uint64_t const before =
+      position_.chunk < first_laid_ ? max_bytes_ : laid_[position_.chunk % laid_.size()].begin;
+  if (before - file_page < least && max_bytes_ > place.begin && max_bytes_ - place.begin >= least) {
+    place.end = max_bytes_;
+    return true;
+  }
+  place = {.begin = file_page, .end = file_page + wanted};
+  if (before - file_page >= least) place.end = std::min(place.end, before);
+  return true;
+}
+
+// Chunks before this one that nothing of it will overwrite.
+std::uint16_t encoder::whole_before() const noexcept {
+  std::uint16_t count = 0;
+  extent const own = laid_[position_.chunk % laid_.size()];
+  while (count + 1u < laid_.size() && position_.chunk - count > first_laid_) {
+    extent const& other = laid_[(position_.chunk - count - 1) % laid_.size()];
+    if (other.begin < own.end && own.begin < other.end) break;
+    ++count;
+  }
+  return count;
+}
+
 void encoder::begin_chunk(std::uint64_t stamp) noexcept {
   std::uint64_t const live = live_.size() * most_live_bytes + file_page;
-  std::uint64_t room = std::max(chunk_bytes_, 4 * live);
-  std::uint64_t begin = up_to_page(position_.offset);
-  if (max_bytes_ != 0) {
-    std::uint64_t const half = (max_bytes_ - file_page) / 2;
-    if (live + 2 * least_frame > half) {
-      failure_ = "max_size is too small for what is live at once: half of it must hold that";
-      return;
-    }
-    room = std::min(room, half - live);
-    if (begin + live + room > max_bytes_) begin = file_page;
+  extent place{.begin = up_to_page(position_.offset), .end = 0};
+  place.end = place.begin + live + std::max(chunk_bytes_, 4 * live);
+  if (max_bytes_ != 0 && !lay_within_limit(live, place)) {
+    failure_ = "max_size is too small for what is live at once: half of it must hold that";
+    return;
   }
-  position_.offset = begin;
-  chunk_end_ = begin + live + room;
+  position_.offset = place.begin;
+  chunk_end_ = place.end;
   ++position_.chunk;
+  laid_[position_.chunk % laid_.size()] = place;
+  first_laid_ = std::min(first_laid_, position_.chunk);
   position_.number = 0;
   position_.chunk_is_open = true;
   told_rings_.reset(), told_libraries_.reset(), told_sites_.reset(), told_modules_.reset();
@@ -83,7 +112,7 @@ void encoder::open_frame(std::uint64_t stamp, std::uint16_t flags) noexcept {
            .chunk = position_.chunk,
            .number = position_.number,
            .flags = flags,
-           .spare = 0,
+           .whole_before = position_.number == 0 ? whole_before() : std::uint16_t{0},
            .events = position_.events,
            .first_stamp = stamp,
            .until = 0,

@@ -75,7 +75,13 @@ class encoder {
   std::uint64_t events() const noexcept { return position_.events; }
 
  private:
+  struct extent {
+    std::uint64_t begin = 0, end = 0;
+  };
+
   std::size_t most_frame() const noexcept;
+  bool lay_within_limit(std::uint64_t live, extent& place) const noexcept;
+  std::uint16_t whole_before() const noexcept;
   void begin_chunk(std::uint64_t stamp) noexcept;
   void open_frame(std::uint64_t stamp, std::uint16_t flags) noexcept;
   void close_frame(std::uint64_t until, std::uint16_t flags) noexcept;
@@ -90,6 +96,8 @@ class encoder {
   std::uint64_t const chunk_bytes_;
   live_set live_;
   encoder_position position_;
+  std::array<extent, 1024> laid_{};  // where the last chunks are, by number
+  std::uint64_t first_laid_ = ~std::uint64_t{0};
   std::uint64_t chunk_end_ = 0;  // no frame begins where it could pass this
   std::uint64_t frame_events_ = 0;
   std::uint64_t last_stamp_ = 0;

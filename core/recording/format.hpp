@@ -63,10 +63,10 @@ struct frame_head {
   std::uint64_t chunk;     // from 1
   std::uint32_t number;    // in its chunk, from 0
   std::uint16_t flags;
-  std::uint16_t spare;
-  std::uint64_t events;       // before this frame, of the whole recording; live ones are none
-  std::uint64_t first_stamp;  // what the first event's stamp is a difference to
-  std::uint64_t until;        // all events with an earlier stamp are in this frame or before it
+  std::uint16_t whole_before;  // of a chunk's first frame: so many chunks before it are in the file, at least
+  std::uint64_t events;        // before this frame, of the whole recording; live ones are none
+  std::uint64_t first_stamp;   // what the first event's stamp is a difference to
+  std::uint64_t until;         // all events with an earlier stamp are in this frame or before it
   clock_pair written;
 };
 static_assert(sizeof(frame_head) == 72);

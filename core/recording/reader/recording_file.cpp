@@ -106,6 +106,7 @@ bool recording_file::follow(chunk_summary& chunk) {
   if (!frame_at(chunk.offset, head) || head.number != 0) return false;
   chunk.number = head.chunk;
   chunk.events_before = head.events;
+  chunk.whole_before = head.whole_before;
   chunk.end = chunk.offset;
   chunk.is_resumed = (head.flags & resumed) != 0;
   while (frame_at(chunk.end, head) && head.chunk == chunk.number && head.number == chunk.frames) {
@@ -141,7 +142,21 @@ void recording_file::find_chunks(int descriptor) {
   clock_.push_back(head_.began);
   std::sort(clock_.begin(), clock_.end(),
             [](auto const& one, auto const& other) { return one.stamp < other.stamp; });
+  if (head_.max_bytes != 0) leave_out_overwritten();
   find_faults();
+}
+
+// Chunks differ in size: a new one may have overwritten several, and left the oldest one alone.
+void recording_file::leave_out_overwritten() {
+  if (chunks_.empty()) return;
+  std::uint64_t const oldest =
+      chunks_.back().number - std::min(chunks_.back().number, chunks_.back().whole_before);
+  for (std::size_t i = chunks_.size(); --i > 0;) {
+    if (chunks_[i - 1].number + 1 >= chunks_[i].number) continue;
+    if (chunks_[i].number <= oldest)
+      chunks_.erase(chunks_.begin(), chunks_.begin() + static_cast<std::ptrdiff_t>(i));
+    return;
+  }
 }
 
 void recording_file::find_faults() {

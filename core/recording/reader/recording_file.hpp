@@ -38,6 +38,7 @@ struct chunk_summary {
   std::uint64_t offset = 0;
   std::uint64_t end = 0;            // behind its last good frame
   std::uint64_t events_before = 0;  // of the whole recording
+  std::uint64_t whole_before = 0;   // see frame_head
   std::uint32_t frames = 0;
   std::uint32_t live_frames = 0;  // of those, the first ones
   std::uint64_t until = 0;        // see frame_head
@@ -80,6 +81,7 @@ class recording_file {
   bool frame_at(std::uint64_t offset, frame_head& head) const noexcept;
   bool follow(chunk_summary& chunk);
   void find_chunks(int descriptor);
+  void leave_out_overwritten();
   void find_faults();
   void note_clock(frame_head const& head);
   std::uint64_t wall_of(std::uint64_t stamp) const noexcept;

@@ -98,6 +98,44 @@ TEST_F(encoder_fixture, each_chunk_ends_where_the_next_begins) {
   }
 }
 
+// Chunks are of different sizes where what is live grows and shrinks: what goes is the oldest part, at each
+// moment the newest chunk and the one before it are there, and none that was overwritten is missed.
+TEST_F(encoder_fixture, a_limit_keeps_the_newest_whatever_is_live) {
+  constexpr std::uint64_t limit = 1 << 20;
+  for (unsigned const seed : tests::seeds()) {
+    std::mt19937 random(seed);
+    memory_file to;
+    no_names names;
+    auto made = std::make_unique<encoder>(to, names, limit);
+    std::vector<std::uint64_t> live;
+    std::uint64_t stamp = 0, next = 1;
+    for (int step = 0; step < 300; ++step) {
+      std::size_t const wanted = step % 20 == 0 ? random() % 4500 : live.size();
+      for (int i = 0; i < 2000; ++i) {
+        bool const gives = live.size() > wanted || (live.size() == wanted && !live.empty() && i % 2 == 0);
+        if (gives) {
+          std::swap(live[random() % live.size()], live.back());
+          made->add({.stamp = ++stamp, .address = live.back(), .what = action::free});
+          live.pop_back();
+        } else {
+          live.push_back(next++ * 512 + (random() % 4096 << 30));
+          made->add({.stamp = ++stamp, .address = live.back(), .bytes = random(), .what = action::allocate});
+        }
+      }
+      made->commit(stamp + 1);
+      ASSERT_FALSE(made->failed()) << made->failure();
+      to.save(path_(), limit, end_state::open);
+      recording_file file;
+      ASSERT_EQ(file.open(path_()), "");
+      for (auto const& each : file.faults()) ADD_FAILURE() << step << ": " << each.offset << " " << each.text;
+      ASSERT_FALSE(file.chunks().empty());
+      ASSERT_GE(file.chunks().size(), std::min<std::uint64_t>(2, file.chunks().back().number)) << step;
+      EXPECT_LE(file.bytes(), limit);
+      ASSERT_FALSE(HasFailure()) << "seed " << seed;
+    }
+  }
+}
+
 TEST_F(encoder_fixture, names_are_in_the_chunk) {
   memory_file to;
   no_names names;
