@@ -298,23 +298,41 @@ std::string try_start(recorder_state& s, start_options const& options) {
   return "";
 }
 
-// While it goes on.
-void wait_for_flush(recorder_state& s, std::uint32_t wanted) noexcept {
+// While it goes on. False: it does not.
+bool wait_for_flush(recorder_state& s, std::uint32_t wanted) noexcept {
   std::uint64_t seen = ~std::uint64_t{0}, since_ns = base::now_ns();
   for (;;) {
     auto const since = s.answers.rung();
     if (s.flushes_done.load(std::memory_order_acquire) >= wanted ||
         s.finishing.load(std::memory_order_acquire))
-      return;
+      return true;
     std::uint64_t const now = s.progress.load(std::memory_order_relaxed);
     if (now != seen) {
       seen = now;
       since_ns = base::now_ns();
     } else if (base::now_ns() - since_ns > patience_ns) {
-      return;
+      return false;
     }
     s.answers.wait(since, 20'000'000);
   }
+}
+
+// True: all of it is in the file, or it was said why not.
+bool bring_to_file(recorder_state& s) noexcept {
+  std::uint32_t const wanted = s.flushes_wanted.fetch_add(1, std::memory_order_acq_rel) + 1;
+  s.work.ring();
+  return wait_for_flush(s, wanted) || s.stop_reason.load(std::memory_order_acquire) != nullptr;
+}
+
+void say_unfinished(recorder_state& s) noexcept {
+  bool const is_kept = s.area.path()[0] != '\0';
+  char const* const reason =
+      is_kept ? "its disk had not taken all of it at the end; gpumem export puts the rest into it"
+              : "its disk had not taken all of it at the end, and its buffers were in plain memory";
+  char text[1400];
+  std::snprintf(text, sizeof text, "the recording %s: %s", s.file.path(), reason);
+  base::log_line(base::log_level::warn, text);
+  stats::note_recording_stopped(reason);
 }
 
 }  // namespace
@@ -354,15 +372,18 @@ void flush() noexcept {
   if (s == nullptr) return;
   base::uncancelled const held;
   int const saved = errno;
-  std::uint32_t const wanted = s->flushes_wanted.fetch_add(1, std::memory_order_acq_rel) + 1;
-  s->work.ring();
-  wait_for_flush(*s, wanted);
+  bring_to_file(*s);
   errno = saved;
 }
 
 void finish() noexcept {
   active.store(false, std::memory_order_release);
-  flush();
+  recorder_state* const s = recorder.load(std::memory_order_acquire);
+  if (s == nullptr) return;
+  base::uncancelled const held;
+  int const saved = errno;
+  if (!bring_to_file(*s)) say_unfinished(*s);
+  errno = saved;
 }
 
 void forget_in_child() noexcept {

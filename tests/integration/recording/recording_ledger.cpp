@@ -22,7 +22,7 @@ totals without_peaks(totals from) {
 }
 
 struct findings {
-  std::uint64_t events = 0, contradictions = 0, breaks = 0;
+  std::uint64_t events = 0, calls = 0, contradictions = 0, breaks = 0;  // calls: blocks given out and freed
   totals end;
 };
 
@@ -39,6 +39,9 @@ void play(recording::recording_file const& file, recording::chunk_summary const&
       [&](recording::recording_file::item const& each) {
         if (!each.is_live) begin();
         if (!each.is_live && each.what.what != recording::action::thread) ++to.events;
+        bool const of_a_call =
+            each.what.what == recording::action::allocate || each.what.what == recording::action::free;
+        if (!each.is_live && of_a_call) ++to.calls;
         played.apply(each.what);
       },
       faults);
@@ -60,11 +63,13 @@ int main(int argc, char** argv) {
   findings found;
   for (auto const& chunk : file.chunks()) play(file, chunk, &chunk == &file.chunks().front(), found, faults);
   std::printf(
-      "{\"state\": %u, \"bytes\": %llu, \"chunks\": %zu, \"events\": %llu, \"contradictions\": %llu, "
+      "{\"state\": %u, \"bytes\": %llu, \"chunks\": %zu, \"events\": %llu, \"calls\": %llu, "
+      "\"contradictions\": %llu, "
       "\"breaks\": %llu, \"faults\": [",
       static_cast<unsigned>(file.head().state), static_cast<unsigned long long>(file.bytes()),
       file.chunks().size(), static_cast<unsigned long long>(found.events),
-      static_cast<unsigned long long>(found.contradictions), static_cast<unsigned long long>(found.breaks));
+      static_cast<unsigned long long>(found.calls), static_cast<unsigned long long>(found.contradictions),
+      static_cast<unsigned long long>(found.breaks));
   for (auto const& one : faults)
     std::printf("%s\"%llu: %s\"", &one == &faults.front() ? "" : ", ",
                 static_cast<unsigned long long>(one.offset), one.text.c_str());
