@@ -109,7 +109,7 @@ taken take_slow(supply from, context_entry& entry, std::size_t number, driver::r
   stats::sample const taken = stats::take_sample_of_every_request(
       stats::local().devices[entry.device_slot], {entry.device_slot, request.bytes, request.caller, stack});
   present->where.sampled_ones.took(b, h, taken);
-  if (taken.is_none()) b.mark(space::sampled);  // its free is to be seen
+  if (!b.is(space::sampled)) b.mark(space::sampled);  // its free is to be seen
   recording::note({.address = b.begin(),
                    .bytes = request.bytes,
                    .stream = reinterpret_cast<std::uint64_t>(request.stream),
@@ -180,8 +180,8 @@ outcome release_of_none(driver::free_request const& release) noexcept {
   return ask_unknown_free(*present, release.address) ? outcome{refusal_of_none(release)} : pass;
 }
 
-[[gnu::noinline, gnu::cold]] static void record_free(router_state& s, space::handle h,
-                                                     CUstream stream) noexcept {
+[[gnu::noinline]] static void record_free(router_state& s, space::handle h, CUstream stream) noexcept {
+  s.where.sampled_ones.gave_and_stays_marked(h);
   recording::note({.address = s.where.blocks[h].begin(),
                    .stream = reinterpret_cast<std::uint64_t>(stream),
                    .what = recording::action::free,
@@ -191,11 +191,12 @@ outcome release_of_none(driver::free_request const& release) noexcept {
 renewed make_new(router_state& s, space::handle h, bool stream_ordered, CUstream stream) noexcept {
   space::block& b = s.where.blocks[h];
   if (b.is(space::sampled)) {
-    s.where.sampled_ones.gave(b, h);
     if (recording::is_on()) [[unlikely]]
       record_free(s, h, stream);
+    else
+      s.where.sampled_ones.gave(b, h);
   }
-  if (!b.is(space::rare)) return {};
+  if (!b.is(space::to_be_undone)) return {};
   base::uncancelled const held;
   // A free in stream order is no moment at which memory may go back.
   bool const unproven = (b.unmark(space::unproven) & space::unproven) != 0 && !stream_ordered;

@@ -53,7 +53,8 @@ inline constexpr marks pooled = 32;   // of a pool that the program made (route/
 inline constexpr marks unproven = 64;
 inline constexpr marks sampled = 128;  // a sample of who holds memory stands for it and others
 // a free must look closer
-inline constexpr marks rare = exported | altered | counted | named | pooled | unproven | sampled;
+inline constexpr marks to_be_undone = exported | altered | counted | named | pooled | unproven;
+inline constexpr marks rare = to_be_undone | sampled;
 
 // What a request and a free look at comes first: 32 of the 48 bytes, of which three blocks in four have all
 // in one cache line.

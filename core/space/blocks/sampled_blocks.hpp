@@ -22,11 +22,16 @@ class sampled_blocks {
     stats::sample* const kept = table().make(h);
     if (kept == nullptr) return stats::count_sampled_free(of);
     *kept = of;
-    b.mark(sampled);
+    if (!b.is(sampled)) b.mark(sampled);
   }
   // Of a block with the mark.
   void gave(block& b, handle h) noexcept {
     b.unmark(sampled);
+    gave_and_stays_marked(h);
+  }
+  // Where every block has the mark, as each free is to be seen: two locked instructions a pair less. One that
+  // is left over when that ends costs its next free a look.
+  void gave_and_stays_marked(handle h) noexcept {
     auto* const made = made_.load(std::memory_order_acquire);
     stats::sample* const kept = made != nullptr ? made->find(h) : nullptr;
     if (kept != nullptr) stats::count_sampled_free(std::exchange(*kept, {}));
