@@ -46,7 +46,7 @@ struct area {
   alignas(4096) area_head head;
   alignas(4096) ring_state rings[max_rings];
   alignas(4096) slot_state slots[spool_slots];
-  alignas(4096) event events[max_rings][ring_events];
+  alignas(4096) event events[max_rings][ring_events];  // written as event_words
   alignas(4096) unsigned char spool[spool_slots][slot_bytes];
 };
 inline constexpr std::size_t area_fixed_bytes = offsetof(area, events);

@@ -5,6 +5,8 @@
 #include <sched.h>
 
 #include <algorithm>
+#include <bit>
+#include <cstring>
 
 #include "core/base/clock.hpp"
 #include "core/base/threads/uncancelled.hpp"
@@ -43,47 +45,79 @@ bool wait_for_room(recorder_state& s, ring_state& ring, std::uint64_t head) noex
   }
 }
 
-void put(recorder_state& s, std::size_t number, ring_state& ring, event const& one) noexcept {
+enum class order { by_clock, by_block };
+
+template <order by>
+[[gnu::always_inline]] inline void put(recorder_state& s, std::size_t number, ring_state& ring,
+                                       event_words const& one, std::uint64_t& last) noexcept {
   std::uint64_t const head = ring.head.load(std::memory_order_relaxed);
   if (head - ring.tail_seen >= ring_events && !wait_for_room(s, ring, head)) [[unlikely]]
     return;
+  event* const events = s.area.get()->events[number];
+  __builtin_prefetch(&events[(head + 12) % ring_events], 1);
   ring.busy.store(1, std::memory_order_relaxed);
   std::atomic_signal_fence(std::memory_order_seq_cst);
-  std::uint64_t const now = stamp_now(s.monotonic);
-  ring.last_stamp = std::max(now, ring.last_stamp + 1);
-  event& place = s.area.get()->events[number][head % ring_events];
-  place = one;
-  place.stamp = ring.last_stamp;
+  std::uint64_t const now = by == order::by_block ? stamp_about_now(s.monotonic) : stamp_now(s.monotonic);
+  std::uint64_t const before = by == order::by_block ? std::max(ring.last_stamp, last) : ring.last_stamp;
+  last = ring.last_stamp = std::max(now, before + 1);
+  event_words const whole{last, one.address, one.bytes, one.stream, one.sizes, one.kinds};
+  std::memcpy(static_cast<void*>(&events[head % ring_events]), &whole, sizeof whole);
   ring.head.store(head + 1, std::memory_order_release);
   ring.busy.store(0, std::memory_order_release);
   if (head % call_every == call_every - 1) [[unlikely]]
     s.work.ring_sleeper();
 }
 
-void put_of_thread(recorder_state& s, std::size_t number, std::uint64_t thread, event const& one) noexcept {
+[[gnu::noinline]] void change_owner(recorder_state& s, std::size_t number, ring_state& ring,
+                                    std::uint32_t id) noexcept {
+  std::uint64_t none = 0;
+  ring.owner = id;
+  put<order::by_clock>(s, number, ring,
+                       std::bit_cast<event_words>(event{.number = id, .what = action::thread}), none);
+}
+
+template <order by>
+[[gnu::always_inline]] inline void put_of_thread(recorder_state& s, std::size_t number, std::uint64_t thread,
+                                                 event_words const& one, std::uint64_t& last) noexcept {
   ring_state& ring = s.area.ring(number);
   auto const id = static_cast<std::uint32_t>(thread);
-  if (ring.owner != id) [[unlikely]] {
-    ring.owner = id;
-    put(s, number, ring, {.number = id, .what = action::thread});
-  }
-  put(s, number, ring, one);
+  if (ring.owner != id) [[unlikely]]
+    change_owner(s, number, ring, id);
+  put<by>(s, number, ring, one, last);
+}
+
+// More threads than rings: these take turns.
+template <order by>
+[[gnu::noinline]] void put_in_turns(recorder_state& s, std::uint64_t thread, event_words const& one,
+                                    std::uint64_t& last) noexcept {
+  base::uncancelled const held;
+  while (s.last_ring.test_and_set(std::memory_order_acquire)) ::sched_yield();
+  put_of_thread<by>(s, max_rings - 1, thread, one, last);
+  s.last_ring.clear(std::memory_order_release);
+}
+
+template <order by>
+[[gnu::always_inline]] inline void note_by(event_words const& one, std::uint64_t& last) noexcept {
+  recorder_state* const s = recorder.load(std::memory_order_acquire);
+  stats::shard& mine = stats::local();
+  stats::page const* const page = stats::current_page();
+  if (s == nullptr || page == nullptr) return;
+  std::size_t const number = stats::shard_number(*page, mine);
+  if (number < max_rings - 1) [[likely]]
+    return put_of_thread<by>(*s, number, stats::get(mine.owner), one, last);
+  put_in_turns<by>(*s, stats::get(mine.owner), one, last);
 }
 
 }  // namespace
 
 void note(event const& one) noexcept {
-  recorder_state* const s = recorder.load(std::memory_order_acquire);
-  stats::shard& mine = stats::local();
-  stats::page const* const page = stats::current_page();
-  if (s == nullptr || page == nullptr) return;
-  std::size_t const number = std::min(stats::shard_number(*page, mine), max_rings - 1);
-  if (number < max_rings - 1) [[likely]]
-    return put_of_thread(*s, number, stats::get(mine.owner), one);
-  base::uncancelled const held;
-  while (s->last_ring.test_and_set(std::memory_order_acquire)) ::sched_yield();
-  put_of_thread(*s, number, stats::get(mine.owner), one);
-  s->last_ring.clear(std::memory_order_release);
+  std::uint64_t none = 0;
+  note_by<order::by_clock>(std::bit_cast<event_words>(one), none);
+}
+
+void note_block(std::uint64_t& last, std::uint64_t address, std::uint64_t bytes, std::uint64_t stream,
+                std::uint64_t sizes, std::uint64_t kinds) noexcept {
+  note_by<order::by_block>({0, address, bytes, stream, sizes, kinds}, last);
 }
 
 }  // namespace gpumem::recording

@@ -19,6 +19,10 @@ inline bool is_on() noexcept {
 // The event gets its stamp here. Of memory that was taken, after it is this thread's; of what goes, before
 // anybody else can have it.
 void note(event const& one) noexcept;
+// The same of a block, which passes from thread to thread with a word of its own, `last`, that only its
+// holder reads and writes: the stamp of what happened to it last. This one is later. See event_words.
+void note_block(std::uint64_t& last, std::uint64_t address, std::uint64_t bytes, std::uint64_t stream,
+                std::uint64_t sizes, std::uint64_t kinds) noexcept;
 
 // The same where nobody may listen.
 inline void note_if_on(event const& one) noexcept {

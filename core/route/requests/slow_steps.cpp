@@ -108,16 +108,13 @@ taken take_slow(supply from, context_entry& entry, std::size_t number, driver::r
                                           driver::request const& request, void const* stack) noexcept {
   stats::sample const taken = stats::take_sample_of_every_request(
       stats::local().devices[entry.device_slot], {entry.device_slot, request.bytes, request.caller, stack});
-  present->where.sampled_ones.took(b, h, taken);
-  if (!b.is(space::sampled)) b.mark(space::sampled);  // its free is to be seen
-  recording::note({.address = b.begin(),
-                   .bytes = request.bytes,
-                   .stream = reinterpret_cast<std::uint64_t>(request.stream),
-                   .rounding = b.rounding,
-                   .site = static_cast<std::uint16_t>(taken.site),
-                   .what = recording::action::allocate,
-                   .device = static_cast<std::uint8_t>(entry.device),
-                   .library = static_cast<std::uint8_t>(b.holder % stats::max_libraries)});
+  auto* const kept = present->where.sampled_ones.took_recorded(b, h, taken);
+  std::uint64_t none = 0;
+  recording::note_block(
+      kept != nullptr ? kept->last_event : none, b.begin(), request.bytes,
+      reinterpret_cast<std::uint64_t>(request.stream), recording::sizes_word(b.rounding),
+      recording::kinds_word(recording::action::allocate, static_cast<unsigned>(entry.device),
+                            b.holder % stats::max_libraries, static_cast<unsigned>(taken.site)));
 }
 
 void look_closer_slow(context_entry& entry, space::block& b, space::handle h,
@@ -181,11 +178,12 @@ outcome release_of_none(driver::free_request const& release) noexcept {
 }
 
 [[gnu::noinline]] static void record_free(router_state& s, space::handle h, CUstream stream) noexcept {
-  s.where.sampled_ones.gave_and_stays_marked(h);
-  recording::note({.address = s.where.blocks[h].begin(),
-                   .stream = reinterpret_cast<std::uint64_t>(stream),
-                   .what = recording::action::free,
-                   .device = static_cast<std::uint8_t>(resource::owner_of(s.where, h).home().device)});
+  auto* const kept = s.where.sampled_ones.gave_recorded(h);
+  std::uint64_t none = 0;
+  auto const device = static_cast<unsigned>(resource::owner_of(s.where, h).home().device);
+  recording::note_block(kept != nullptr ? kept->last_event : none, s.where.blocks[h].begin(), 0,
+                        reinterpret_cast<std::uint64_t>(stream), 0,
+                        recording::kinds_word(recording::action::free, device, 0, 0));
 }
 
 renewed make_new(router_state& s, space::handle h, bool stream_ordered, CUstream stream) noexcept {

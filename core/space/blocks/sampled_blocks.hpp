@@ -1,6 +1,7 @@
 // Which blocks were sampled, and what each stands for (stats/callers/samples). Marked and remembered when the
-// program gets the block, taken off when it gives it back or its context ends. Any thread; the entry of a
-// live block belongs to whoever has the block. Addresses are reserved at the first sample.
+// program gets the block, taken off when it gives it back or its context ends. Where a recording runs, also
+// when each block had its last event. Any thread; the entry of a live block belongs to whoever has the block.
+// Addresses are reserved at the first sample.
 #pragma once
 
 #include <atomic>
@@ -19,26 +20,45 @@ class sampled_blocks {
   // The sample is counted already; where there is no room to remember it, no longer.
   void took(block& b, handle h, stats::sample const& of) noexcept {
     if (of.is_none()) return;
-    stats::sample* const kept = table().make(h);
+    entry* const kept = table().make(h);
     if (kept == nullptr) return stats::count_sampled_free(of);
-    *kept = of;
+    kept->of = of;
     if (!b.is(sampled)) b.mark(sampled);
   }
   // Of a block with the mark.
   void gave(block& b, handle h) noexcept {
     b.unmark(sampled);
-    gave_and_stays_marked(h);
-  }
-  // Where every block has the mark, as each free is to be seen: two locked instructions a pair less. One that
-  // is left over when that ends costs its next free a look.
-  void gave_and_stays_marked(handle h) noexcept {
     auto* const made = made_.load(std::memory_order_acquire);
-    stats::sample* const kept = made != nullptr ? made->find(h) : nullptr;
-    if (kept != nullptr) stats::count_sampled_free(std::exchange(*kept, {}));
+    entry* const kept = made != nullptr ? made->find(h) : nullptr;
+    if (kept != nullptr) stats::count_sampled_free(std::exchange(kept->of, {}));
+  }
+
+  // --- where a recording runs ---
+  struct entry {
+    stats::sample of;
+    std::uint64_t last_event;  // its stamp
+  };
+  // Every block has the mark then, as each free is to be seen, and keeps it while nobody has the block: two
+  // locked instructions a pair less. One that is left over when that ends costs its next free a look. Null:
+  // no room to remember anything.
+  entry* took_recorded(block& b, handle h, stats::sample const& of) noexcept {
+    if (!b.is(sampled)) b.mark(sampled);
+    entry* const kept = table().make(h);
+    if (kept != nullptr)
+      kept->of = of;
+    else
+      stats::count_sampled_free(of);
+    return kept;
+  }
+  entry* gave_recorded(handle h) noexcept {
+    auto* const made = made_.load(std::memory_order_acquire);
+    entry* const kept = made != nullptr ? made->find(h) : nullptr;
+    if (kept != nullptr && !kept->of.is_none()) stats::count_sampled_free(std::exchange(kept->of, {}));
+    return kept;
   }
 
  private:
-  using samples = side_table<stats::sample>;
+  using samples = side_table<entry>;
 
   samples& table() noexcept {
     if (auto* const made = made_.load(std::memory_order_acquire); made != nullptr) return *made;

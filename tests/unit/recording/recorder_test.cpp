@@ -122,19 +122,28 @@ TEST_F(recorder, an_address_is_freed_before_it_is_allocated_again) {
 TEST_F(recorder, what_another_thread_took_is_freed_later) {
   expect_good_child([this] {
     start_here();
-    constexpr std::uint64_t rounds = 500'000;
+    constexpr std::uint64_t rounds = 1'000'000;
     alignas(64) std::atomic<std::uint64_t> newest{0};
+    struct alignas(64) word {
+      std::atomic<std::uint64_t> stamp{0};
+    };
+    static std::array<word, 256> words;  // of a block, as it was handed over; a later one is as good
     std::thread other([&] {
       std::uint64_t last = 0, random = 1;
       while (last < rounds) {
         std::uint64_t const now = newest.load(std::memory_order_acquire);
-        if (now > last) note(given((last = now) * 512));
+        if (now > last) {
+          std::uint64_t stamp = words[now % 256].stamp.load(std::memory_order_relaxed);
+          note_block(stamp, (last = now) * 512, 0, 0, 0, kinds_word(action::free, 0, 0, 0));
+        }
         for (std::uint64_t i = random % 64; i != 0; --i) random = random * 6364136223846793005ull + 1;
         random += now;
       }
     });
     for (std::uint64_t i = 1; i <= rounds; ++i) {
-      note(taken(i * 512));
+      std::uint64_t stamp = 0;
+      note_block(stamp, i * 512, 1000, 0, 0, kinds_word(action::allocate, 0, 0, 0));
+      words[i % 256].stamp.store(stamp, std::memory_order_relaxed);
       newest.store(i, std::memory_order_release);
     }
     other.join();
