@@ -151,14 +151,16 @@ def timed(build, calls, threads, state, recording, stall=None):
     return found
 
 
-def stalled(build, calls, threads, rounds):
+def stalled(build, calls, threads, rounds, compared=True):
+    """How it was stalled, and the rows of the table: of each run a dict. `compared`: with the two rows beside it."""
     rows = {"no recording": [], "on a tmpfs": [], "on a disk that stalls": []}
     how = ""
     for number in range(rounds):
         with tempfile.TemporaryDirectory(dir="/dev/shm" if os.path.isdir("/dev/shm") else None, prefix="gpumem-proofs.") as state, \
                 tempfile.TemporaryDirectory(prefix="gpumem-proofs.") as made:
-            rows["no recording"].append(timed(build, calls, threads, state, None))
-            rows["on a tmpfs"].append(timed(build, calls, threads, state, f"{state}/recording"))
+            if compared:
+                rows["no recording"].append(timed(build, calls, threads, state, None))
+                rows["on a tmpfs"].append(timed(build, calls, threads, state, f"{state}/recording"))
             stall = Stall(made)
             how = stall.how
             try:

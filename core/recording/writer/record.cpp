@@ -35,6 +35,7 @@ bool wait_for_room(recorder_state& s, ring_state& ring, std::uint64_t head) noex
     s.work.ring();
     if (s.frames.blocked()) {
       stop_recording(s, "the disk did not take what was recorded in time");
+      s.frames.give_up();
       return false;
     }
     if (base::now_ns() - begun > room_patience_ns) {

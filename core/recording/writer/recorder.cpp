@@ -31,8 +31,10 @@ namespace gpumem::recording {
 namespace {
 
 constexpr std::uint64_t longest_sleep_ns = 500'000'000;
-constexpr std::uint64_t enough = 4096;         // events, for a frame
-constexpr std::uint64_t most_at_once = 16384;  // before the rings hear of it
+constexpr std::uint64_t enough = 4096;  // events, for a frame
+constexpr std::uint64_t most_at_once =
+    16384;  // before the rings hear of it; for a frame, while the disk is behind
+constexpr std::uint64_t few_frames = 4;
 constexpr std::uint64_t patience_ns = 1'000'000'000;
 constexpr std::uint64_t busy_patience_ns = 200'000'000;  // less than threads wait for room
 // A store is seen by others long before so many ticks of any clock are over.
@@ -102,7 +104,9 @@ bool is_held_up(recorder_state& s) noexcept {
   return false;
 }
 
+// What is in no frame stays, for who completes the file.
 void take_out(recorder_state& s, ring_merge& merge) noexcept {
+  if (s.encode.failed()) return;
   merge.done();
   s.room.ring_sleeper();
   s.progress.fetch_add(1, std::memory_order_relaxed);
@@ -195,7 +199,9 @@ void* run_recorder(void* given) {
       continue;
     }
     std::uint64_t const waiting = waiting_events(s), now = base::now_ns();
-    if (waiting >= enough || (waiting != 0 && now - merged_at >= longest_sleep_ns)) {
+    bool const is_behind = s.frames.waiting() > few_frames;  // then each place is to hold much
+    if (waiting >= (is_behind ? most_at_once : enough) ||
+        (waiting != 0 && now - merged_at >= longest_sleep_ns)) {
       if (s.head.state == end_state::complete) write_head(s, end_state::open);  // behind an exec that failed
       merge_rings(s, false);
       merged_at = now;

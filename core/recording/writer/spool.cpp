@@ -41,7 +41,9 @@ bool write_at(int descriptor, void const* from, std::size_t bytes, std::uint64_t
 std::span<unsigned char> spool::buffer() noexcept {
   for (;;) {
     auto const since = places_.rung();
-    if (error() != 0 || stopping_.load(std::memory_order_acquire)) return {};
+    if (error() != 0 || stopping_.load(std::memory_order_acquire) ||
+        given_up_.load(std::memory_order_acquire))
+      return {};
     // The lowest: as many are touched as ever waited at once.
     for (std::size_t i = 0; i < spool_slots; ++i) {
       if (area_.get()->slots[i].number.load(std::memory_order_acquire) != 0) continue;
@@ -68,8 +70,8 @@ clock_pair spool::now() noexcept {
   return clock_now(area_.get()->head.monotonic != 0);
 }
 
-bool spool::empty() const noexcept {
-  return written_.load(std::memory_order_acquire) == put_.load(std::memory_order_acquire);
+std::uint64_t spool::waiting() const noexcept {
+  return put_.load(std::memory_order_acquire) - written_.load(std::memory_order_acquire);
 }
 
 bool spool::write_next() noexcept {
@@ -98,6 +100,11 @@ void spool::run() noexcept {
     if (stopping_.load(std::memory_order_acquire)) return;
     frames_.wait(since, 20 * place_sleep_ns);
   }
+}
+
+void spool::give_up() noexcept {
+  given_up_.store(true, std::memory_order_release);
+  places_.ring();
 }
 
 void spool::stop() noexcept {

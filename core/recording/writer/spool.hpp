@@ -21,7 +21,8 @@ class spool final : public frame_sink {
   void write(std::uint64_t offset, std::size_t bytes) noexcept override;
   clock_pair now() noexcept override;
   // Frames not written yet.
-  bool empty() const noexcept;
+  std::uint64_t waiting() const noexcept;
+  bool empty() const noexcept { return waiting() == 0; }
 
   // --- of the spool's own thread ---
   // Until stop(); writes what is there when it comes.
@@ -29,6 +30,8 @@ class spool final : public frame_sink {
 
   // --- of any ---
   void stop() noexcept;
+  // Whoever waits for a place waits no more, and there is none from now on. What is there is written.
+  void give_up() noexcept;
   bool blocked() const noexcept { return blocked_.load(std::memory_order_relaxed); }
   std::uint64_t written() const noexcept { return written_.load(std::memory_order_acquire); }
   // What the system said to a write that failed; 0: none did. Nothing is written any more.
@@ -43,7 +46,7 @@ class spool final : public frame_sink {
   std::size_t filling_ = 0;
   std::uint64_t last_ = 0;  // number of the last frame put in
   std::atomic<std::uint64_t> put_{0}, written_{0};
-  std::atomic<bool> blocked_{false}, stopping_{false};
+  std::atomic<bool> blocked_{false}, stopping_{false}, given_up_{false};
   std::atomic<int> error_{0};
 };
 

@@ -31,4 +31,16 @@ def test_a_disk_that_stalls(build):
     harness.equal((row["read"]["faults"], row["read"]["contradictions"], row["read"]["calls"]), ([], 0, row["calls"]), "after gpumem export")
 
 
+def test_a_disk_that_stalls_for_long(build):
+    """What waits has no end: the recording ends, and says so at once. What it had is brought back."""
+    row = recording_proofs.stalled(build, 9_000_000, 1, 1, compared=False)[1]["on a disk that stalls"][0]
+    harness.equal(row["code"], 0, row["stderr"])
+    assert "did not take what was recorded in time" in row["said"], row["said"]
+    harness.equal(row["stderr"].count("warning"), 1, row["stderr"])
+    harness.equal((row["read"]["faults"], row["read"]["contradictions"]), ([], 0), "after gpumem export")
+    print(f"  {row['read']['calls']:,} calls of {row['calls']:,} recorded, {row['read']['bytes'] >> 20} MiB")
+    # A quarter was written before; then some 30 to 50 MiB wait.
+    assert row["read"]["calls"] > row["calls"] / 4 + 1_500_000, row["read"]
+
+
 harness.main(globals())
