@@ -24,6 +24,7 @@ struct area_head {
   std::uint64_t recording_inode;
   std::uint32_t monotonic;  // stamps are of the clock, not of the processor's counter
   std::atomic<std::uint32_t> rings_used;
+  std::uint64_t pid_namespace;  // of the process, whose number is in the file's name
 };
 
 // `head`: events published; `tail`: events taken out. Both only grow.

@@ -192,4 +192,15 @@ recovery_result recover(std::string const& path) {
   return result;
 }
 
+stats::process_life life_of_buffers(std::string const& path, pid_t pid, std::uint64_t start_ticks) {
+  std::uint64_t space = 0;
+  int const descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+  if (descriptor >= 0) {
+    constexpr off_t place = offsetof(area, head) + offsetof(area_head, pid_namespace);
+    if (::pread(descriptor, &space, sizeof space, place) != sizeof space) space = 0;
+    ::close(descriptor);
+  }
+  return stats::life_of(pid, start_ticks, space);
+}
+
 }  // namespace gpumem::recording

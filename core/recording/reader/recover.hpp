@@ -3,7 +3,12 @@
 // lie in its state folder.
 #pragma once
 
+#include <sys/types.h>
+
+#include <cstdint>
 #include <string>
+
+#include "core/stats/page/process_life.hpp"
 
 namespace gpumem::recording {
 
@@ -13,5 +18,8 @@ struct recovery_result {
   std::string reason;
 };
 recovery_result recover(std::string const& path);
+
+// Of the process that the buffers of this name are of, as seen from here.
+stats::process_life life_of_buffers(std::string const& path, pid_t pid, std::uint64_t start_ticks);
 
 }  // namespace gpumem::recording

@@ -39,6 +39,7 @@ area* shared_area::open(bool monotonic, char const*& reason) noexcept {
   }
   area_ = static_cast<area*>(base);
   std::memcpy(area_->head.magic, area_magic, sizeof area_magic);
+  area_->head.pid_namespace = stats::pid_namespace();
   area_->head.monotonic = monotonic ? 1 : 0;
   return area_;
 }

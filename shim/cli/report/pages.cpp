@@ -13,6 +13,7 @@
 #include <string_view>
 #include <tuple>
 
+#include "core/recording/reader/recover.hpp"
 #include "core/stats/page/file/page_file.hpp"
 #include "core/stats/page/file/run_mark.hpp"
 
@@ -44,6 +45,23 @@ void remove_old_marks(std::string const& directory, time_t oldest) {
     bool const is_mark = std::string_view(entry->d_name).starts_with(stats::mark_prefix);
     if (is_mark && ::lstat(path.c_str(), &there) == 0 && S_ISREG(there.st_mode) && there.st_mtime < oldest &&
         stats::process_of_run(entry->d_name + std::strlen(stats::mark_prefix)) == 0)
+      ::unlink(path.c_str());
+  }
+  if (folder != nullptr) ::closedir(folder);
+}
+
+// Buffers of recordings that nobody completed.
+void remove_old_buffers(std::string const& directory, time_t oldest) {
+  std::string const within = directory + "/recordings";
+  DIR* const folder = ::opendir(within.c_str());
+  while (dirent const* const entry = folder == nullptr ? nullptr : ::readdir(folder)) {
+    found_page of;
+    struct stat there {};
+    std::string const path = within + "/" + entry->d_name;
+    bool const is_old = parse_name(entry->d_name, of) && ::lstat(path.c_str(), &there) == 0 &&
+                        S_ISREG(there.st_mode) && there.st_uid == ::geteuid() && there.st_mtime < oldest;
+    if (is_old && recording::life_of_buffers(path, static_cast<pid_t>(of.pid), of.start_ticks) ==
+                      stats::process_life::ended)
       ::unlink(path.c_str());
   }
   if (folder != nullptr) ::closedir(folder);
@@ -95,7 +113,10 @@ unsigned remove_stale(page_list const& list) {
   }
   std::sort(files.begin(), files.end(), [](auto const& a, auto const& b) { return a.first > b.first; });
   time_t const oldest = ::time(nullptr) - static_cast<time_t>(days_kept * 24 * 3600);
-  if (list.error.empty()) remove_old_marks(list.directory, oldest);
+  if (list.error.empty()) {
+    remove_old_marks(list.directory, oldest);
+    remove_old_buffers(list.directory, oldest);
+  }
   unsigned removed = 0;
   std::size_t kept = 0;
   for (auto const& [written, page] : files) {
@@ -111,6 +132,7 @@ unsigned remove_stale(page_list const& list) {
 cleaned remove_ended(page_list const& list) {
   cleaned done;
   remove_old_marks(list.directory, ::time(nullptr) + 1);
+  remove_old_buffers(list.directory, ::time(nullptr) + 1);
   for (found_page const& page : list.pages) {
     if (page.process_lives() || is_awaited(page)) {
       ++done.living;

@@ -10,6 +10,7 @@ import re
 import subprocess
 import sys
 import tempfile
+import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "random"))
@@ -142,6 +143,39 @@ def test_killed(build):
                 expect_sound(one, f"killed after {after} s")
                 assert one["state"] in (COMPLETE, RECOVERED), one
             assert any(one["state"] == RECOVERED and one["events"] > 10 for one in found), found
+
+
+def test_buffers_that_nobody_fetched(build):
+    """Of killed processes, which lie in memory where the state folder does: --clean removes them, others after a week; those of live ones stay."""
+    with tempfile.TemporaryDirectory(prefix="gpumem-recorded.") as folder:
+        env = build.environment({"LD_PRELOAD": build.preload(), "GPUMEM_RECORD": f"{folder}/recording.%p", "GPUMEM_REPORT": "none",
+                                 "GPUMEM_STATE_DIR": f"{folder}/state"})
+        buffers = pathlib.Path(folder) / "state" / "recordings"
+
+        def started():
+            before = len(list(buffers.glob("*"))) if buffers.exists() else 0
+            one = subprocess.Popen([build.program("steady_loop.shared"), "1e9", "1", f"{folder}/noted.{before}"], env=env)
+            while not buffers.exists() or len(list(buffers.glob("*"))) == before:
+                time.sleep(0.01)
+            time.sleep(0.1)
+            return one
+
+        killed, alive = started(), started()
+        killed.kill()
+        killed.wait()
+        tool = lambda *more: subprocess.run([build.tool, "report", *more], env=env, capture_output=True, text=True)
+        try:
+            tool("--list")
+            harness.equal(len(list(buffers.glob("*"))), 2, "new ones stay")
+            for path in buffers.glob(f"{killed.pid}-*"):
+                os.utime(path, (time.time() - 8 * 86400,) * 2)
+            tool("--list")
+            harness.equal([path.name.split("-")[0] for path in buffers.glob("*")], [str(alive.pid)], "after a week")
+        finally:
+            alive.kill()
+            alive.wait()
+        tool("--clean")
+        harness.equal(list(buffers.glob("*")), [], "after --clean")
 
 
 def test_limited(build):
