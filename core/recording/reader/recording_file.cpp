@@ -160,12 +160,13 @@ void recording_file::leave_out_overwritten() {
 }
 
 void recording_file::find_faults() {
-  bool const at_work = head_.state == end_state::open;
+  bool const at_work = head_.state == end_state::open,
+             left_off = at_work || head_.state == end_state::stopped;
   for (std::size_t i = 0; i < chunks_.size(); ++i) {
     chunk_summary const& one = chunks_[i];
     bool const newest = i + 1 == chunks_.size();
     std::string const name = "chunk " + std::to_string(one.number);
-    bool const left_open = newest ? at_work : chunks_[i + 1].is_resumed;
+    bool const left_open = newest ? left_off : chunks_[i + 1].is_resumed;
     if (!one.is_whole && !one.is_last && !left_open)
       faults_.push_back({one.end, name + " is torn: what follows here is no frame of it"});
     if (!newest && chunks_[i + 1].number != one.number + 1)
