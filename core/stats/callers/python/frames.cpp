@@ -41,11 +41,35 @@ struct raw_frame {
   bool is_of_python = true;  // not one that the interpreter puts between
 };
 
-bool read_frame(offsets const& of, void const* at, raw_frame& to) noexcept {
+// From 3.11 on frames lie side by side: each call of the system brings several. They are this thread's own,
+// and do not change while it is here. Its pieces lie within pages, so that a page that is not there costs no
+// more.
+class memory_window {
+ public:
+  bool read(void const* from, char* to, std::size_t bytes) noexcept {
+    auto const at = reinterpret_cast<std::uintptr_t>(from);
+    std::uintptr_t const piece = at / sizeof held_ * sizeof held_;
+    if (at + bytes > piece + sizeof held_) return base::read_own_memory(from, to, bytes) == bytes;
+    if (piece != begin_ || size_ == 0) {
+      begin_ = piece;
+      size_ = base::read_own_memory(reinterpret_cast<void const*>(piece), held_, sizeof held_);
+    }
+    if (at + bytes > begin_ + size_) return false;
+    std::memcpy(to, held_ + (at - begin_), bytes);
+    return true;
+  }
+
+ private:
+  char held_[1024];
+  std::uintptr_t begin_ = 0;
+  std::size_t size_ = 0;
+};
+
+bool read_frame(offsets const& of, memory_window& memory, void const* at, raw_frame& to) noexcept {
   char bytes[128];
   std::size_t const wanted = std::max({of.frame_code, of.frame_previous, of.frame_instruction}) + 8;
   std::size_t const whole = std::max({wanted, of.frame_owner + 1, of.frame_bytecode + 4});
-  if (whole > sizeof bytes || base::read_own_memory(at, bytes, whole) != whole) return false;
+  if (whole > sizeof bytes || !memory.read(at, bytes, whole)) return false;
   std::uintptr_t code = 0;
   std::memcpy(&code, bytes + of.frame_code, sizeof code);
   to.code = reinterpret_cast<void const*>(code & ~mark_bits);
@@ -67,9 +91,10 @@ bool read_frame(offsets const& of, void const* at, raw_frame& to) noexcept {
 template <typename visitor>
 void each_raw_frame(offsets const& of, visitor visit) noexcept {
   void const* at = innermost(of);
+  memory_window memory;
   for (std::size_t passed = 0; at != nullptr && passed < most_passed; ++passed) {
     raw_frame found;
-    if (!read_frame(of, at, found)) return;
+    if (!read_frame(of, memory, at, found)) return;
     if (found.is_of_python && !visit(found)) return;
     at = found.previous;
   }
