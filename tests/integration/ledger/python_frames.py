@@ -24,10 +24,11 @@ TRACKING = '[route]\ndevice = ["tracking", "pool", "cuda"]\n[resource.tracking]\
 def pythons():
     found = {}
     paths = [sys.executable, *os.environ.get("GPUMEM_TEST_PYTHONS", "").split(":")]
-    paths += [f"/usr/bin/python3.{minor}" for minor in range(9, 20)]
+    paths += [f"/usr/bin/python3.{minor}{kind}" for minor in range(9, 20) for kind in ("", "d", "t")]
     paths += [str(p) for p in sorted(pathlib.Path.home().glob(".pyenv/versions/3.*/bin/python3"))]
     for path in filter(os.path.exists, paths):
-        told = subprocess.run([path, "-c", "import sys; print(sys.version_info[:2] >= (3, 9), sys.implementation.name, sys.version)"],
+        told = subprocess.run([path, "-c", "import sys, sysconfig\nprint(sys.version_info[:2] >= (3, 9), sys.implementation.name, sys.version.split()[0] + "
+                               "('t' if sysconfig.get_config_var('Py_GIL_DISABLED') else '') + ('d' if hasattr(sys, 'gettotalrefcount') else ''))"],
                               capture_output=True, text=True)
         if told.stdout.startswith("True cpython"):
             found.setdefault(told.stdout.split()[2], path)
@@ -136,6 +137,16 @@ def test_unrest_ends_well(build):
         sites = [site for report in done.reports for site in report["samples"]["sites"]]
         files = {frame["file"] for site in sites for frame in site["python"]}
         assert files and all(file == "<string>" or file.endswith(".py") or file.startswith("<frozen") for file in files), (version, files)
+
+
+def test_pypy_has_none(build):
+    if not os.path.exists("/usr/bin/pypy3"):
+        raise harness.Skipped("no PyPy is installed here (Debian's pypy3)")
+    for mode in ("frames", "unrest"):
+        done = run(build, "/usr/bin/pypy3", mode)
+        harness.equal(done.code, 0, done.stderr)
+        sites = done.reports[0]["samples"]["sites"]
+        assert sites and not any(site["python"] for site in sites), "frames of another kind of Python"
 
 
 def test_none_where_memory_cannot_be_read(build):
