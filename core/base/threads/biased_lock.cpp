@@ -44,14 +44,26 @@ void barrier_on_all_threads() noexcept {
 
 biased_lock::hold biased_lock::lock_slowly() noexcept {
   take();
-  void const* const owner = owner_.load(std::memory_order_relaxed);
-  if (owner == nullptr || owner == &thread_mark) return hold::plain;
+  thread_identity owner = owner_.load(std::memory_order_relaxed);
+  if (owner == this_thread) return hold::plain;
+  if (owner == unbiased) owner = last_owner_;
+  if (owner == unbiased) return hold::plain;
+  // Of a thread that has ended none is overtaken anywhere: it can be this thread's from here on.
+  if (this_thread != nobody && is_gone(owner)) {
+    visits_ = 0;
+    last_owner_ = unbiased;
+    visited_.store(false, std::memory_order_relaxed);
+    owner_.store(this_thread, std::memory_order_relaxed);
+    return hold::plain;
+  }
+  if (owner == last_owner_) return hold::plain;
   visited_.store(true, std::memory_order_seq_cst);
   barrier_on_all_threads();
   enter();
   if (++visits_ < most_visits) return hold::visitor;
   // Used by several threads: nobody is favoured any more, and nobody needs the barrier. It stays visited.
-  owner_.store(nullptr, std::memory_order_relaxed);
+  last_owner_ = owner;
+  owner_.store(unbiased, std::memory_order_relaxed);
   return hold::plain;
 }
 

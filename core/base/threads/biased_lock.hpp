@@ -2,18 +2,19 @@
 // other thread may take it too, and pays for that with a barrier on all threads of the process (membarrier,
 // some microseconds), the asymmetric form of Dekker's algorithm (Dice, Huang, Yang: "Asymmetric Dekker
 // Synchronization", 2001). After a few such visits, or where the kernel has no membarrier, it is a spin lock
-// for everybody. For data that one thread uses all the time and others nearly never: magazines. Never held
-// across a call that blocks.
+// for everybody. When its thread has ended it is biased to the next one that comes. For data that one thread
+// uses all the time and others nearly never: magazines. Never held across a call that blocks.
 #pragma once
 
 #include <sched.h>
 
 #include <atomic>
 
+#include "core/base/threads/thread_identity.hpp"
+
 namespace gpumem::base {
 
-// The identity of a thread, and whether the kernel has the barrier; see biased_lock.cpp.
-inline constinit thread_local char thread_mark = 0;
+// Whether the kernel has the barrier; see biased_lock.cpp.
 bool has_barrier() noexcept;
 void barrier_on_all_threads() noexcept;
 
@@ -22,15 +23,16 @@ class biased_lock {
   // How the lock is held: what unlock() must know.
   enum class hold : unsigned char { biased, plain, visitor };
 
-  // From now on this thread's. Only while no thread that it was biased to lives or uses it.
+  // From now on this thread's, if it has an identity. Only while no thread that it was biased to lives or
+  // uses it.
   void bias_to_this_thread() noexcept {
-    if (has_barrier()) owner_.store(&thread_mark, std::memory_order_release);
+    if (has_barrier() && this_thread != nobody) owner_.store(this_thread, std::memory_order_release);
   }
 
   hold lock() noexcept { return lock_biased() ? hold::biased : lock_slowly(); }
   // For a path without calls: false where it would cost one. True is hold::biased.
   bool lock_biased() noexcept {
-    if (owner_.load(std::memory_order_relaxed) != &thread_mark) [[unlikely]]
+    if (owner_.load(std::memory_order_relaxed) != this_thread) [[unlikely]]
       return false;
     inside_.store(true, std::memory_order_relaxed);
     // The barrier of a visitor orders this store before the load for the processor; this does for the
@@ -48,7 +50,7 @@ class biased_lock {
     }
     // Of nobody any more: it stays visited, for an owner that was overtaken between its look at owner_ and
     // here.
-    if (how == hold::visitor && owner_.load(std::memory_order_relaxed) != nullptr) {
+    if (how == hold::visitor && owner_.load(std::memory_order_relaxed) != unbiased) {
       visited_.store(false, std::memory_order_release);
     }
     held_.store(false, std::memory_order_release);
@@ -65,12 +67,13 @@ class biased_lock {
   }
   // Whether a visitor needs the barrier.
   bool biased_to_another() const noexcept {
-    void const* const owner = owner_.load(std::memory_order_relaxed);
-    return owner != nullptr && owner != &thread_mark;
+    thread_identity const owner = owner_.load(std::memory_order_relaxed);
+    return owner != unbiased && owner != this_thread;
   }
 
  private:
   static constexpr int most_visits = 16;
+  static constexpr thread_identity unbiased = ~thread_identity{0};
 
   // Of a thread that is not its owner, or of an owner that met a visitor.
   hold lock_slowly() noexcept;
@@ -82,11 +85,12 @@ class biased_lock {
     }
   }
 
-  std::atomic<void const*> owner_{nullptr};
+  std::atomic<thread_identity> owner_{unbiased};
   std::atomic<bool> inside_{false};   // written by the owner only
   std::atomic<bool> visited_{false};  // another thread is inside, or about to be; written under held_
   std::atomic<bool> held_{false};
-  int visits_ = 0;  // under held_
+  int visits_ = 0;                         // under held_
+  thread_identity last_owner_ = unbiased;  // under held_: of one that lost it to visitors
 };
 
 }  // namespace gpumem::base

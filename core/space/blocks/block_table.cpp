@@ -3,7 +3,7 @@
 
 #include <mutex>
 
-#include "core/base/threads/biased_lock.hpp"
+#include "core/base/threads/thread_identity.hpp"
 
 namespace gpumem::space {
 
@@ -22,7 +22,7 @@ handle block_table::spread(handle ordinal) noexcept {
 }
 
 std::size_t block_table::own_list() noexcept {
-  return (reinterpret_cast<std::uint64_t>(&base::thread_mark) >> 6) * 0x9e3779b97f4a7c15ull >> 60;
+  return base::this_thread % std::tuple_size_v<decltype(free_)>;  // by its number
 }
 
 // From any list: where one thread makes blocks and another releases them the table must not grow.

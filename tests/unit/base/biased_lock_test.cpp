@@ -17,7 +17,15 @@ namespace {
 
 using hold = biased_lock::hold;
 
+// A thread that has an identity for as long as this lives.
+struct attached {
+  attached() { begin_thread(); }
+  ~attached() { end_thread(); }
+  attached(attached const&) = delete;
+};
+
 TEST(biased_lock, its_owner_holds_it_without_the_plain_lock) {
+  attached const mine;
   biased_lock lock;
   EXPECT_EQ(lock.lock(), hold::plain);
   lock.unlock(hold::plain);
@@ -29,6 +37,7 @@ TEST(biased_lock, its_owner_holds_it_without_the_plain_lock) {
 
 // First, before a visitor registers: that waits for all processors, which one thread alone must not pay for.
 TEST(biased_lock, its_owner_registers_nothing) {
+  attached const mine;
   if (!has_barrier()) GTEST_SKIP() << "this kernel has no membarrier";
   biased_lock lock;
   lock.bias_to_this_thread();
@@ -38,6 +47,7 @@ TEST(biased_lock, its_owner_registers_nothing) {
 }
 
 TEST(biased_lock, after_many_visits_nobody_is_favoured) {
+  attached const mine;
   biased_lock lock;
   lock.bias_to_this_thread();
   if (!has_barrier()) GTEST_SKIP() << "this kernel has no membarrier";
@@ -56,9 +66,57 @@ TEST(biased_lock, after_many_visits_nobody_is_favoured) {
   lock.unlock(how);
 }
 
+TEST(biased_lock, without_an_identity_nobody_is_favoured) {
+  biased_lock lock;
+  lock.bias_to_this_thread();
+  hold const how = lock.lock();
+  EXPECT_EQ(how, hold::plain);
+  lock.unlock(how);
+}
+
+// A stream's magazine, whose thread ended; also where threads had shared it before.
+TEST(biased_lock, when_its_thread_has_ended_the_next_one_is_favoured) {
+  if (!has_barrier()) GTEST_SKIP() << "this kernel has no membarrier";
+  for (int const visits : {0, 20}) {
+    biased_lock lock;
+    std::jthread([&] {
+      attached const first;
+      lock.bias_to_this_thread();
+      std::jthread([&] {
+        attached const visitor;
+        for (int i = 0; i < visits; ++i) lock.unlock(lock.lock());
+      }).join();
+    }).join();
+    attached const mine;
+    lock.unlock(lock.lock());
+    hold const how = lock.lock();
+    EXPECT_EQ(how, hold::biased) << visits << " visits";
+    lock.unlock(how);
+  }
+}
+
+TEST(biased_lock, of_a_thread_that_lives_nobody_takes_it_over) {
+  if (!has_barrier()) GTEST_SKIP() << "this kernel has no membarrier";
+  attached const mine;
+  biased_lock lock;
+  lock.bias_to_this_thread();
+  std::jthread([&] {
+    attached const visitor;
+    for (int i = 0; i < 3; ++i) {
+      hold const how = lock.lock();
+      EXPECT_EQ(how, hold::visitor);
+      lock.unlock(how);
+    }
+  }).join();
+  hold const how = lock.lock();
+  EXPECT_EQ(how, hold::biased);
+  lock.unlock(how);
+}
+
 // A counter that loses additions unless the lock excludes: the owner, visitors that come rarely by the way of
 // flushes, and (second round) threads that come all the time.
 TEST(biased_lock, excludes) {
+  attached const mine;
   for (bool const often : {false, true}) {
     biased_lock lock;
     std::uint64_t volatile counter = 0;
@@ -73,6 +131,7 @@ TEST(biased_lock, excludes) {
     std::vector<std::jthread> others;
     for (int t = 0; t < (often ? 3 : 1); ++t) {
       others.emplace_back([&] {
+        attached const other;
         while (!stop.load(std::memory_order_relaxed)) {
           if (often) {
             hold const how = lock.lock();

@@ -69,6 +69,7 @@ magazine* cache_set::make_for_thread() noexcept {
 
 // In use by the stream slot, for good.
 magazine* cache_set::make_for_stream(stream_order::slot s) noexcept {
+  attach_thread();
   lock held(mutex_);
   if (magazine* const made = of_stream(s); made != nullptr) return made;
   magazine* const own = add();

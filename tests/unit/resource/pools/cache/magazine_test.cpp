@@ -9,6 +9,8 @@
 #include <utility>
 #include <vector>
 
+#include "core/resource/pools/cache/thread_slots.hpp"
+
 namespace gpumem::resource {
 namespace {
 
@@ -18,6 +20,8 @@ using space::none;
 struct magazine_test : testing::Test {
   space::block_table blocks;
   magazine kept;
+
+  void SetUp() override { ASSERT_NE(attach_thread(), nullptr); }
 
   // As a suballocator empties it, from any thread.
   handle visited() {
