@@ -112,8 +112,29 @@ handle region::find_aligned(free_index const& idle, std::uint32_t units, bool th
   return h != none || !thorough ? h : idle.find_if(blocks(), units, holds);
 }
 
+handle region::take_handle() noexcept {
+  if (spare_ == none) [[unlikely]]
+    return blocks().acquire();
+  handle const h = spare_;
+  spare_ = blocks()[h].next;
+  --spare_count_;
+  blocks()[h].marked.store(0, std::memory_order_relaxed);
+  return h;
+}
+
+void region::give_handle(handle h) noexcept {
+  constexpr std::uint32_t most_spare = 256;
+  if (spare_count_ == most_spare) [[unlikely]]
+    return blocks().release(h);
+  block& b = blocks()[h];
+  b.now.store(state::unused, std::memory_order_relaxed);
+  b.next = spare_;
+  spare_ = h;
+  ++spare_count_;
+}
+
 handle region::split(handle h, std::uint32_t units) noexcept {
-  handle const rest = blocks().acquire();
+  handle const rest = take_handle();
   if (rest == none) return none;
   block& b = blocks()[h];
   block& r = blocks()[rest];
@@ -233,7 +254,7 @@ handle region::absorb(handle left, handle right) noexcept {
   if (r.after != none) blocks()[r.after].before = left;
   mark_start(r, false);
   if (r.is(mapped)) registry_.map.erase(right);
-  blocks().release(right);
+  give_handle(right);
   return left;
 }
 
@@ -339,6 +360,7 @@ void region::remove_segment(segment* s) noexcept {
   segments_.pop_back();
   s->starts = {};
   registry_.segments.remove(s);
+  while (segments_.empty() && spare_ != none) blocks().release(take_handle());  // its context may be gone
 }
 
 }  // namespace gpumem::space

@@ -138,6 +138,10 @@ class region {
   block_table& blocks() noexcept { return registry_.blocks; }
   // The index of this free list; null: there is none, or no host memory to make it.
   free_index* index(free_list_id d, bool make) noexcept;
+  // A handle for a block of which the caller sets all but the marks; first of those that blocks were merged
+  // out of here, which takes no lock. `none`: the table is full.
+  handle take_handle() noexcept;
+  void give_handle(handle h) noexcept;
   void attach(handle h, free_list_id to) noexcept;    // into index and queue
   void detach(handle h) noexcept;                     // out of both
   handle absorb(handle left, handle right) noexcept;  // merges `right` into `left`, both detached
@@ -176,6 +180,8 @@ class region {
   handle oldest_ = none;
   handle newest_ = none;
   handle holes_ = none;
+  handle spare_ = none;  // linked through `next`
+  std::uint32_t spare_count_ = 0;
   std::map<std::uint64_t, std::uint64_t> pieces_;  // begin -> bytes, those larger than a page
   std::uint64_t idle_bytes_ = 0;
   std::uint64_t pending_bytes_ = 0;

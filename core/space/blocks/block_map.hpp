@@ -54,7 +54,8 @@ class block_map {
   struct alignas(64) shard {
     std::atomic<std::uint64_t> rebuilds{0};
     std::atomic<table*> present{&none_yet.head};
-    spin_lock lock;
+    // Apart from what look-ups read.
+    alignas(64) spin_lock lock;
     std::uint64_t live = 0;
     std::uint64_t used = 0;  // live and tombstones
     table* spare = nullptr;  // of the same size, for rebuilds that only sweep tombstones

@@ -50,7 +50,7 @@ class recent_blocks {
     resource* owner = nullptr;
     magazine* own = nullptr;
   };
-  static constexpr unsigned index_bits = 4;
+  static constexpr unsigned index_bits = 6;
   static std::size_t index_of(std::uint64_t address) noexcept {
     return (address >> 9) * 0x9e3779b97f4a7c15ull >> (64 - index_bits);
   }
