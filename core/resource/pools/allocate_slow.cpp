@@ -43,11 +43,11 @@ space::handle suballocator::rotate(lock& held, slow_request& c) {
 }
 
 // Frees may lie whole in magazines, where they cannot merge: in this thread's own first, as the cheapest.
-// Small ones stay where the others are enough.
+// Small ones stay where the others are enough, and where threads wait for one another.
 space::handle suballocator::carve_from_own_magazine(lock&, slow_request& c) {
   if (c.own == nullptr) return space::none;
   flush(c.own, std::min(c.units, small));
-  if (auto h = search(c, false); h != space::none) return h;
+  if (auto h = search(c, false); h != space::none || waits_.is_high()) return h;
   flush(c.own);
   return search(c, false);
 }
@@ -74,8 +74,14 @@ space::handle suballocator::grow_rather_than_split(lock& held, slow_request& c) 
   return grow_once(held, c);
 }
 
+// Where threads wait for one another small blocks stay in their magazines while the others are enough:
+// emptied, the magazines of all are filled again one request after the other, each under the mutex.
 space::handle suballocator::collect(lock& held, slow_request& c) {
   GPUMEM_EXPECTS(held.owns_lock());
+  if (waits_.is_high()) {
+    settle(held, small);
+    if (auto h = search(c, false); h != space::none) return h;
+  }
   settle(held);
   return search(c, false);
 }
@@ -278,9 +284,9 @@ space::handle suballocator::take_more_in_rotation(lock& held, slow_request& c) n
 }
 
 // Everything that was freed lies where it can merge, and is done where the driver says so.
-void suballocator::settle(lock& held) noexcept {
+void suballocator::settle(lock& held, std::uint32_t units) noexcept {
   GPUMEM_EXPECTS(held.owns_lock());
-  flush(nullptr);
+  flush(nullptr, units);
   if (region_.has_pending()) {
     space::epoch_id const youngest = region_.youngest_epoch();
     held.unlock();
@@ -299,7 +305,7 @@ space::handle suballocator::try_rungs(slow_request& c) {
       return h;
     }
   }
-  lock held(mutex_);
+  lock held = enter();
   reap();
   if (!exported_.is_below(c.units) && is_to_be_exported(c)) [[unlikely]] {
     if (auto h = take_apart(held, c); h != space::none) return h;

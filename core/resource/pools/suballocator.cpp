@@ -112,7 +112,7 @@ void suballocator::deallocate_slow(space::handle h, free_order const& order) noe
   magazine* const m = caches_.find_or_make(order.slot);
   space::handle const evicted = m != nullptr ? m->put(blocks(), h) : (b.next = space::none, h);
   if (evicted == space::none) return;
-  lock held(mutex_);
+  lock held = enter();
   reap();
   put_list(evicted, free_list_of(order.slot));
   if (region_.idle_bytes() > options_.release_threshold)

@@ -17,6 +17,7 @@
 #include "core/resource/pools/backing/refusals.hpp"
 #include "core/resource/pools/backing/segment_backing.hpp"
 #include "core/resource/pools/cache/cache_set.hpp"
+#include "core/resource/pools/cache/contention.hpp"
 #include "core/resource/pools/cache/size_classes.hpp"
 #include "core/resource/pools/exported_sizes.hpp"
 #include "core/resource/resource.hpp"
@@ -102,6 +103,17 @@ class suballocator : public resource, public source {
   }
   // As deallocate, where no magazine takes the block without a call.
   void deallocate_slow(space::handle h, free_order const& order) noexcept;
+  // Holds the mutex, and notes whether it had to wait for it.
+  lock enter() noexcept {
+    lock held(mutex_, std::try_to_lock);
+    if (held.owns_lock()) [[likely]] {
+      waits_.found_free();
+    } else {
+      held.lock();
+      waits_.waited();
+    }
+    return held;
+  }
   // A request on its way over the rungs.
   struct slow_request {
     allocation_request const& request;
@@ -149,8 +161,9 @@ class suballocator : public resource, public source {
   bool count_churn(slow_request& c) const noexcept;
   // More blocks of this size take turns from now on; one of them, or none.
   space::handle take_more_in_rotation(lock& held, slow_request& c) noexcept;
-  // Brings all that was freed to where it can merge, and asks the driver what is done.
-  void settle(lock& held) noexcept;
+  // Brings all that was freed, of at least so many units, to where it can merge, and asks the driver what is
+  // done.
+  void settle(lock& held, std::uint32_t units = 0) noexcept;
   // A free block from the region. `thorough`: overlooks nothing, and costs more.
   space::handle search(slow_request& c, bool thorough) noexcept;
   space::handle find(slow_request& c, bool thorough) noexcept;
@@ -197,6 +210,7 @@ class suballocator : public resource, public source {
   std::uint32_t const page_;           // units of a page of the source's; 0: it gives whole segments
 
   mutable base::adaptive_mutex mutex_;
+  contention waits_;
   space::region region_;
   cache_set caches_;
   std::variant<std::monostate, segment_backing, page_backing> made_;
