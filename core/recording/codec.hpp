@@ -93,6 +93,10 @@ struct coding_context {
 inline constexpr unsigned char with_site = 64;
 inline constexpr unsigned char in_units = 128;  // the address is one of 512 bytes
 
+constexpr bool has_number(action what) noexcept {
+  return what == action::refused || what == action::completed || what == action::phase_begins;
+}
+
 inline void encode(event const& one, coding_context& before, byte_writer& out) noexcept {
   std::uint64_t const difference = one.address - before.address;
   bool const units = one.address % 512 == 0 && before.address % 512 == 0;
@@ -110,7 +114,7 @@ inline void encode(event const& one, coding_context& before, byte_writer& out) n
   before.address = one.address;
   out.put_difference(one.stream - before.stream);
   before.stream = one.stream;
-  if (one.what == action::refused || one.what == action::completed) out.put_number(one.number);
+  if (has_number(one.what)) out.put_number(one.number);
   if (!is_taken(one.what) && one.what != action::refused) return;
   out.put_number(one.bytes);
   out.put_number(one.rounding);
@@ -118,7 +122,7 @@ inline void encode(event const& one, coding_context& before, byte_writer& out) n
   if (one.site != 0) out.put_number(one.site);
 }
 
-// False: these bytes are no event. Definitions (library, module, site) are left to the caller, behind the
+// False: these bytes are no event. Definitions (library and up) are left to the caller, behind the
 // first byte.
 inline bool decode(byte_reader& in, coding_context& before, event& one) noexcept {
   one = {};
@@ -135,14 +139,13 @@ inline bool decode(byte_reader& in, coding_context& before, event& one) noexcept
   }
   one.device = in.get();
   one.keys = static_cast<key_kind>(in.get());
-  if (one.keys > key_kind::physical) return false;
+  if (one.keys > key_kind::phase) return false;
   std::uint64_t const difference = in.get_difference();
   before.address += (first & in_units) != 0 ? difference * 512 : difference;
   one.address = before.address;
   before.stream += in.get_difference();
   one.stream = before.stream;
-  if (one.what == action::refused || one.what == action::completed)
-    one.number = static_cast<std::uint32_t>(in.get_number());
+  if (has_number(one.what)) one.number = static_cast<std::uint32_t>(in.get_number());
   if (!is_taken(one.what) && one.what != action::refused) return in.good();
   one.bytes = in.get_number();
   one.rounding = static_cast<std::uint32_t>(in.get_number());

@@ -85,6 +85,7 @@ void encoder::begin_chunk(std::uint64_t stamp) noexcept {
   position_.number = 0;
   position_.chunk_is_open = true;
   told_rings_.reset(), told_libraries_.reset(), told_sites_.reset(), told_modules_.reset();
+  told_phases_.reset();
   open_frame(stamp, static_cast<std::uint16_t>(live_frame | (resumes_ ? resumed : 0)));
   resumes_ = false;
   live_.each([this, stamp](event const& one) {
@@ -180,6 +181,16 @@ void encoder::define_site(unsigned number) noexcept {
   }
 }
 
+void encoder::define_phase(unsigned number) noexcept {
+  if (number >= told_phases_.size() || told_phases_.test(number)) return;
+  told_phases_.set(number);
+  char const* const name = names_.phase(number);
+  if (name == nullptr) return;
+  out_.put(static_cast<unsigned char>(action::phase));
+  out_.put_number(number);
+  put_text(name);
+}
+
 void encoder::put(event const& one) noexcept {
   if (one.what != action::thread && !told_rings_.test(one.ring)) {
     event const thread{
@@ -189,6 +200,7 @@ void encoder::put(event const& one) noexcept {
   told_rings_.set(one.ring);
   if (is_taken(one.what) && !told_libraries_.test(one.library)) define_library(one.library);
   if (one.site != 0 && !told_sites_.test(one.site)) define_site(one.site);
+  if (one.what == action::phase_begins) define_phase(one.number);
   encode(one, before_, out_);
 }
 

@@ -24,7 +24,7 @@ class frame_sink {
   ~frame_sink() = default;
 };
 
-// What libraries, call sites and code addresses are; false or 0 where that is not known.
+// What libraries, call sites, code addresses and phases are; false or 0 where that is not known.
 class name_source {
  public:
   struct module_name {
@@ -37,6 +37,7 @@ class name_source {
   virtual char const* library(unsigned id) noexcept = 0;
   virtual std::size_t site(unsigned number, std::uint64_t (&addresses)[most_frames]) noexcept = 0;
   virtual bool module(std::uint64_t address, module_name& found) noexcept = 0;
+  virtual char const* phase(unsigned) noexcept { return nullptr; }
 
  protected:
   ~name_source() = default;
@@ -88,6 +89,7 @@ class encoder {
   void put(event const& one) noexcept;
   void define_library(unsigned id) noexcept;
   void define_site(unsigned number) noexcept;
+  void define_phase(unsigned number) noexcept;
   void put_text(char const* text) noexcept;
 
   frame_sink& sink_;
@@ -111,7 +113,7 @@ class encoder {
   // What this chunk has said already.
   std::bitset<256> told_rings_, told_libraries_;
   std::bitset<1 << 16> told_sites_;
-  std::bitset<1 << 10> told_modules_;
+  std::bitset<1 << 10> told_modules_, told_phases_;
   char const* failure_ = nullptr;
 };
 

@@ -19,13 +19,14 @@ enum class action : std::uint8_t {
   observed_given_back = 7,  //
   refused = 8,              // a request got an error: `number` is its code
   completed = 9,            // epochs of `address` (a context) up to `number` are done: see docs/recording.md
-  phase_begins = 10,        // reserved
-  phase_ends = 11,          // reserved
+  phase_begins = 10,        // `address` is a number of its own, `number` its name's
+  phase_ends = 11,          //
   thread = 12,              // events of this ring are of thread `number` from here on
   // of files only
   library = 32,
   module = 33,
   site = 34,
+  phase = 35,
 };
 
 // Keys of different kinds may be equal numbers.
@@ -36,6 +37,7 @@ enum class key_kind : std::uint8_t {
   array = 3,
   mipmapped_array = 4,
   physical = 5,  // of cuMemCreate; the key is a number of ours
+  phase = 6,
 };
 
 struct event {
@@ -88,6 +90,13 @@ constexpr bool is_taken(action what) noexcept {
 constexpr bool is_given_back(action what) noexcept {
   return what == action::free || what == action::lost || what == action::segment_given_back ||
          what == action::observed_given_back;
+}
+// What is live from here on, or no longer: memory, or a phase.
+constexpr bool is_begin(action what) noexcept {
+  return is_taken(what) || what == action::phase_begins;
+}
+constexpr bool is_end(action what) noexcept {
+  return is_given_back(what) || what == action::phase_ends;
 }
 
 }  // namespace gpumem::recording

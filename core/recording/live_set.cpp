@@ -75,8 +75,8 @@ void live_set::erase(std::size_t place) noexcept {
 
 live_set::change live_set::apply(event const& one) noexcept {
   change result;
-  bool const taken = is_taken(one.what);
-  if (!taken && !is_given_back(one.what)) return result;
+  bool const taken = is_begin(one.what);
+  if (!taken && !is_end(one.what)) return result;
   if (taken && used_ * 4 >= places_ * 3 && !grow()) {
     full_ = true;
     return result;

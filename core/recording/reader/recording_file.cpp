@@ -44,6 +44,9 @@ bool read_definition(action what, byte_reader& in, names& to) {
       auto const module = static_cast<unsigned>(in.get_number());
       frames.push_back({module, in.get_number()});
     }
+  } else if (what == action::phase) {
+    auto const number = static_cast<unsigned>(in.get_number());
+    to.phases[number] = text();
   } else {
     return false;
   }

@@ -30,6 +30,7 @@ struct names {
   std::map<unsigned, std::string> libraries;
   std::map<unsigned, std::string> modules;
   std::map<unsigned, std::vector<site_frame>> sites;
+  std::map<unsigned, std::string> phases;
   std::map<unsigned, std::uint32_t> threads;  // by ring
 };
 

@@ -21,11 +21,18 @@
 namespace gpumem::recording {
 namespace {
 
-class nothing_known final : public name_source {
+// Of the process nothing is left but its file: the last chunk has the names of phases.
+class names_of_file final : public name_source {
  public:
   char const* library(unsigned) noexcept override { return nullptr; }
   std::size_t site(unsigned, std::uint64_t (&)[most_frames]) noexcept override { return 0; }
   bool module(std::uint64_t, module_name&) noexcept override { return false; }
+  char const* phase(unsigned number) noexcept override {
+    auto const found = phases.find(number);
+    return found == phases.end() ? nullptr : found->second.c_str();
+  }
+
+  std::map<unsigned, std::string> phases;
 };
 
 bool write_all_at(int descriptor, void const* from, std::size_t bytes, std::uint64_t offset) noexcept {
@@ -105,7 +112,7 @@ bool write_spool(area& from, int descriptor, std::uint64_t file_bytes) {
 }
 
 // Behind the last chunk of the file, with what is live there.
-void resume(encoder& to, recording_file const& file) {
+void resume(encoder& to, recording_file const& file, names_of_file& known) {
   if (file.chunks().empty()) return;
   chunk_summary const& last = file.chunks().back();
   std::uint64_t events = last.events_before;
@@ -115,6 +122,7 @@ void resume(encoder& to, recording_file const& file) {
       [&](recording_file::item const& each) {
         if (each.what.what == action::thread) to.set_owner(each.what.ring, each.what.number);
         to.live().apply(each.what);
+        known.phases = each.known.phases;
         events += each.is_live || each.what.what == action::thread ? 0 : 1;
       },
       ignored);
@@ -132,9 +140,9 @@ recovery_result complete(std::string const& path, int descriptor, left_buffers& 
   if (std::string const error = file.open(path); !error.empty()) return {recovery::failed, error};
   std::uint64_t const from = file.chunks().empty() ? 0 : file.chunks().back().until;
   straight_sink sink(descriptor);
-  nothing_known names;
+  names_of_file names;
   encoder encode(sink, names, file.head().max_bytes);
-  resume(encode, file);
+  resume(encode, file, names);
   ring_merge merge(*buffers.left);
   merge.begin(~std::uint64_t{0});
   std::uint64_t last = from;

@@ -6,6 +6,7 @@
 namespace gpumem::recording {
 
 void replay::count(event const& one, bool more) {
+  if (one.keys == key_kind::phase) return;
   device_totals& of = devices_[one.device];
   auto const change = [more](std::uint64_t& figure, std::uint64_t bytes) {
     figure += more ? bytes : 0 - bytes;

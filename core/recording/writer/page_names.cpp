@@ -38,4 +38,12 @@ bool page_names::module(std::uint64_t address, module_name& found) noexcept {
   return true;
 }
 
+char const* page_names::phase(unsigned number) noexcept {
+  stats::page* const now = stats::current_page();
+  if (now == nullptr || number >= stats::max_phases) return nullptr;
+  stats::phase_entry& entry = now->phases.phases[number];
+  bool const is_named = std::atomic_ref<std::uint64_t>(entry.ready).load(std::memory_order_acquire) == 1;
+  return is_named ? entry.name : nullptr;
+}
+
 }  // namespace gpumem::recording

@@ -29,6 +29,9 @@ TEST(codec, every_event_comes_back) {
                       .ring = 255});
     events.push_back({.stamp = ~0ull, .bytes = 7, .stream = 2, .number = 2, .what = action::refused});
     events.push_back({.stamp = 5, .address = 9, .number = 77, .what = action::completed});
+    events.push_back(
+        {.stamp = 5, .address = 3, .number = 256, .what = action::phase_begins, .keys = key_kind::phase});
+    events.push_back({.stamp = 6, .address = 3, .what = action::phase_ends, .keys = key_kind::phase});
     events.push_back({.stamp = 6, .number = 4711, .what = action::thread, .ring = 3});
     std::vector<unsigned char> bytes(events.size() * most_event_bytes);
     byte_writer out(bytes);

@@ -177,5 +177,58 @@ TEST_F(encoder_fixture, a_limit_that_is_too_small_for_what_is_live_is_said) {
   EXPECT_NE(std::string(made.failure()).find("max_size"), std::string::npos);
 }
 
+class phase_names final : public name_source {
+ public:
+  char const* library(unsigned) noexcept override { return nullptr; }
+  std::size_t site(unsigned, std::uint64_t (&)[most_frames]) noexcept override { return 0; }
+  bool module(std::uint64_t, module_name&) noexcept override { return false; }
+  char const* phase(unsigned number) noexcept override { return number == 7 ? "train" : "step N"; }
+};
+
+// Each chunk begins with the phases that are open, and knows their names.
+TEST_F(encoder_fixture, open_phases_are_live) {
+  random_events program(1);
+  memory_file to;
+  phase_names names;
+  auto made = std::make_unique<encoder>(to, names, std::uint64_t{1} << 20);
+  auto const phase = [&](action what, std::uint64_t serial, std::uint32_t number) {
+    made->add({.stamp = program.stamp(),
+               .address = serial,
+               .number = number,
+               .what = what,
+               .keys = key_kind::phase});
+  };
+  program.next();
+  phase(action::phase_begins, 1, 7);
+  for (std::uint64_t serial = 2; serial < 40'002; ++serial) {
+    phase(action::phase_begins, serial, 300);
+    made->add(program.next());
+    phase(action::phase_ends, serial, 0);
+  }
+  made->finish(program.stamp() + 1);
+  to.save(path_(), std::uint64_t{1} << 20);
+  recording_file file;
+  ASSERT_EQ(file.open(path_()), "");
+  ASSERT_GE(file.chunks().size(), 4u);
+  for (auto const& chunk : file.chunks()) {
+    std::map<std::uint64_t, std::string> open;
+    replay played;
+    std::vector<fault> faults;
+    ASSERT_TRUE(file.read_chunk(
+        chunk,
+        [&](recording_file::item const& each) {
+          played.apply(each.what);
+          if (each.is_live && each.what.what == action::phase_begins)
+            open[each.what.address] = each.known.phases.at(each.what.number);
+        },
+        faults));
+    EXPECT_EQ(open[1], "train") << chunk.number;
+    EXPECT_LE(open.size(), 2u);
+    EXPECT_EQ(played.contradictions(), 0u);
+    EXPECT_NE(played.live().find(key_kind::phase, 1), nullptr);
+    EXPECT_LE(played.devices().size(), 2u) << "a phase holds no memory";
+  }
+}
+
 }  // namespace
 }  // namespace gpumem::recording
