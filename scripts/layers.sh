@@ -11,7 +11,7 @@ import os, re, sys
 
 # Low to high. Folders of one rank do not see each other.
 RANK = {
-    "core/base": 0, "core/driver": 1, "core/stats": 2, "core/recording": 2.5, "core/stream_order": 3, "core/space": 3,
+    "core/base": 0, "core/driver": 1, "core/stats": 2, "core/recording": 2.5, "core/phases": 2.7, "core/stream_order": 3, "core/space": 3,
     "core/resource": 4, "core/upstream": 5, "core/route": 6, "core/report": 7, "config": 8,
     "shim": 9, "shim/cli": 9,
 }

@@ -69,6 +69,7 @@ void note_reserved(chain_context const& home, std::uint64_t address, std::uint64
   stats::gauge_add(gauges.reserved, bytes);
   if (where == lies::anywhere) stats::gauge_add(gauges.movable, bytes);
   stats::gauge_add(gauges.segments, 1);
+  stats::gauge_add(gauges.growths, 1);
   note_change(home.device);
 }
 

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "core/driver/error.hpp"
+#include "core/phases/phases.hpp"
 #include "core/recording/writer/record.hpp"
 #include "core/resource/adaptors/budget.hpp"
 #include "core/route/router_state.hpp"
@@ -142,6 +143,7 @@ void note_refusal(refused_request const& request, driver::allocation_failed cons
                        .device = request.device,
                        .refused_by = static_cast<std::uint32_t>(why.kind()),
                        .asked_at = asked_at,
+                       .phase = is_kept ? phases::innermost() : 0,
                        .reason = why.what()});
 }
 

@@ -11,10 +11,12 @@
 #include <memory>
 #include <string_view>
 
+#include "core/base/clock.hpp"
 #include "core/base/text/printable.hpp"
 #include "core/stats/callers/libraries.hpp"
 #include "core/stats/page/state_page.hpp"
 #include "core/stats/page_reader.hpp"
+#include "core/stats/snapshot_phases.hpp"
 
 namespace gpumem::stats {
 namespace {
@@ -120,6 +122,7 @@ class parser {
     nodes_.resize(head_->node_slots);
     add_shards(hooks, devices, nodes);
     take_devices(gauges);
+    if (!read_phases(source_, *head_, result_)) throw damaged{"it is truncated"};
     take_hooks();
     take_nodes();
     take_failures();
@@ -147,7 +150,8 @@ class parser {
     for (std::uint32_t slots :
          {head_->hook_slots, head_->device_slots, head_->node_slots, head_->bucket_slots, head_->shard_slots,
           head_->failure_slots, head_->sample_slots, head_->module_slots, head_->site_slots,
-          head_->misuse_slots, head_->library_slots, head_->python_file_slots, head_->python_line_slots}) {
+          head_->misuse_slots, head_->library_slots, head_->python_file_slots, head_->python_line_slots,
+          head_->phase_slots, head_->open_phase_slots}) {
       if (slots == 0 || slots > most) throw damaged{"its header is damaged"};
     }
     if (head_->shards_used > head_->shard_slots || head_->hook_count > head_->hook_slots ||
@@ -409,6 +413,12 @@ class parser {
     }
   }
 
+  std::string phase_name_of(std::uint64_t number) {
+    if (number == 0 || number > head_->phase_slots || head_->phases_in_use == 0) return {};
+    auto const entry = read<phase_entry>(head_->phase_offset + (number - 1) * sizeof(phase_entry));
+    return entry.ready == 1 ? text_of(entry.name) : std::string();
+  }
+
   void take_failures() {
     std::uint64_t const kept = std::min<std::uint64_t>(result_.failures_total, head_->failure_slots);
     for (std::uint64_t i = 0; i < kept; ++i) {
@@ -429,7 +439,8 @@ class parser {
                         entry.held,
                         {},
                         {},
-                        static_cast<unsigned>(entry.asked_at)};
+                        static_cast<unsigned>(entry.asked_at),
+                        phase_name_of(entry.phase)};
       for (holder_share const& one : entry.holders) {
         if (one.bytes != 0 && one.library < head_->library_slots)
           note.holders.push_back({path_of(one.library), one.bytes});
@@ -462,7 +473,9 @@ snapshot_result take_snapshot() {
   if (now == nullptr) return {{}, "this process has no state page"};
   mapped_page_reader source(*now);
   try {
-    return {parser(source).parse(), {}};
+    snapshot taken = parser(source).parse();
+    taken.looked_at_ns = base::now_ns();
+    return {std::move(taken), {}};
   } catch (damaged const& reason) {
     return {{}, "the state page in memory: " + reason.what};
   }

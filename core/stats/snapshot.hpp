@@ -88,6 +88,21 @@ struct sampled_site_totals {
   std::string thread = {};                // as in call_site_totals
 };
 
+// While phases of one name were open; see phase_figures.
+struct phase_device {
+  int device = 0;
+  std::uint64_t highest = 0, added = 0, requests = 0, refusals = 0, growths = 0;
+};
+struct phase_totals {
+  std::string name;
+  std::uint64_t entered = 0, inside_ns = 0, open = 0;
+  std::vector<std::uint64_t> open_since_ns;  // by the monotonic clock; those whose time is not inside_ns yet
+  std::vector<phase_device> devices;         // those that saw anything
+
+  // `until_ns`, by the same clock.
+  std::uint64_t inside_until(std::uint64_t until_ns) const noexcept;
+};
+
 struct misuse_note {
   misuse_kind kind = misuse_kind::foreign_free;
   unsigned node = 0;
@@ -116,6 +131,7 @@ struct failure_note {
   };
   std::vector<site> sites = {};  // the same
   unsigned asked_at = 0;         // of a sampled_site_totals; 0: not known
+  std::string phase = {};        // empty: none was open
 };
 
 struct snapshot {
@@ -143,6 +159,9 @@ struct snapshot {
   std::uint64_t call_sites_dropped = 0;
   std::uint64_t sample_every = 0;  // bytes; 0: no samples
   std::vector<sampled_site_totals> sampled_sites;
+  std::vector<phase_totals> phases;  // in the order in which the program named them
+  std::uint64_t phases_unmeasured = 0;
+  std::uint64_t looked_at_ns = 0;  // when, by the monotonic clock; of a file when a phase was last heard of
   std::vector<misuse_note> misuses;
   std::uint64_t misuses_total = 0;
   std::uint64_t unbuilt_total = 0;                // chains

@@ -40,6 +40,7 @@ std::uint64_t up(std::uint64_t bytes, std::uint64_t page) noexcept {
 
 void note_mapped(resource::chain_context const& home, std::uint64_t bytes) noexcept {
   stats::gauge_add(stats::gauges(home.device).reserved, bytes);
+  if (bytes != 0) stats::gauge_add(stats::gauges(home.device).growths, 1);
   resource::note_change(home.device);
 }
 

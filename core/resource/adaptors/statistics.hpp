@@ -7,6 +7,7 @@
 
 #include "core/resource/adaptors/adaptor.hpp"
 #include "core/resource/adaptors/source_adaptor.hpp"
+#include "core/stats/events/windows.hpp"
 #include "core/stats/node_figures.hpp"
 
 namespace gpumem::resource {
@@ -22,6 +23,7 @@ class statistics final : public adaptor {
              resource& below) noexcept
       : adaptor(home, node, below), options_(options), figures_(node) {
     if (options.callsites) stats::open_caller_tables();
+    if (home.kind != driver::memory_kind::host) stats::use_exact_windows(home.device_slot);
   }
 
   void forget() noexcept override { figures_.all_lost(); }

@@ -7,6 +7,8 @@
 #include <algorithm>
 
 #include "core/stats/callers/libraries.hpp"
+#include "core/stats/events/shard_sums.hpp"
+#include "core/stats/events/windows.hpp"
 #include "core/stats/page/holdings.hpp"
 #include "core/stats/page/ledger.hpp"
 #include "core/stats/page/page_state.hpp"
@@ -16,49 +18,6 @@ namespace gpumem::stats {
 namespace {
 
 constexpr std::uint64_t first_period_ns = 10'000'000;
-
-// Of a peak; the promise is 8 MiB or 1 %, the larger: what is on its way in other threads needs a part of it.
-std::uint64_t tolerance(std::uint64_t highest) noexcept {
-  return std::max<std::uint64_t>(6ull << 20, highest / 128);
-}
-
-std::uint64_t balance_of(device_counters& one) noexcept {
-  return get(one.allocated_requested) - get(one.freed_requested);
-}
-
-class sum_of_shards {
- public:
-  sum_of_shards(page& now, std::size_t slot) noexcept : page_(now), slot_(slot), used_(shards_used(now)) {
-    std::uint64_t requested_now = 0, handed_now = 0;  // modulo 2^64: a block may be freed by another thread
-    for (std::size_t i = 0; i < used_; ++i) {
-      device_counters& one = of(i);
-      requested_now += balance_of(one) - get(one.lost_requested);
-      handed_now += get(one.allocated_handed) - get(one.freed_handed) - get(one.lost_handed);
-    }
-    requested = static_cast<std::int64_t>(requested_now) < 0 ? 0 : requested_now;
-    handed = static_cast<std::int64_t>(handed_now) < 0 ? 0 : handed_now;
-  }
-
-  // Half of `left` to this thread, the rest to the others in equal parts.
-  void deal_out(std::uint64_t left) noexcept {
-    device_counters const* const mine = own_shard != nullptr ? &own_shard->devices[slot_] : nullptr;
-    std::uint64_t const own = used_ > 1 ? left / 2 : left;
-    std::uint64_t const others = used_ > 1 ? (left - own) / (used_ - 1) : 0;
-    for (std::size_t i = 0; i < used_; ++i) {
-      device_counters& one = of(i);
-      set(one.settles_at, balance_of(one) + (&one == mine ? own : others));
-    }
-  }
-
-  std::uint64_t requested = 0, handed = 0;
-
- private:
-  device_counters& of(std::size_t shard) noexcept { return page_.shards[shard].counters.devices[slot_]; }
-
-  page& page_;
-  std::size_t const slot_;
-  std::size_t const used_;
-};
 
 void merge(timeline_sample& into, timeline_sample const& later) noexcept {
   into.requested_high = std::max(into.requested_high, later.requested_high);
@@ -107,7 +66,7 @@ void sample_device(int device) noexcept {
   std::size_t const slot = device_slot(device);
   look_again_if_changed();
   locked guard;
-  sum_of_shards sum(*now, slot);
+  shard_sums sum(*now, slot);
   device_gauges& gauge = now->fixed.gauges[slot];
   std::uint64_t const reserved = get(gauge.reserved);
   std::uint64_t const time = elapsed_ns();
@@ -115,8 +74,9 @@ void sample_device(int device) noexcept {
   set(gauge.highest_requested, highest);
   std::uint64_t const since = std::max(get(gauge.highest_since_reset), sum.requested);
   set(gauge.highest_since_reset, since);
-  sum.deal_out(since + tolerance(since) - sum.requested);
   std::uint64_t const observed = get(gauge.observed);
+  std::uint64_t const room = raise_windows(*now, slot, sum.requested + observed);
+  sum.deal_out(std::min(since + tolerance(since) - sum.requested, room));
   set(gauge.observed_sampled, observed);
   note_holdings(*now, slot, sum.requested + observed);
   // While reserved stays at its highest, the moment of most requested bytes is the one that tells how well it
@@ -145,7 +105,8 @@ void reset_peak(int device) noexcept {
 void sample_if_grown(int device) noexcept {
   device_gauges& gauge = gauges(device);
   std::uint64_t const before = get(gauge.observed_sampled);
-  if (get(gauge.observed) > before + tolerance(before)) sample_device(device);
+  bool const is_watched = windows_are_open.load(std::memory_order_relaxed) && get(gauge.observed) > before;
+  if (is_watched || get(gauge.observed) > before + tolerance(before)) sample_device(device);
 }
 
 }  // namespace gpumem::stats

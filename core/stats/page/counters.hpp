@@ -128,8 +128,9 @@ inline bool must_sample(device_counters& mine) noexcept {
   return get(mine.allocated_requested) >= get(mine.samples_at);
 }
 // At its next request on the device.
+inline constexpr std::uint64_t settles_soon = std::uint64_t{1} << 63;
 inline void settle_soon(device_counters& mine) noexcept {
-  set(mine.settles_at, std::uint64_t{1} << 63);
+  set(mine.settles_at, settles_soon);
 }
 
 inline std::size_t bucket_of(std::uint64_t bytes) noexcept {

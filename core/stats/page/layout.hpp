@@ -12,7 +12,7 @@
 namespace gpumem::stats {
 
 inline constexpr std::uint64_t page_magic = 0x6567'6170'6d65'6d67;  // "gmempage", little endian
-inline constexpr std::uint32_t layout_version = 9;
+inline constexpr std::uint32_t layout_version = 10;
 inline constexpr std::size_t max_shards = 1024;  // threads alive at once; further ones share the last shard
 inline constexpr std::size_t max_failures = 16;  // the first ones are kept; all are counted
 inline constexpr std::size_t timeline_samples = 512;
@@ -23,11 +23,13 @@ inline constexpr std::size_t most_python_lines = 16;   // of one call site
 inline constexpr std::size_t max_python_files = 512;   // a power of two
 inline constexpr std::size_t max_python_lines = 4096;  // the same
 inline constexpr std::size_t max_sampled_sites =
-    1024;                                            // of these, of samples; further ones count as elsewhere
-inline constexpr std::size_t max_failure_sites = 4;  // that a failure names
-inline constexpr std::size_t max_misuses = 32;       // the first ones are kept; all are counted
-inline constexpr std::size_t max_holders = 4;        // that a failure names
-inline constexpr std::size_t max_fields = 64;        // counters in one list of fields.def
+    1024;                                             // of these, of samples; further ones count as elsewhere
+inline constexpr std::size_t max_failure_sites = 4;   // that a failure names
+inline constexpr std::size_t max_misuses = 32;        // the first ones are kept; all are counted
+inline constexpr std::size_t max_holders = 4;         // that a failure names
+inline constexpr std::size_t max_phases = 257;        // by name; further ones share the last, "other"
+inline constexpr std::size_t max_open_phases = 1024;  // at once; further ones are counted and not measured
+inline constexpr std::size_t max_fields = 64;         // counters in one list of fields.def
 
 struct field_name {
   char text[32];
@@ -95,6 +97,7 @@ struct failure_entry {
   holder_share holders[max_holders];    // the largest first; 0 bytes: no more
   site_share sites[max_failure_sites];  // the same
   std::uint64_t asked_at;               // stats::call_site; 0: not known
+  std::uint64_t phase;                  // its place, from 1 on; 0: none was open
 };
 
 // A stretch of code in memory and the file it was mapped from, noted while it is there: addresses mean
@@ -153,6 +156,37 @@ struct python_line_entry {
   char function[64];
 };
 
+// What one device saw while phases of one name were open, by all threads of the process.
+struct phase_figures {
+  std::uint64_t highest;                      // requested and observed
+  std::uint64_t added;                        // the most above what was there when one was entered
+  std::uint64_t requests, refusals, growths;  // but for those since `before`
+  // What these were of the whole process when the first of those that are open now was entered.
+  std::uint64_t requests_before, refusals_before, growths_before;
+};
+
+// A name that the program gave to a part of its work; its place is its number.
+struct phase_entry {
+  std::uint64_t ready;  // 1 when the name is complete
+  char name[104];
+  std::uint64_t entered;
+  std::uint64_t inside_ns;  // of all that are over, but for those within one of their own name
+  std::uint64_t open;       // now
+  phase_figures devices[max_devices];
+};
+
+// One that is open. `began` and `highest` of each device: requested and observed.
+struct phase_window {
+  std::uint64_t began;
+  std::uint64_t highest;
+};
+struct open_phase {
+  std::uint64_t phase;      // its place, from 1 on; 0: none
+  std::uint64_t began_ns;   // of the monotonic clock
+  std::uint64_t is_within;  // 1: one of its own name, whose time counts
+  phase_window devices[max_devices];
+};
+
 enum class misuse_kind : std::uint32_t { double_free, foreign_free, interior_free, damaged_zone };
 
 // A fault of the program that an adaptor saw. Call sites are numbers from 1 on; 0: not known.
@@ -193,9 +227,11 @@ struct page_header {
   std::uint64_t shard_offset, shard_stride;
   std::uint64_t module_offset, site_offset, detail_offset, detail_stride, misuse_offset;
   std::uint64_t python_file_offset, python_line_offset;
+  std::uint64_t phase_offset, open_phase_offset;
   std::uint64_t library_offset, library_gauge_offset;
   std::uint32_t hook_slots, device_slots, node_slots, bucket_slots, shard_slots, failure_slots, sample_slots;
   std::uint32_t module_slots, site_slots, misuse_slots, library_slots, python_file_slots, python_line_slots;
+  std::uint32_t phase_slots, open_phase_slots;
   std::uint32_t hook_fields, device_fields, node_fields, gauge_fields, node_gauge_fields;
   field_name hook_names[max_fields];
   field_name device_names[max_fields];
@@ -244,6 +280,10 @@ struct page_header {
   std::uint32_t library_count;             // places [1, library_count) have a path
   std::uint32_t sites_in_use;              // 1 once some resource notes call sites
   std::uint32_t python_in_use;             // 1 once a line of Python code was noted
+  std::uint32_t phase_count;               // places [0, phase_count) may have a name, and the last
+  std::uint32_t phases_in_use;             // 1 once the program named a phase
+  std::uint64_t phases_seen_ns;            // when one was entered or left last, by the monotonic clock
+  std::uint64_t phases_unmeasured;         // entered when max_open_phases were open
   std::uint8_t detail_present[max_nodes];  // 1 once that node keeps exact figures
   end_record end;
 };
@@ -273,6 +313,10 @@ struct alignas(4096) python_table {
   python_file_entry files[max_python_files];
   python_line_entry lines[max_python_lines];
 };
+struct alignas(4096) phase_table {
+  phase_entry phases[max_phases];
+  open_phase open[max_open_phases];
+};
 struct node_detail {
   node_gauges gauges;
   size_bucket sizes[size_buckets];  // as asked
@@ -289,6 +333,7 @@ struct page {
   device_timeline timelines[max_devices];
   call_site_table callers;
   python_table python;
+  phase_table phases;
   node_detail_slot details[max_nodes];
   shard_slot shards[max_shards];
 };

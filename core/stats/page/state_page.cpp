@@ -55,6 +55,8 @@ void lay_out(page& page) noexcept {
   head.misuse_offset = offsetof(fixed_part, misuses);
   head.python_file_offset = offsetof(stats::page, python.files);
   head.python_line_offset = offsetof(stats::page, python.lines);
+  head.phase_offset = offsetof(stats::page, phases.phases);
+  head.open_phase_offset = offsetof(stats::page, phases.open);
   head.library_offset = offsetof(fixed_part, libraries);
   head.library_gauge_offset = offsetof(fixed_part, library_gauges_of);
   head.hook_slots = max_hooks, head.device_slots = max_devices, head.node_slots = max_nodes;
@@ -63,6 +65,7 @@ void lay_out(page& page) noexcept {
   head.module_slots = max_modules, head.site_slots = max_call_sites, head.misuse_slots = max_misuses;
   head.library_slots = max_libraries;
   head.python_file_slots = max_python_files, head.python_line_slots = max_python_lines;
+  head.phase_slots = max_phases, head.open_phase_slots = max_open_phases;
 #define GPUMEM_HOOK_FIELD(name, unit, meaning) copy_text(head.hook_names[head.hook_fields++].text, #name);
 #define GPUMEM_DEVICE_FIELD(name, unit, meaning) \
   copy_text(head.device_names[head.device_fields++].text, #name);
@@ -266,6 +269,7 @@ void note_failure(failure const& what) noexcept {
   entry.held = largest_holders(*now, device_slot(what.device), entry.holders);
   largest_sites(*now, device_slot(what.device), entry.sites);
   entry.asked_at = what.asked_at;
+  entry.phase = what.phase;
   std::atomic_ref<std::uint64_t>(entry.ready).store(1, std::memory_order_release);
 }
 

@@ -98,6 +98,7 @@ struct failure {
   int device = 0;
   std::uint32_t refused_by = 0;  // driver::refused_by
   std::uint32_t asked_at = 0;    // stats::call_site
+  std::uint32_t phase = 0;       // its place in the table of phases, from 1 on; 0: none was open
   std::string_view reason;       // who refused, value, limit; at most 239 characters are kept
 };
 // For the report's FAILURES: all are counted, the first max_failures kept.
