@@ -8,6 +8,7 @@
 #include "core/report/coverage.hpp"
 #include "core/report/findings.hpp"
 #include "core/report/names/symbol_names.hpp"
+#include "core/report/phases.hpp"
 #include "core/report/remedy.hpp"
 
 namespace gpumem::report {
@@ -243,6 +244,7 @@ document failures_of(snapshot const& from) {
                         {"holders", holders_of(note)},
                         {"sites", sites_of(note)},
                         {"asked_at", note.asked_at == 0 ? document(nullptr) : document(note.asked_at)}});
+    if (!note.phase.empty()) failures.back()["phase"] = note.phase;
   }
   return failures;
 }
@@ -290,6 +292,7 @@ document make_document(snapshot const& from, document_options const& options) {
   result["sizes"] = sizes_of(from.sizes);
   result["call_sites"] = call_sites_of(from);
   result["samples"] = samples_of(from);
+  if (!from.phases.empty()) result["phases"] = phases_of(from, result["end"]);
   result["misuses"] = misuses_of(from);
   result["failures"] = failures_of(from);
   result["timeline"] = timeline_of(from);

@@ -410,6 +410,7 @@ void add_failures(std::string& text, document const& from, text_options const& o
                          bytes_text(number_or_zero(failure, "cached")),
                          bytes_text(number_or_zero(failure, "largest_free")));
     add_wrapped(text, "asked at    ", failure_place_text(from, failure), options.width);
+    add_wrapped(text, "phase       ", words(failure, "phase"), options.width);
     add_wrapped(text, "held by     ", holders_text(failure), options.width);
     add_wrapped(text, "held at     ", failure_sites_text(from, failure), options.width);
     add_wrapped(text, "try         ", words(failure, "remedy"), options.width);

@@ -12,6 +12,7 @@ namespace gpumem::report {
 void add_devices(std::string& text, document const& from, text_options const& options);
 void add_libraries(std::string& text, document const& from, text_options const& options);
 void add_samples(std::string& text, document const& from, text_options const& options);
+void add_phases(std::string& text, document const& from, text_options const& options);
 // "train.cpp:31 load about 12.00 GiB, ..."; empty: nothing was sampled.
 std::string failure_sites_text(document const& from, document const& failure);
 // "train.py:132 forward, from libx.so load, ...": where the refused request came from.

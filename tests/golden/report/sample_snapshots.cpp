@@ -276,6 +276,39 @@ sample debugging() {
   return made;
 }
 
+// Phases of two devices, more than are shown; the program was killed within two of them.
+sample phases() {
+  sample made = killed();
+  made.name = "phases";
+  made.content.opened_mono_ns = 1000 * second;
+  made.content.devices.push_back(device(1, 1));
+  made.content.devices[0].timeline.clear(), made.content.devices[1].timeline.clear();
+  made.content.phases = {
+      {"libcudf:read_parquet", 12, 90 * second, 0, {}, {{0, 4 * gib, 2 * gib, 1'200, 0, 7}}},
+      {"train",
+       1,
+       0,
+       1,
+       {1001 * second},
+       {{0, 61 * gib, 60 * gib, 1'203'000, 2, 43}, {1, 3 * gib, 3 * gib, 9, 0, 1}}},
+      {"step N\033[31m of a name that is so long that it is cut in every table of the report, as such names",
+       2'017,
+       380 * second,
+       1,
+       {1390 * second, 1395 * second},
+       {{0, 61 * gib, 7 * gib, 1'190'000, 2, 12}}},
+      {"no memory", 4, second, 0, {}, {}}};
+  for (unsigned i = 0; i < 11; ++i)
+    made.content.phases.push_back(
+        {"layer" + std::to_string(i), 2'017, i * second, 0, {}, {{0, (40 + i) * gib, i * mib, 2'017, 0, 0}}});
+  made.content.phases_unmeasured = 5'000;
+  made.content.failures = {
+      {300 * second, 5 * gib, 0, 67 * gib, 0, 0, 48244, 2, 0, "cuMemAlloc_v2", "limiting: limit"}};
+  made.content.failures[0].phase = "step N";
+  made.content.failures_total = 1;
+  return made;
+}
+
 sample empty() {
   sample made{"empty", process({"probe"}), {}, ""};
   made.content.driver_version = 0;
@@ -287,7 +320,7 @@ sample empty() {
 }  // namespace
 
 std::vector<sample> sample_snapshots() {
-  return {clean(), killed(), out_of_memory(), two_devices(), debugging(), empty()};
+  return {clean(), killed(), out_of_memory(), two_devices(), debugging(), phases(), empty()};
 }
 
 }  // namespace gpumem::report
