@@ -27,7 +27,7 @@ ROOMS = {
     "core/report": ["names", "", "output"],
     "config": ["plan", "text", "schema", "reader/file reader/values", "reader/sections", "reader", "checks", "",
                "builder"],
-    "shim": ["include/gpumem", "symbols/objects", "symbols", "observed", "process", "hooks", "interface"],
+    "shim": ["include/gpumem", "symbols/objects", "symbols", "observed", "process", "phases", "hooks", "interface"],
     "shim/cli": ["", "programs", "export report", "recommend", "check", "run", "command_line"],
 }
 ONLY_USER = {

@@ -35,12 +35,37 @@ struct slot {
   std::uint32_t passed_over = 0;  // below it, and above the one below
 };
 
+// Of one thread. Kept as the value of a key and not in static TLS, of which there is little: 16 bits for the
+// top, from 1 on, the rest for what was passed over.
 struct thread_phases {
   slot_number top = none;
   std::uint32_t passed_over = 0;  // on top of them
-  bool is_watched = false;        // its end is heard of
 };
-constinit thread_local thread_phases mine{};
+
+pthread_key_t thread_key;
+pthread_once_t watched_once = PTHREAD_ONCE_INIT;
+constinit std::atomic<bool> is_watched{false};  // there is a key
+
+thread_phases unpacked(void const* value) noexcept {
+  auto const word = reinterpret_cast<std::uintptr_t>(value);
+  return {.top = static_cast<slot_number>(word & 0xffff) - 1,
+          .passed_over = static_cast<std::uint32_t>(word >> 16)};
+}
+
+// Read where it is made, written back where it ends.
+class own_phases {
+ public:
+  own_phases() noexcept
+      : now(is_watched.load() ? unpacked(pthread_getspecific(thread_key)) : thread_phases{}) {}
+  ~own_phases() {
+    std::uintptr_t const word = std::uintptr_t{now.passed_over} << 16 | (now.top + 1);
+    if (is_watched.load()) pthread_setspecific(thread_key, reinterpret_cast<void*>(word));
+  }
+  own_phases(own_phases const&) = delete;
+  own_phases& operator=(own_phases const&) = delete;
+
+  thread_phases now;
+};
 
 constinit stats::phase_table before_page{};
 constinit stats::phase_table* table = &before_page;
@@ -50,10 +75,6 @@ constinit std::uint32_t names_used = 0;
 constinit std::uint64_t last_serial = 0;
 constinit std::array<std::uint16_t, 1024> by_hash{};  // place + 1
 constinit std::atomic_flag busy{};
-
-pthread_key_t thread_end_key;
-pthread_once_t thread_end_once = PTHREAD_ONCE_INIT;
-constinit std::atomic<bool> thread_end_ready{false};
 
 class locked {
  public:
@@ -231,47 +252,72 @@ void leave(slot_number number) noexcept {
   first_free = number;
 }
 
-void end_all_of_thread(void*) noexcept {
+void end_all_of_thread(void* value) noexcept {
   locked const guard;
-  while (mine.top != none) {
-    slot_number const last = mine.top;
-    mine.top = slots[last].below;
+  for (slot_number last = unpacked(value).top; last != none;) {
+    slot_number const below = slots[last].below;
     leave(last);
+    last = below;
   }
-  mine = {};
 }
 
-void make_key() {
-  thread_end_ready.store(pthread_key_create(&thread_end_key, [](void* it) { end_all_of_thread(it); }) == 0);
+// All are its parent's.
+void forget_in_child() {
+  if (names_used != 0) {
+    std::fill_n(before_page.phases, names_used, stats::phase_entry{});
+    before_page.phases[other] = {};
+    std::fill_n(before_page.open, slots_used, stats::open_phase{});
+    std::fill_n(slots.begin(), slots_used, slot{});
+    by_hash.fill(0);
+  }
+  table = &before_page;
+  first_free = none;
+  slots_used = names_used = 0;
+  own_phases mine;
+  mine.now = {};
+  stats::forget_windows();
+  busy.clear();
 }
 
-void watch_thread() noexcept {
-  if (mine.is_watched) return;
-  pthread_once(&thread_end_once, make_key);
-  if (thread_end_ready.load()) pthread_setspecific(thread_end_key, &mine);
-  mine.is_watched = true;
+void watch_process() {
+  pthread_atfork(nullptr, nullptr, &forget_in_child);
+  is_watched.store(pthread_key_create(&thread_key, [](void* it) { end_all_of_thread(it); }) == 0);
+}
+
+// False: the program has used up all keys, and then nobody would hear of the end of a thread.
+bool watch() noexcept {
+  pthread_once(&watched_once, watch_process);
+  return is_watched.load();
+}
+
+bool take_passed_over(thread_phases& mine) noexcept {
+  if (mine.passed_over == 0) return false;
+  --mine.passed_over;
+  return true;
 }
 
 }  // namespace
 
 bool begin(phase_name const& name, stack_of which) noexcept {
+  if (!watch()) return false;
   locked const guard;
-  watch_thread();
-  slot_number const number = enter(name, which, mine.top);
+  own_phases mine;
+  slot_number const number = enter(name, which, mine.now.top);
   if (number == none) {
-    ++mine.passed_over;
+    ++mine.now.passed_over;
     return false;
   }
-  slots[number].passed_over = std::exchange(mine.passed_over, 0);
-  mine.top = number;
+  slots[number].passed_over = std::exchange(mine.now.passed_over, 0);
+  mine.now.top = number;
   return true;
 }
 
 bool end(stack_of which) noexcept {
   locked const guard;
-  if (was_passed_over()) return true;
-  slot_number* link = &mine.top;
-  std::uint32_t* passed = &mine.passed_over;
+  own_phases mine;
+  if (take_passed_over(mine.now)) return true;
+  slot_number* link = &mine.now.top;
+  std::uint32_t* passed = &mine.now.passed_over;
   for (; *link != none && slots[*link].which != which; link = &slots[*link].below)
     passed = &slots[*link].passed_over;
   if (*link == none) return false;
@@ -284,13 +330,15 @@ bool end(stack_of which) noexcept {
 
 int depth(stack_of which) noexcept {
   locked const guard;
-  int count = static_cast<int>(mine.passed_over);
-  for (slot_number i = mine.top; i != none; i = slots[i].below)
+  own_phases const mine;
+  int count = static_cast<int>(mine.now.passed_over);
+  for (slot_number i = mine.now.top; i != none; i = slots[i].below)
     count += static_cast<int>(slots[i].passed_over) + (slots[i].which == which ? 1 : 0);
   return count;
 }
 
 std::uint64_t start(phase_name const& name, std::uint64_t note) noexcept {
+  watch();
   locked const guard;
   slot_number const number = enter(name, of_no_thread, none);
   if (number == none) return 0;
@@ -309,19 +357,21 @@ bool stop(std::uint64_t phase, std::uint64_t& note) noexcept {
 }
 
 void pass_over() noexcept {
-  ++mine.passed_over;
+  if (!watch()) return;
+  own_phases mine;
+  ++mine.now.passed_over;
 }
 
 bool was_passed_over() noexcept {
-  if (mine.passed_over == 0) return false;
-  --mine.passed_over;
-  return true;
+  own_phases mine;
+  return take_passed_over(mine.now);
 }
 
 std::uint32_t innermost() noexcept {
   locked const guard;
-  slot_number found = mine.top;
-  for (slot_number i = 0; mine.top == none && i < slots_used; ++i) {
+  slot_number const own = own_phases().now.top;
+  slot_number found = own;
+  for (slot_number i = 0; own == none && i < slots_used; ++i) {
     if (found == none || slots[i].serial > slots[found].serial) found = i;
   }
   bool const is_one = found != none && slots[found].serial != 0;
@@ -334,23 +384,6 @@ void page_opened() noexcept {
   for (slot_number i = 0; i < slots_used; ++i) {
     if (slots[i].serial != 0) tell(true, slots[i], get(table->open[i].phase) - 1);
   }
-}
-
-void forget_in_child() noexcept {
-  if (names_used != 0) {
-    std::fill_n(before_page.phases, names_used, stats::phase_entry{});
-    before_page.phases[other] = {};
-    std::fill_n(before_page.open, slots_used, stats::open_phase{});
-    std::fill_n(slots.begin(), slots_used, slot{});
-    by_hash.fill(0);
-  }
-  table = &before_page;
-  first_free = none;
-  slots_used = names_used = 0;
-  mine.top = none;
-  mine.passed_over = 0;
-  stats::forget_windows();
-  busy.clear();
 }
 
 }  // namespace gpumem::phases

@@ -39,6 +39,5 @@ std::uint32_t innermost() noexcept;
 
 // There is a state page, and a recording if one is made: called once by the start.
 void page_opened() noexcept;
-void forget_in_child() noexcept;
 
 }  // namespace gpumem::phases

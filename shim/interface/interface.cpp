@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstring>
 #include <new>
+#include <string_view>
 
 #define GPUMEM_BUILDS_THE_LIBRARY
 #include "core/base/threads/uncancelled.hpp"
@@ -13,6 +14,7 @@
 #include "core/stats/snapshot.hpp"
 #include "shim/hooks/dispatch.hpp"
 #include "shim/include/gpumem/gpumem.h"
+#include "shim/phases/phase_scope.hpp"
 #include "shim/process/settings.hpp"
 
 using namespace gpumem;
@@ -100,5 +102,23 @@ int gpumem_get_report(char* buffer, size_t size, size_t* needed) {
     std::memcpy(buffer, text.c_str(), text.size() + 1);
     return GPUMEM_OK;
   });
+}
+
+int gpumem_phase_begin(char const* name) {
+  if (phases_are_off()) return GPUMEM_NOT_STARTED;
+  phase_scope const scope;
+  if (scope) {
+    std::string_view const given = name == nullptr ? "" : name;
+    phases::begin(phases::name_of_phase("", given.substr(0, 512)), own_stack);
+  } else {
+    phases::pass_over();
+  }
+  return GPUMEM_OK;
+}
+
+int gpumem_phase_end(void) {
+  if (phases_are_off()) return GPUMEM_NOT_STARTED;
+  phase_scope const scope;
+  return (scope ? phases::end(own_stack) : phases::was_passed_over()) ? GPUMEM_OK : GPUMEM_INVALID;
 }
 }

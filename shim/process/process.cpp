@@ -19,6 +19,7 @@
 #include "core/base/threads/uncancelled.hpp"
 #include "core/base/threads/walk_stack.hpp"
 #include "core/driver/table.hpp"
+#include "core/phases/phases.hpp"
 #include "core/recording/writer/recorder.hpp"
 #include "core/report/output/write_reports.hpp"
 #include "core/route/router.hpp"
@@ -135,6 +136,7 @@ bool begin() noexcept {
   stats::describe_driver(version, cudart_in_use());
   settings::describe();
   settings::start_recording();
+  phases::page_opened();
   settings::start_router(calls);
   settings::say_what_started(version, cudart_in_use());
   return true;

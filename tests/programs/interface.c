@@ -61,6 +61,8 @@ int main(void) {
   printf("report: code %d, then %d, as long as it says %d, begins with %c\n", asked, told,
          strlen(text) + 1 == needed, text[0]);
   free(text);
+  int const begun = gpumem_phase_begin("the end 1"), ended = gpumem_phase_end();
+  printf("phases: begin %d, end %d, another end %d\n", begun, ended, gpumem_phase_end());
   must(cudaFree(small), "cudaFree");
   return 0;
 }

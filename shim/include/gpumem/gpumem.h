@@ -81,6 +81,14 @@ GPUMEM_API int gpumem_release(void* block, gpumem_stream stream);
 GPUMEM_API int gpumem_allocate_sync(const char* chain, size_t bytes, size_t alignment, void** block);
 GPUMEM_API int gpumem_release_sync(void* block);
 
+/* A part of the program's work and its name, until this thread ends it; one in another is nested. The report
+ * says what memory the process held meanwhile, how often it came, and its requests. Numbers in the name are
+ * replaced by N: "step 17" and "step 18" are one. May be called before CUDA is used; no NVTX is needed, and
+ * none is heard by other tools. A name that is null is one too. The end of none that is open returns
+ * GPUMEM_INVALID. (2) */
+GPUMEM_API int gpumem_phase_begin(const char* name);
+GPUMEM_API int gpumem_phase_end(void);
+
 #ifndef GPUMEM_BUILDS_THE_LIBRARY
 /* Whether the library is there. Ask this first: a function that is not there must not be called. */
 static inline int gpumem_is_loaded(void) {

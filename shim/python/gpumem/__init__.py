@@ -4,6 +4,7 @@ The console script and `python -m gpumem` run the program; `library` is what LD_
 functions below ask the library that is loaded, by ctypes; names are RMM's where RMM has one (rmm.statistics). Without it they raise
 NotLoaded. Bytes everywhere; any thread.
 """
+import contextlib
 import ctypes
 import json
 import os
@@ -92,6 +93,31 @@ def get_report():
         if code != 4:
             _check(code, "report")
             return json.loads(text.value.decode("utf-8", "replace"))
+
+
+class phase(contextlib.ContextDecorator):
+    """Names a part of the program's work: `with gpumem.phase("load"):`, or before a function `@gpumem.phase("load")`.
+
+    The report says what memory the process held meanwhile, and its requests; phases in phases are nested, by thread. Numbers in the
+    name are replaced by N. May come before the first CUDA call. Without the library nothing happens.
+    """
+
+    def __init__(self, name):
+        self.name = str(name).encode("utf-8", "replace")
+
+    def __enter__(self):
+        try:
+            _function("phase_begin")(ctypes.c_char_p(self.name))
+        except NotLoaded:
+            pass
+        return self
+
+    def __exit__(self, *exception):
+        try:
+            _function("phase_end")()
+        except NotLoaded:
+            pass
+        return False
 
 
 def main():

@@ -22,6 +22,7 @@ trim 0, at least the large one 1
 a shorter one: code 0, requested 1048576, the rest untouched 1
 no such device 3, no result 3
 report: code 4, then 0, as long as it says 1, begins with {
+phases: begin 0, end 0, another end 3
 """
 PYTHON = """
 import ctypes, gpumem
