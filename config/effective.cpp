@@ -190,6 +190,8 @@ std::string effective_text(plan const& effective) {
     line(out, "sample_every = " + toml_string(size.bytes == 0 ? "never" : write_size(size)),
          origin_of(effective, "report.sample_every"));
   }
+  if (effective.origins.contains("report.phases"))
+    line(out, effective.phases ? "phases = true" : "phases = false", origin_of(effective, "report.phases"));
   write_recording(out, effective);
   write_log(out, effective);
   return out;

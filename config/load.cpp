@@ -51,6 +51,10 @@ void apply(environment const& variables, plan& to) {
     to.report_json = *variables.json == "none" ? "" : *variables.json;
     set("report.json", "GPUMEM_JSON");
   }
+  if (variables.phases) {
+    to.phases = *variables.phases;
+    set("report.phases", "GPUMEM_PHASES");
+  }
   if (variables.record) {
     to.recording_file = *variables.record;
     set("recording.file", "GPUMEM_RECORD");

@@ -81,6 +81,7 @@ struct plan {
   std::string report_text = "stderr";                    // stderr | none | pattern
   std::string report_json;                               // empty: none
   std::uint64_t sample_every = std::uint64_t{32} << 20;  // bytes; 0: never
+  bool phases = false;                                   // of NVTX
   std::string recording_file = "none";                   // or pattern
   std::uint64_t recording_max_bytes = 0;                 // of the file; 0: no limit
   std::string log_level = "warn";

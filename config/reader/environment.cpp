@@ -77,6 +77,10 @@ void take(environment& to, variable_info const& variable, std::string const& val
     to.disabled = is_yes(value);
     if (!is_yes(value) && !is_no(value)) bad_value(to, variable, value);
   }
+  if (is("PHASES")) {
+    to.phases = is_yes(value);
+    if (!is_yes(value) && !is_no(value)) bad_value(to, variable, value);
+  }
   if (is("LOG")) take_log(to, variable, value);
   if (is("LOG_LEVEL")) {
     to.other_log_level = value;
@@ -113,13 +117,24 @@ environment read_environment(char const* const* variables) {
   return result;
 }
 
-bool is_disabled(char const* const* variables) noexcept {
-  constexpr std::string_view name = "GPUMEM_DISABLE=";
+namespace {
+// `name` with its sign of equality; the first of several, as getenv has it.
+bool is_set_to_yes(char const* const* variables, std::string_view name) noexcept {
   for (; variables != nullptr && *variables != nullptr; ++variables) {
     std::string_view const entry = *variables;
     if (entry.starts_with(name)) return is_yes(entry.substr(name.size()));
   }
   return false;
+}
+
+}  // namespace
+
+bool is_disabled(char const* const* variables) noexcept {
+  return is_set_to_yes(variables, "GPUMEM_DISABLE=");
+}
+
+bool asks_for_phases(char const* const* variables) noexcept {
+  return is_set_to_yes(variables, "GPUMEM_PHASES=");
 }
 
 }  // namespace gpumem::config

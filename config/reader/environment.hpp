@@ -17,6 +17,7 @@ struct environment {
   std::optional<std::string> log_level, log_file;  // of GPUMEM_LOG
   std::optional<std::string> other_log_level;      // of GPUMEM_LOG_LEVEL
   std::optional<on_error> error_policy;
+  std::optional<bool> phases;
   bool disabled = false;
   std::vector<diagnostic> diagnostics;
 };
@@ -26,5 +27,7 @@ environment read_environment(char const* const* variables);
 
 // True for GPUMEM_DISABLE=1 (true, yes, on). Uses no heap: the one question asked in processes without CUDA.
 bool is_disabled(char const* const* variables) noexcept;
+// The same for GPUMEM_PHASES=1, which is asked for when a process starts.
+bool asks_for_phases(char const* const* variables) noexcept;
 
 }  // namespace gpumem::config

@@ -132,6 +132,10 @@ void read_settings(node const& table, draft& to, diagnostics& out) {
       result.recording_max_bytes = size == nullptr ? 0 : size->bytes;
       continue;
     }
+    if (shown == "report.phases") {
+      result.phases = std::get<bool>(*value);
+      continue;
+    }
     auto const& text = std::get<std::string>(*value);
     if (shown == "behavior.free") {
       auto const found = std::ranges::find(route::free_mode_names, text);

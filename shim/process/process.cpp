@@ -35,6 +35,7 @@
 #include "shim/process/report_memory.hpp"
 #include "shim/process/settings.hpp"
 #include "shim/process/thread_state.hpp"
+#include "shim/process/wanted_phases.hpp"
 #include "shim/symbols/bypass.hpp"
 #include "shim/symbols/hook_names.hpp"
 #include "shim/symbols/lookup.hpp"
@@ -137,6 +138,7 @@ bool begin() noexcept {
   settings::describe();
   settings::start_recording();
   phases::page_opened();
+  if (settings::wants_phases()) ask_for_ranges();
   settings::start_router(calls);
   settings::say_what_started(version, cudart_in_use());
   return true;
@@ -251,6 +253,7 @@ namespace {
 void name_bypasses() noexcept {
   bypass_list const found = find_bypasses();
   if (found.text[0] == 0 || settings::is_silent() || !base::is_for_messages(stderr_at_start)) return;
+  if (!is_preloaded()) return;  // NVTX has opened it, in a process that was to go without
   char text[400];
   std::snprintf(text, sizeof text, "CUDA was called past gpumem, and not counted, by %s", found.text);
   base::log_line(base::log_level::warn, text);

@@ -140,6 +140,10 @@ void start_recording() noexcept {
                     .tool_version = GPUMEM_VERSION});
 }
 
+bool wants_phases() noexcept {
+  return current->plan.phases;
+}
+
 void start_router(std::span<std::string_view const> calls) noexcept {
   route::rule_set* rules = nullptr;
   try {

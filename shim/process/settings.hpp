@@ -32,6 +32,9 @@ void describe() noexcept;
 // If one was asked for.
 void start_recording() noexcept;
 
+// [report] phases.
+bool wants_phases() noexcept;
+
 // One line of level info.
 void say_what_started(int driver_version, char const* cudart) noexcept;
 

@@ -109,9 +109,21 @@ gpumem_lookup_answer answer_probe(void* handle, hook which, Ask ask) noexcept {
   return {behind_us, 1};
 }
 
+// NVTX asks for the tool that it is to tell of ranges: phases want to hear of them too.
+template <typename Ask>
+gpumem_lookup_answer answer_for_ranges(void* handle, char const* name, Ask ask) noexcept {
+  auto const exchange = exchange_injection.load(std::memory_order_acquire);
+  if (exchange == nullptr || handle == RTLD_DEFAULT || handle == RTLD_NEXT) return jump_on;
+  if (compare(name, "InitializeInjectionNvtx2") != 0) return jump_on;
+  void* const found = ask(handle);
+  if (found == nullptr) return jump_on;  // again, for dlerror
+  return {exchange(found), 1};
+}
+
 template <typename Ask>
 gpumem_lookup_answer answer(void* handle, char const* name, void const* caller, Ask ask) noexcept {
   if (name[0] == 'd') return answer_for_tool(handle, name, caller);
+  if (name[0] == 'I') return answer_for_ranges(handle, name, ask);
   hook const which = find_name(name);
   if (which == hook::count) return jump_on;
   // A profiler that looks libcupti's functions up will call them without our knowledge.
@@ -135,6 +147,11 @@ void* hook_for_family(char const* family, void* found) noexcept {
     if (real_symbols::known(which) == found) return hook_address(which);
   }
   return found;
+}
+
+bool is_preloaded() noexcept {
+  void const* const libcs = elf_object::listed("libc.so.6").function("getpid");
+  return elf_object::precedes(reinterpret_cast<void const*>(&gpumem_find_next_lookup), libcs);
 }
 
 void* next_definition(char const* name) noexcept {

@@ -19,6 +19,12 @@ void* hook_for_family(char const* family, void* found) noexcept;
 // CUDA runtimes, shared or static, that asked the driver for their functions: each begins with an empty name.
 inline std::atomic<unsigned> runtimes_started{0};
 
+// What is handed out for the function that NVTX starts a tool by; null: that itself.
+inline std::atomic<void* (*)(void* found)> exchange_injection{nullptr};
+
+// False: something has opened this library, and its hooks are nobody's.
+[[gnu::cold]] bool is_preloaded() noexcept;
+
 // dlsym(RTLD_NEXT, name) as seen from this library: the next definition in load order; null if there is none.
 void* next_definition(char const* name) noexcept;
 // dlsym(handle, name) without our own hook in between.

@@ -1,6 +1,6 @@
 // dlsym and dlvsym for AArch64, as tail jumps. glibc reads the caller from the link register (RTLD_NEXT and RTLD_DEFAULT
 // depend on it), so the real function must be branched to with x30 and the stack as the program left them.
-// Runs on every thread, also while the loader initialises libraries. Only names that begin with "cu" or "dl" meet C++
+// Runs on every thread, also while the loader initialises libraries. Only names that begin with "cu", "dl" or "In" meet C++
 // code: lookup.cpp decides, and either has the whole answer or says "branch on".
 
 // x0: handle, x1: name, x2: version (dlvsym only).
@@ -17,6 +17,8 @@
   b.eq 5f
   cmp w16, #'d'
   b.eq 6f
+  cmp w16, #'I'
+  b.eq 7f
 1:
   adrp x16, \next
   ldr x16, [x16, #:lo12:\next]
@@ -72,6 +74,11 @@
 6:
   ldrb w16, [x1, #1]
   cmp w16, #'l'
+  b.eq 3b
+  b 1b
+7:
+  ldrb w16, [x1, #1]
+  cmp w16, #'n'
   b.eq 3b
   b 1b
   .cfi_endproc

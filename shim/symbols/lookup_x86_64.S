@@ -1,6 +1,6 @@
 // dlsym and dlvsym for x86-64, as tail jumps. glibc reads the caller from the return address (RTLD_NEXT and RTLD_DEFAULT
 // depend on it), so the real function must be jumped to, with the stack as the program left it, and never called.
-// Runs on every thread, also while the loader initialises libraries. Only names that begin with "cu" or "dl" meet C++
+// Runs on every thread, also while the loader initialises libraries. Only names that begin with "cu", "dl" or "In" meet C++
 // code: lookup.cpp decides, and either has the whole answer or says "jump on".
 
 // rdi: handle, rsi: name, rdx: version (dlvsym only).
@@ -17,6 +17,8 @@
   je 4f
   cmpb $'d', (%rsi)
   je 5f
+  cmpb $'I', (%rsi)
+  je 6f
 1:
   movq \next(%rip), %r11
   testq %r11, %r11
@@ -62,6 +64,10 @@
   jmp 1b
 5:
   cmpb $'l', 1(%rsi)
+  je 3b
+  jmp 1b
+6:
+  cmpb $'n', 1(%rsi)
   je 3b
   jmp 1b
   .cfi_endproc

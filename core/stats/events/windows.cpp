@@ -29,6 +29,14 @@ bool is_in_use(page& now, std::size_t device_slot) noexcept {
              .load(std::memory_order_acquire) != 0;
 }
 
+// Of a window: a sixteenth of what was added in it, but no less than threads need for requests that look at
+// nobody else; and never more than the promise of shard_sums.hpp.
+std::uint64_t tolerance_of(phase_window& window, std::size_t threads) noexcept {
+  std::uint64_t const highest = get(window.highest), added = highest - get(window.began);
+  std::uint64_t const least = std::uint64_t{64} << 10;
+  return std::min(tolerance(highest), std::max(least * threads * threads, added / 16));
+}
+
 // All devices: what is held raises the windows, and shares are dealt out for the newest, which `begins` now
 // or was there before.
 void look(page& now, place begins, counts_by_device& counts) noexcept {
@@ -104,9 +112,9 @@ std::uint64_t raise_windows(page& now, std::size_t device_slot, std::uint64_t he
     if (get(highest) >= held) break;
     set(highest, held);
   }
-  std::uint64_t const highest = get(window_of(now, newest, device_slot).highest);
+  phase_window& last = window_of(now, newest, device_slot);
   bool const is_exact = exact[device_slot].load(std::memory_order_relaxed);
-  return highest - held + (is_exact ? 0 : tolerance(highest));
+  return get(last.highest) - held + (is_exact ? 0 : tolerance_of(last, shards_used(now)));
 }
 
 }  // namespace gpumem::stats

@@ -1,8 +1,8 @@
 // Windows: stretches of time for each of which the highest requested and observed bytes of every device are
-// kept, exact to the tolerance of the device's own peak (shard_sums.hpp): the phases that are open. Shares
-// are dealt out for the window that was opened last, which is never higher than those around it; a hit costs
-// what it does without. Opened and closed by core/phases, on any thread; figures lie in the page's table of
-// open phases, in the place of the same number.
+// kept, exact to the tolerance of the device's own peak (shard_sums.hpp) or less: the phases that are open.
+// Shares are dealt out for the window that was opened last, which is never higher than those around it; a hit
+// costs what it does without. Opened and closed by core/phases, on any thread; figures lie in the page's
+// table of open phases, in the place of the same number.
 #pragma once
 
 #include <array>

@@ -50,9 +50,8 @@ void command_line::add_run() {
   run_verb->add_option("--json", run.json, "The same report as JSON: as --output")->type_name("FILE");
   run_verb->add_option("--record", run.record, "Record each allocation and free: a pattern as --output")
       ->type_name("FILE");
-  run_verb->add_flag(
-      "--uncached", run.uncached,
-      "Switch the caches of PyTorch, JAX and TensorFlow off,\nso that the chain serves each tensor");
+  run_verb->add_flag("--phases", run.phases, "Report what was held in each of its NVTX ranges");
+  run_verb->add_flag("--uncached", run.uncached, "Switch off the caches of PyTorch, JAX and TensorFlow");
   run_verb->add_flag("-q,--quiet", run.quiet, "No lines at start and end");
   run_verb->footer(
       "Exit code: the program's own; 128 + n for a signal; 125 gpumem failed,\n"

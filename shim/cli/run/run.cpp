@@ -79,6 +79,17 @@ std::string uncached_text() {
   return text;
 }
 
+// In place before the program's first call of NVTX, which tells what this names of its ranges; that of
+// another tool stays, and the library puts itself in front of it.
+void add_ranges(run_settings& settings) {
+  char const* const tool = ::getenv("NVTX_INJECTION64_PATH");
+  if (tool == nullptr || *tool == '\0')
+    settings.variables.emplace_back("NVTX_INJECTION64_PATH", settings.library);
+  auto const asks = [](auto const& variable) { return variable.first == "GPUMEM_PHASES"; };
+  if (std::none_of(settings.variables.begin(), settings.variables.end(), asks))
+    settings.variables.emplace_back("GPUMEM_PHASES", "1");
+}
+
 std::string usable_state_directory() {
   char path[stats::path_limit];
   if (!stats::state_directory(path) || stats::check_directory(path, true) != nullptr) return {};
@@ -223,8 +234,13 @@ int run(run_options const& options) {
     for (auto const& [name, value] : uncached_frameworks) settings.variables.emplace_back(name, value);
   }
   if (!settings.state_directory.empty()) ::setenv("GPUMEM_STATE_DIR", settings.state_directory.c_str(), 1);
-  std::vector<std::string> const environment = environment_of(::environ, settings);
+  if (options.phases) settings.variables.emplace_back("GPUMEM_PHASES", "1");
+  std::vector<std::string> environment = environment_of(::environ, settings);
   config::load_result loaded = config::load(config::read_environment(pointers_to(environment).data()));
+  if (!loaded.failed() && loaded.plan.phases) {
+    add_ranges(settings);
+    environment = environment_of(::environ, settings);
+  }
   for (auto& item : loaded.diagnostics) {
     if (item.code == "E001" && !options.config.empty())
       item.note = "check the path that was given";  // by --config

@@ -11,6 +11,7 @@ struct run_options {
   std::string config;
   std::string text, json;  // where the reports go, as GPUMEM_REPORT and GPUMEM_JSON; empty: as these say
   std::string record;      // the recording's file, as GPUMEM_RECORD
+  bool phases = false;     // ranges of NVTX are phases
   bool uncached = false;
   bool quiet = false;
   std::vector<std::string> command;
