@@ -24,8 +24,8 @@ GROUPS = {
     "I": ("IPC, virtual memory, peers, several GPUs", 10),
     "X": ("Life cycle", 14),
     "H": ("Hostile surroundings", 10),
-    "U": ("Under gpumem run, and what check says", 4),
-    "R": ("The report", 5),
+    "U": ("Under gpumem run, and what check says", 5),
+    "R": ("The report", 6),
 }
 KEYS = {"promise": str, "tests": list, "gpu": list, "limit": str}
 HEAD = """# The program cannot tell

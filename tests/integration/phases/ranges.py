@@ -3,6 +3,7 @@ over forks, exec, kills and threads that end; and what does not change where no 
 
 ranges.py BUILD [test...]; see harness.main. The programs are nvtx_ranges and, as the other tool, other_tool.c.
 """
+import json
 import os
 import pathlib
 import re
@@ -265,6 +266,30 @@ def test_another_tool_where_no_phases_are_asked_for(build):
     log, done = with_other_tool(build, "domains", "full", "preloaded")
     harness.equal(log, wanted, "what the tool heard")
     assert "phases" not in done.reports[0]
+
+
+# --- in a recording ---
+
+def recorded(build, scenario):
+    with tempfile.TemporaryDirectory(prefix="gpumem-phases.") as folder:
+        done = run(build, scenario, config=STATISTICS, tool=("-q", "--phases", "--record", f"{folder}/recording"))
+        told = subprocess.run([build.program("recording_ledger"), f"{folder}/recording"], capture_output=True, text=True)
+        harness.equal((told.returncode, told.stderr), (0, ""), "the recording")
+        found = json.loads(told.stdout)
+        harness.equal((found["faults"], found["contradictions"], found["breaks"]), ([], 0, 0), scenario)
+        return done, found
+
+
+def test_recordings_have_them(build):
+    for scenario, left in (("plain", 0), ("domains", 0), ("ranges", 0), ("threads", 0), ("killed", 2)):
+        done, found = recorded(build, scenario)
+        report = {name: one["entered"] for name, one in phases(done.reports[0]).items()}
+        told = dict(found["phases"])
+        if left:    # what was in no frame when it was killed has no name in the file; see recover.cpp
+            harness.equal(sum(told.values()), sum(report.values()), scenario)
+        else:
+            harness.equal(told, report, scenario)
+        harness.equal(found["open_phases"], left, f"{scenario}: open at the end")
 
 
 # --- Python ---

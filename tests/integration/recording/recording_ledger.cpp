@@ -3,6 +3,7 @@
 //   recording_ledger FILE
 #include <cstdio>
 #include <map>
+#include <string>
 
 #include "core/recording/reader/recording_file.hpp"
 #include "core/recording/reader/replay.hpp"
@@ -24,6 +25,8 @@ totals without_peaks(totals from) {
 struct findings {
   std::uint64_t events = 0, calls = 0, contradictions = 0, breaks = 0;  // calls: blocks given out and freed
   totals end;
+  std::map<std::string, std::uint64_t> phases;  // how often each began
+  std::uint64_t open = 0;                       // at the end
 };
 
 void play(recording::recording_file const& file, recording::chunk_summary const& chunk, bool first,
@@ -43,11 +46,17 @@ void play(recording::recording_file const& file, recording::chunk_summary const&
             each.what.what == recording::action::allocate || each.what.what == recording::action::free;
         if (!each.is_live && of_a_call) ++to.calls;
         played.apply(each.what);
+        if (each.what.what != recording::action::phase_begins || each.is_live) return;
+        auto const name = each.known.phases.find(each.what.number);
+        ++to.phases[name == each.known.phases.end() ? "(not told)" : name->second];
       },
       faults);
   begin();
   to.contradictions += played.contradictions();
   to.end = played.devices();
+  to.open = 0;
+  played.live().each(
+      [&to](recording::event const& one) { to.open += one.keys == recording::key_kind::phase ? 1 : 0; });
 }
 
 }  // namespace
@@ -82,6 +91,10 @@ int main(int argc, char** argv) {
                 static_cast<unsigned long long>(of.observed));
     first = false;
   }
-  std::printf("}}\n");
+  std::printf("}, \"phases\": {");
+  for (auto const& [name, count] : found.phases)
+    std::printf("%s\"%s\": %llu", name == found.phases.begin()->first ? "" : ", ", name.c_str(),
+                static_cast<unsigned long long>(count));
+  std::printf("}, \"open_phases\": %llu}\n", static_cast<unsigned long long>(found.open));
   return 0;
 }
