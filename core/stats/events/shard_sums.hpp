@@ -23,12 +23,23 @@ class shard_sums {
       device_counters& one = of(i);
       requested_now += balance_of(one) - get(one.lost_requested);
       handed_now += get(one.allocated_handed) - get(one.freed_handed) - get(one.lost_handed);
-      refusals += get(one.out_of_memory);
-      requests += get(one.allocated_blocks);
     }
-    requests += refusals;
     requested = static_cast<std::int64_t>(requested_now) < 0 ? 0 : requested_now;
     handed = static_cast<std::int64_t>(handed_now) < 0 ? 0 : handed_now;
+  }
+
+  // So far; refused ones are requests too.
+  struct counts {
+    std::uint64_t requests = 0, refusals = 0;
+  };
+  counts count() noexcept {
+    counts all;
+    for (std::size_t i = 0; i < used_; ++i) {
+      all.refusals += get(of(i).out_of_memory);
+      all.requests += get(of(i).allocated_blocks);
+    }
+    all.requests += all.refusals;
+    return all;
   }
 
   // Half of `left` to this thread, the rest to the others in equal parts. `at_once`: also to those that are
@@ -45,7 +56,6 @@ class shard_sums {
   }
 
   std::uint64_t requested = 0, handed = 0;
-  std::uint64_t requests = 0, refusals = 0;  // so far; refused ones are requests too
 
  private:
   static std::uint64_t balance_of(device_counters& one) noexcept {

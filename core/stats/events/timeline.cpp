@@ -75,8 +75,10 @@ void sample_device(int device) noexcept {
   std::uint64_t const since = std::max(get(gauge.highest_since_reset), sum.requested);
   set(gauge.highest_since_reset, since);
   std::uint64_t const observed = get(gauge.observed);
-  std::uint64_t const room = raise_windows(*now, slot, sum.requested + observed);
-  sum.deal_out(std::min(since + tolerance(since) - sum.requested, room));
+  std::uint64_t left = since + tolerance(since) - sum.requested;
+  if (windows_are_open.load(std::memory_order_relaxed)) [[unlikely]]
+    left = std::min(left, raise_windows(*now, slot, sum.requested + observed));
+  sum.deal_out(left);
   set(gauge.observed_sampled, observed);
   note_holdings(*now, slot, sum.requested + observed);
   // While reserved stays at its highest, the moment of most requested bytes is the one that tells how well it

@@ -45,7 +45,8 @@ void look(page& now, place begins, counts_by_device& counts) noexcept {
     if (!is_in_use(now, d)) continue;
     shard_sums sum(now, d);
     device_gauges& gauge = now.fixed.gauges[d];
-    counts[d] = {sum.requests, sum.refusals, get(gauge.growths)};
+    shard_sums::counts const counted = sum.count();
+    counts[d] = {counted.requests, counted.refusals, get(gauge.growths)};
     std::uint64_t const held = sum.requested + get(gauge.observed);
     if (begins != 0) set(window_of(now, begins, d).began, held);
     std::uint64_t const room = raise_windows(now, d, held);
@@ -106,7 +107,7 @@ void use_exact_windows(std::size_t device_slot) noexcept {
 }
 
 std::uint64_t raise_windows(page& now, std::size_t device_slot, std::uint64_t held) noexcept {
-  if (newest == 0) return ~std::uint64_t{0};
+  if (newest == 0) return no_window;
   for (place one = newest; one != 0; one = links[one].older) {
     std::uint64_t& highest = window_of(now, one, device_slot).highest;
     if (get(highest) >= held) break;

@@ -34,6 +34,7 @@ void forget_windows() noexcept;
 // Chains of this device are exact at each request (the resource `statistics`): so are windows from now on.
 void use_exact_windows(std::size_t device_slot) noexcept;
 
+inline constexpr std::uint64_t no_window = ~std::uint64_t{0};
 // So much is held now; returns how much more may be before somebody has to look. Under the page's lock.
 std::uint64_t raise_windows(page& now, std::size_t device_slot, std::uint64_t held) noexcept;
 

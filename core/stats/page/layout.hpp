@@ -333,9 +333,9 @@ struct page {
   device_timeline timelines[max_devices];
   call_site_table callers;
   python_table python;
-  phase_table phases;
   node_detail_slot details[max_nodes];
   shard_slot shards[max_shards];
+  phase_table phases;
 };
 
 }  // namespace gpumem::stats
