@@ -43,7 +43,6 @@ struct thread_phases {
 };
 
 pthread_key_t thread_key;
-pthread_once_t watched_once = PTHREAD_ONCE_INIT;
 constinit std::atomic<bool> is_watched{false};  // there is a key
 
 thread_phases unpacked(void const* value) noexcept {
@@ -56,7 +55,8 @@ thread_phases unpacked(void const* value) noexcept {
 class own_phases {
  public:
   own_phases() noexcept
-      : now(is_watched.load() ? unpacked(pthread_getspecific(thread_key)) : thread_phases{}) {}
+      : now(is_watched.load(std::memory_order_acquire) ? unpacked(pthread_getspecific(thread_key))
+                                                       : thread_phases{}) {}
   ~own_phases() {
     std::uintptr_t const word = std::uintptr_t{now.passed_over} << 16 | (now.top + 1);
     if (is_watched.load()) pthread_setspecific(thread_key, reinterpret_cast<void*>(word));
@@ -279,14 +279,16 @@ void forget_in_child() {
   busy.clear();
 }
 
-void watch_process() {
-  pthread_atfork(nullptr, nullptr, &forget_in_child);
-  is_watched.store(pthread_key_create(&thread_key, [](void* it) { end_all_of_thread(it); }) == 0);
-}
-
-// False: the program has used up all keys, and then nobody would hear of the end of a thread.
+// False: there is no key to be had (yet), and nobody would hear of the end of a thread.
 bool watch() noexcept {
-  pthread_once(&watched_once, watch_process);
+  if (is_watched.load(std::memory_order_acquire)) return true;
+  locked const guard;
+  if (is_watched.load()) return true;
+  static constinit bool forks_are_watched = false;
+  if (!forks_are_watched) pthread_atfork(nullptr, nullptr, &forget_in_child);
+  forks_are_watched = true;
+  auto const at_end = [](void* value) { end_all_of_thread(value); };
+  if (pthread_key_create(&thread_key, at_end) == 0) is_watched.store(true, std::memory_order_release);
   return is_watched.load();
 }
 

@@ -52,6 +52,7 @@ class moved {
 constinit moved<int(pthread_once_t*, void (*)())> libcs_once("pthread_once");
 constinit moved<int(pthread_key_t*, void (*)(void*)) noexcept> libcs_key_create("pthread_key_create");
 constinit moved<int(pthread_key_t, void const*) noexcept> libcs_setspecific("pthread_setspecific");
+constinit moved<void*(pthread_key_t) noexcept> libcs_getspecific("pthread_getspecific");
 constinit moved<int(pthread_t*, pthread_attr_t const*, void* (*)(void*), void*) noexcept> libcs_create(
     "pthread_create");
 constinit moved<int(pthread_t, char const*) noexcept> libcs_setname("pthread_setname_np");
@@ -131,6 +132,11 @@ int __pthread_key_create(pthread_key_t* key, void (*at_end)(void*)) noexcept {
 int pthread_setspecific(pthread_key_t key, void const* value) noexcept {
   auto* const real = libcs_setspecific.get();
   return real == nullptr ? ENOMEM : real(key, value);
+}
+
+void* pthread_getspecific(pthread_key_t key) noexcept {
+  auto* const real = libcs_getspecific.get();
+  return real == nullptr ? nullptr : real(key);
 }
 
 // Of a recording alone. libcuda.so brings libpthread along, where there is one.
