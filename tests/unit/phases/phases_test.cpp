@@ -306,10 +306,13 @@ TEST_F(fixture, unbalanced_ends_and_stacks_that_cross) {
   });
 }
 
+std::atomic<bool> has_both{false};
+
 void* ends_with_open_phases(void* cancelled) {
   begin(named("left"), 0);
   begin(named("left too"), 0);
   allocate(1 << 20);
+  has_both.store(true);
   if (cancelled != nullptr) {
     for (;;) ::pause();
   }
@@ -318,11 +321,14 @@ void* ends_with_open_phases(void* cancelled) {
 
 TEST_F(fixture, threads_that_end_leave_their_phases) {
   for (bool const cancelled : {false, true}) {
+#ifdef __SANITIZE_ADDRESS__
+    if (cancelled) continue;  // it takes the stack that was unwound for one in use
+#endif
     expect_good_child([=] {
       open_with_device();
       pthread_t made;
       ASSERT_EQ(pthread_create(&made, nullptr, ends_with_open_phases, cancelled ? &made : nullptr), 0);
-      while (take_snapshot().value.phases.size() < 2) ::usleep(1000);
+      while (!has_both.load()) ::usleep(1000);
       if (cancelled) pthread_cancel(made);
       pthread_join(made, nullptr);
       snapshot const now = take_snapshot().value;
