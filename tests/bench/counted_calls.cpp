@@ -7,6 +7,7 @@
 
 #include <array>
 
+#include "shim/include/gpumem/gpumem.h"
 #include "tests/programs/support.hpp"
 
 #define COUNTED extern "C" __attribute__((noinline, visibility("default"))) void
@@ -108,6 +109,15 @@ COUNTED counted_async_mixed() {
 COUNTED counted_malloc_4KiB_among_10000_live() {
   for (int i = 0; i < rounds; ++i) free_block(malloc_block(4096));
 }
+COUNTED counted_malloc_4KiB_in_a_phase() {
+  for (int i = 0; i < rounds; ++i) free_block(malloc_block(4096));
+}
+COUNTED counted_phase() {
+  for (int i = 0; i < rounds; ++i) {
+    gpumem_phase_begin("step 17");
+    gpumem_phase_end();
+  }
+}
 COUNTED counted_address_range() {
   CUdeviceptr base = 0;
   std::size_t bytes = 0;
@@ -167,5 +177,11 @@ int main(int argc, char** argv) {
   for (int i = 0; i < 20 * counted; ++i) mix(mixing, async_block, free_on_first);
   twice(counted_async_mixed);
   empty_window(free_on_first);
+  if (gpumem_is_loaded()) {
+    gpumem_phase_begin("outer");
+    twice(counted_malloc_4KiB_in_a_phase);
+    twice(counted_phase);
+    gpumem_phase_end();
+  }
   std::printf("%d rounds\n", counted);
 }

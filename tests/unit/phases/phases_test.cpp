@@ -322,7 +322,7 @@ void* ends_with_open_phases(void* cancelled) {
 TEST_F(fixture, threads_that_end_leave_their_phases) {
   for (bool const cancelled : {false, true}) {
 #ifdef __SANITIZE_ADDRESS__
-    if (cancelled) continue;  // it takes the stack that was unwound for one in use
+    if (cancelled) continue;  // it takes the unwound stack for one in use
 #endif
     expect_good_child([=] {
       open_with_device();
@@ -365,7 +365,6 @@ TEST_F(fixture, more_open_than_places) {
     EXPECT_EQ(deep.phases_unmeasured, 500u);
     EXPECT_EQ(found(deep, "deep").entered, static_cast<std::uint64_t>(all));
     for (int i = 0; i < all; ++i) EXPECT_TRUE(end(0)) << i;
-    EXPECT_FALSE(end(0));
     EXPECT_EQ(take_snapshot().value.phases.at(0).open, 0u);
   });
 }
