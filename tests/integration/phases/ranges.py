@@ -342,5 +342,38 @@ def test_python(build):
         expect(done.reports[0], name, entered=entered, open=0, highest_bytes=mib * MIB, requests=entered)
 
 
+MODULE = """
+import ctypes, gpumem
+cuda = ctypes.CDLL("libcudart.so.13")
+def use(mib):
+    block = ctypes.c_void_p()
+    assert cuda.cudaMalloc(ctypes.byref(block), ctypes.c_size_t(mib << 20)) == 0
+    cuda.cudaFree(block)
+@gpumem.phase("decorated 1")
+def decorated(mib):
+    use(mib)
+    return mib
+with gpumem.phase("outer"):
+    print(decorated(10), decorated(20))
+    try:
+        with gpumem.phase("raises \u00e9"):
+            use(30)
+            raise KeyError("passed on")
+    except KeyError as passed:
+        print(passed)
+"""
+
+
+def test_python_module(build):
+    env = {"PYTHONPATH": str(HERE.parents[2] / "shim" / "python"), "PYTHONDONTWRITEBYTECODE": "1"}
+    plain = build.run([sys.executable, "-c", MODULE], env=env)
+    harness.equal((plain.code, plain.stdout), (0, "10 20\n'passed on'\n"), plain.stderr)
+    done = run(build, command=[sys.executable, "-c", MODULE], config=STATISTICS, env=env, tool=("-q",))
+    harness.equal(harness.differences(plain, done), [], "with the library, without --phases")
+    expect(done.reports[0], "decorated N", entered=2, open=0, highest_bytes=20 * MIB, requests=2)
+    expect(done.reports[0], "outer", entered=1, open=0, highest_bytes=30 * MIB, requests=3)
+    expect(done.reports[0], "raises \u00e9", entered=1, open=0, highest_bytes=30 * MIB, requests=1)
+
+
 if __name__ == "__main__":
     harness.main(dict(globals()))
