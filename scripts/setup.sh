@@ -14,6 +14,7 @@ needs=(
   "python3|runs the integration tests|command -v python3"
   "python3-tomli|the tests read TOML, as Python before 3.11 cannot|python3 -c 'import tomllib' || python3 -c 'import tomli'"
   "python3-pytest|tries the plugin for it|python3 -c 'import pytest' || /usr/bin/python3 -c 'import pytest'"
+  "python3-jsonschema|the tests hold each JSON report against its schema|python3 -c 'import jsonschema'"
   "git|version of the build|command -v git"
   "libtomlplusplus-dev|reads the configuration|test -e /usr/include/toml++/toml.h || test -e build-headers/toml++/toml.h"
   "libfmt-dev|formatting of text|test -e /usr/include/fmt/format.h"

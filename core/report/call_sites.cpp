@@ -6,6 +6,7 @@
 
 #include "core/report/document.hpp"
 #include "core/report/names/elf_symbols.hpp"
+#include "core/report/put.hpp"
 
 namespace gpumem::report {
 namespace {
@@ -27,9 +28,7 @@ bool is_shown(stats::snapshot const& from, call_site_totals const& site) {
 }
 
 bool is_runtime_function(document const& frame) {
-  auto const& symbol = frame["symbol"];
-  if (!symbol.is_string()) return false;
-  auto const& name = symbol.get_ref<std::string const&>();
+  std::string const name = frame.value("symbol", "");
   return name.starts_with("cuda") && name.size() > 4 && name[4] >= 'A' && name[4] <= 'Z';
 }
 
@@ -65,11 +64,11 @@ class frame_names {
       } else {
         place.address = frame.address;
       }
-      result.push_back({{"library", frame.library.empty() ? document(nullptr) : document(frame.library)},
-                        {"address", place.address},
-                        {"symbol", place.symbol.empty() ? document(nullptr) : document(place.symbol)},
-                        {"file", nullptr},
-                        {"line", nullptr}});
+      document one = document::object();
+      put(one, "library", frame.library);
+      one["address"] = place.address;
+      put(one, "symbol", place.symbol);
+      result.push_back(std::move(one));
     }
     leave_out_runtime(result);
     return result;
@@ -84,11 +83,12 @@ template <typename site_totals>
 void add_python(document& to, site_totals const& site) {
   document& lines = to["python"] = document::array();
   for (auto const& at : site.python) {
-    document line{{"file", at.file}, {"line", nullptr}, {"function", at.function}};
-    if (at.line != 0) line["line"] = at.line;
+    document line{{"file", at.file}};
+    put(line, "line", nonzero(at.line));
+    line["function"] = at.function;
     lines.push_back(std::move(line));
   }
-  if (!site.thread.empty()) to["thread"] = site.thread;
+  put(to, "thread", site.thread);
 }
 
 bool is_of_a_failure(stats::snapshot const& from, stats::sampled_site_totals const& site) {
@@ -97,10 +97,6 @@ bool is_of_a_failure(stats::snapshot const& from, stats::sampled_site_totals con
            std::any_of(note.sites.begin(), note.sites.end(),
                        [&](auto const& one) { return one.number == site.number; });
   });
-}
-
-document id_or_null(unsigned site) {
-  return site == 0 ? document(nullptr) : document(site);
 }
 
 }  // namespace
@@ -155,7 +151,7 @@ document samples_of(stats::snapshot const& from) {
       bool const is_named = std::max(here[i]->now, here[i]->at_highest) != 0 && i < most_sampled_sites;
       if (is_named || is_of_a_failure(from, *here[i])) shown.push_back(here[i]);
     }
-    devices.push_back({{"ordinal", device.ordinal},
+    devices.push_back({{"device", device.ordinal},
                        {"sites", here.size()},
                        {"now_bytes", now},
                        {"at_highest_bytes", at_highest}});
@@ -180,17 +176,18 @@ document misuses_of(stats::snapshot const& from) {
   document misuses = document::array();
   for (auto const& note : from.misuses) {
     bool const zone = note.kind == stats::misuse_kind::damaged_zone;
-    misuses.push_back({{"kind", kinds[static_cast<std::size_t>(note.kind)]},
-                       {"node", note.node},
-                       {"t_ns", note.t_ns},
-                       {"address", note.address},
-                       {"bytes", note.bytes == 0 ? document(nullptr) : document(note.bytes)},
-                       {"offset", note.offset},
-                       {"damaged", zone ? document(note.damaged) : document(nullptr)},
-                       {"here", id_or_null(note.here)},
-                       {"allocated_at", id_or_null(note.allocated_at)},
-                       {"freed_at", id_or_null(note.freed_at)},
-                       {"thread", note.thread}});
+    document one{{"kind", kinds[static_cast<std::size_t>(note.kind)]},
+                 {"node", note.node},
+                 {"t_ns", note.t_ns},
+                 {"address", note.address}};
+    put(one, "block_bytes", nonzero(note.bytes));
+    one["offset_bytes"] = note.offset;
+    if (zone) one["damaged_bytes"] = note.damaged;
+    put(one, "here", nonzero(note.here));
+    put(one, "allocated_at", nonzero(note.allocated_at));
+    put(one, "freed_at", nonzero(note.freed_at));
+    one["thread"] = note.thread;
+    misuses.push_back(std::move(one));
   }
   return misuses;
 }

@@ -9,6 +9,7 @@
 #include "core/report/findings.hpp"
 #include "core/report/names/symbol_names.hpp"
 #include "core/report/phases.hpp"
+#include "core/report/put.hpp"
 #include "core/report/remedy.hpp"
 
 namespace gpumem::report {
@@ -20,52 +21,46 @@ std::uint64_t difference(std::uint64_t more, std::uint64_t less) {
   return more > less ? more - less : 0;
 }
 
-document text_or_null(std::string const& text) {
-  return text.empty() ? document(nullptr) : document(text);
-}
-
-document number_or_null(std::optional<std::uint64_t> number) {
-  return number ? document(*number) : document(nullptr);
-}
-
 document process_of(snapshot const& from) {
   document environment = document::object();
   for (auto const& item : from.environment) {
     auto const equals = item.find('=');
     if (equals != item.npos) environment[item.substr(0, equals)] = item.substr(equals + 1);
   }
-  return {{"pid", from.pid},
-          {"ppid", from.ppid},
-          {"start_ns", from.opened_wall_ns},
-          {"exec_no", from.exec_no},
-          {"argv", from.argv},
-          {"exe", text_or_null(from.exe)},
-          {"cwd", text_or_null(from.cwd)},
-          {"host", text_or_null(from.host)},
-          {"run_id", text_or_null(from.run_id)},
-          {"env", environment}};
+  document process{{"pid", from.pid},
+                   {"ppid", from.ppid},
+                   {"start_ns", from.opened_wall_ns},
+                   {"exec_no", from.exec_no},
+                   {"argv", from.argv}};
+  put(process, "exe", from.exe);
+  put(process, "cwd", from.cwd);
+  put(process, "host", from.host);
+  put(process, "run_id", from.run_id);
+  process["env"] = std::move(environment);
+  return process;
 }
 
 document end_of(snapshot const& from, document_options const& options) {
-  stats::end_record end = from.closed ? from.end : options.end.value_or(stats::end_record{});
-  bool const known = end.kind != stats::end_kind::none;
+  stats::end_record const end = from.closed ? from.end : options.end.value_or(stats::end_record{});
   constexpr char const* kinds[] = {"unknown", "exit", "signal", "exec"};
   document result;
   result["kind"] = options.alive && !from.closed ? "running" : kinds[static_cast<std::size_t>(end.kind)];
-  result["code"] = end.kind == stats::end_kind::exit ? document(end.code) : document(nullptr);
-  result["signal"] = end.kind == stats::end_kind::signal ? document(end.signal) : document(nullptr);
-  result["clean"] = known ? document(end.clean != 0) : document(nullptr);
-  result["duration_ns"] = end.duration_ns != 0 ? document(end.duration_ns) : document(nullptr);
+  if (end.kind == stats::end_kind::exit) result["code"] = end.code;
+  if (end.kind == stats::end_kind::signal) result["signal"] = end.signal;
+  if (end.kind != stats::end_kind::none) result["clean"] = end.clean != 0;
+  put(result, "duration_ns", nonzero(end.duration_ns));
   result["written_by"] = options.written_by;
   return result;
 }
 
 document config_of(snapshot const& from) {
-  return {{"path", text_or_null(from.config_path)},
-          {"sha256", text_or_null(from.config_sha256)},
-          {"effective", text_or_null(from.config_text)},
-          {"warning_count", from.config_warnings},
-          {"unbuilt_chains", from.unbuilt_total}};
+  document config = document::object();
+  put(config, "path", from.config_path);
+  put(config, "sha256", from.config_sha256);
+  put(config, "effective", from.config_text);
+  config["warnings"] = from.config_warnings;
+  config["unbuilt_chains"] = from.unbuilt_total;
+  return config;
 }
 
 document intercept_of(snapshot const& from) {
@@ -74,36 +69,35 @@ document intercept_of(snapshot const& from) {
   for (auto const& hook : from.hooks) {
     symbol_name const means = describe_symbol(hook.symbol, hook.route);
     constexpr char const* kinds[] = {"allocate", "free", "other"};
-    hooks.push_back(
-        {{"symbol", hook.symbol},
-         {"runtime", text_or_null(std::string(means.runtime))},
-         {"kind", kinds[static_cast<std::size_t>(means.kind)]},
-         {"calls", hook.counters.calls},
-         // What chains freed is not counted by call: a sum of the rest alone would say what is not so.
-         {"bytes", means.kind == call_kind::free ? document(nullptr) : document(hook.counters.bytes)},
-         {"served", hook.counters.served},
-         {"failed", hook.counters.failed},
-         {"route", hook.route}});
+    document one{{"symbol", hook.symbol}};
+    put(one, "runtime", std::string(means.runtime));
+    one["kind"] = kinds[static_cast<std::size_t>(means.kind)];
+    one["calls"] = hook.counters.calls;
+    // What chains freed is not counted by call: a sum of the rest alone would say what is not so.
+    if (means.kind != call_kind::free) one["requested_bytes"] = hook.counters.bytes;
+    one["served"] = hook.counters.served;
+    one["failed"] = hook.counters.failed;
+    one["route"] = hook.route;
+    hooks.push_back(std::move(one));
     if (hook.route == "observed" && means.kind == call_kind::allocate) unrouted.push_back(hook.symbol);
   }
-  return {{"mode", "preload"},
-          {"cudart", from.cudart == "unknown" ? document(nullptr) : text_or_null(from.cudart)},
-          {"driver", from.driver_version == 0 ? document(nullptr) : document(from.driver_version)},
-          {"hooks", hooks},
-          {"unrouted", unrouted}};
+  document intercept{{"mode", "preload"}};
+  if (from.cudart != "unknown") put(intercept, "cudart", from.cudart);
+  put(intercept, "driver", nonzero(static_cast<std::uint64_t>(from.driver_version)));
+  intercept["hooks"] = std::move(hooks);
+  intercept["unrouted"] = std::move(unrouted);
+  return intercept;
 }
 
 document ledger_of(stats::ledger const& rows) {
-  return {{"requested", rows.requested},
-          {"rounding", rows.rounding},
-          {"pending", rows.pending},
-          {"cached", rows.cached},
-          {"reserved", rows.reserved},
-          {"observed", rows.observed},
-          {"elsewhere", rows.elsewhere},
-          {"unseen", number_or_null(rows.unseen)},
-          {"in_use", number_or_null(rows.in_use)},
-          {"free", number_or_null(rows.free)}};
+  document ledger{{"requested_bytes", rows.requested}, {"rounding_bytes", rows.rounding},
+                  {"pending_bytes", rows.pending},     {"cached_bytes", rows.cached},
+                  {"reserved_bytes", rows.reserved},   {"observed_bytes", rows.observed},
+                  {"elsewhere_bytes", rows.elsewhere}};
+  put(ledger, "unseen_bytes", rows.unseen);
+  put(ledger, "in_use_bytes", rows.in_use);
+  put(ledger, "free_bytes", rows.free);
+  return ledger;
 }
 
 // Who holds most at the device's highest comes first.
@@ -115,40 +109,46 @@ document libraries_of(stats::device_totals const& from) {
   });
   document libraries = document::array();
   for (auto const& library : sorted) {
-    libraries.push_back({{"path", text_or_null(library.path)},
-                         {"routed", library.routed},
-                         {"observed", library.observed},
-                         {"highest", library.highest},
-                         {"at_highest", at_peak(library)}});
+    document one = document::object();
+    put(one, "path", library.path);
+    one["routed_bytes"] = library.routed;
+    one["observed_bytes"] = library.observed;
+    one["highest_bytes"] = library.highest;
+    one["at_highest_bytes"] = at_peak(library);
+    libraries.push_back(std::move(one));
   }
   return libraries;
 }
 
+// "bytes" or "count", as fields.def has it.
+std::string name_of(char const* counter, std::string_view unit) {
+  return std::string(counter) + (unit == "bytes" ? "_bytes" : "");
+}
+
 document device_of(stats::device_totals const& from) {
   document counters;
-#define GPUMEM_DEVICE_FIELD(name, unit, meaning) counters[#name] = from.counters.name;
+#define GPUMEM_DEVICE_FIELD(name, unit, meaning) counters[name_of(#name, #unit)] = from.counters.name;
 #include "core/stats/page/fields.def"
 #undef GPUMEM_DEVICE_FIELD
   bool const peaked = from.gauges.peak_reserved != 0;
   stats::ledger const& peak = from.peak;
   document result;
-  result["ordinal"] = from.ordinal;
-  result["uuid"] = text_or_null(from.uuid);
-  result["name"] = text_or_null(from.name);
-  result["total"] = from.gauges.total == 0 ? document(nullptr) : document(from.gauges.total);
-  result["peak_at_ns"] = peaked ? document(from.gauges.peak_at_ns) : document(nullptr);
-  result["used_at_ns"] = from.gauges.used == 0 ? document(nullptr) : document(from.gauges.used_at_ns);
-  result["at_exit"] = ledger_of(from.now);
-  result["at_peak"] = peaked ? ledger_of(peak) : document(nullptr);
-  result["unseen_at_start"] =
-      from.gauges.first_looked == 0 ? document(nullptr) : document(from.gauges.first_unseen);
-  result["unseen_since"] = number_or_null(unseen_since(from));
-  result["highest_requested"] = std::max(from.gauges.highest_requested, from.now.requested);
-  result["highest_observed"] = std::max(from.gauges.highest_observed, from.now.observed);
-  result["fragmentation"] = peaked && peak.requested != 0
-                                ? document(static_cast<double>(peak.reserved - peak.requested) /
-                                           static_cast<double>(peak.requested))
-                                : document(nullptr);
+  result["device"] = from.ordinal;
+  put(result, "uuid", from.uuid);
+  put(result, "name", from.name);
+  put(result, "total_bytes", nonzero(from.gauges.total));
+  if (peaked) result["peak_at_ns"] = from.gauges.peak_at_ns;
+  if (from.gauges.used != 0) result["in_use_at_ns"] = from.gauges.used_at_ns;
+  result["now"] = ledger_of(from.now);
+  if (peaked) result["at_peak"] = ledger_of(peak);
+  if (from.gauges.first_looked != 0) result["unseen_at_start_bytes"] = from.gauges.first_unseen;
+  put(result, "unseen_since_bytes", unseen_since(from));
+  result["highest_requested_bytes"] = std::max(from.gauges.highest_requested, from.now.requested);
+  result["highest_observed_bytes"] = std::max(from.gauges.highest_observed, from.now.observed);
+  if (peaked && peak.requested != 0) {
+    result["overhead"] =
+        static_cast<double>(peak.reserved - peak.requested) / static_cast<double>(peak.requested);
+  }
   result["segments"] = from.gauges.segments;
   result["live_blocks"] = from.live_blocks();
   result["libraries"] = libraries_of(from);
@@ -161,21 +161,41 @@ document sizes_of(std::array<stats::size_bucket, stats::size_buckets> const& fro
   for (std::size_t i = 0; i < from.size(); ++i) {
     if (from[i].count == 0) continue;
     bool const open_ended = i + 1 == from.size();
-    sizes.push_back({{"le", open_ended ? document(nullptr) : document(std::uint64_t{1} << i)},
-                     {"count", from[i].count},
-                     {"bytes", from[i].bytes}});
+    document one = document::object();
+    if (!open_ended) one["up_to_bytes"] = std::uint64_t{1} << i;
+    one["requests"] = from[i].count;
+    one["requested_bytes"] = from[i].bytes;
+    sizes.push_back(std::move(one));
   }
   return sizes;
 }
 
 document statistics_of(stats::node_totals const& node) {
-  if (!node.exact) return nullptr;
-  std::uint64_t const blocks = difference(node.counters.requests, node.counters.failed);
-  return {
-      {"blocks", {{"now", node.gauges.blocks_now}, {"peak", node.gauges.peak_blocks}, {"total", blocks}}},
-      {"bytes",
-       {{"now", node.gauges.bytes_now}, {"peak", node.gauges.peak_bytes}, {"total", node.counters.bytes_in}}},
-      {"sizes", sizes_of(node.sizes)}};
+  return {{"now_blocks", node.gauges.blocks_now},
+          {"highest_blocks", node.gauges.peak_blocks},
+          {"total_blocks", difference(node.counters.requests, node.counters.failed)},
+          {"now_bytes", node.gauges.bytes_now},
+          {"highest_bytes", node.gauges.peak_bytes},
+          {"total_bytes", node.counters.bytes_in},
+          {"sizes", sizes_of(node.sizes)}};
+}
+
+document node_of(stats::node_totals const& node, std::size_t id) {
+  auto const& count = node.counters;
+  document one{{"id", id}, {"name", node.name}, {"type", node.type}, {"depth", node.depth}};
+  put(one, "options", node.options);
+  one["requests"] = count.requests;
+  one["hits"] = count.hits;
+  one["upstream"] = count.upstream;
+  one["failed"] = count.failed;
+  one["handed_out_bytes"] = count.bytes_in;
+  one["given_back_bytes"] = count.bytes_out;
+  one["now_bytes"] = difference(count.bytes_in, count.bytes_out);
+  put(one, "highest_bytes", nonzero(count.most));
+  one["aged_bytes"] = count.aged;
+  one["unearned_bytes"] = count.unearned;
+  if (node.exact) one["statistics"] = statistics_of(node);
+  return one;
 }
 
 document chains_of(snapshot const& from) {
@@ -189,62 +209,50 @@ document chains_of(snapshot const& from) {
       chains.push_back({{"route", node.route}, {"device", node.device}, {"nodes", document::array()}});
       at = chains.end() - 1;
     }
-    auto const& count = node.counters;
-    (*at)["nodes"].push_back({{"id", id},
-                              {"name", node.name},
-                              {"type", node.type},
-                              {"depth", node.depth},
-                              {"options", text_or_null(node.options)},
-                              {"requests", count.requests},
-                              {"hits", count.hits},
-                              {"upstream", count.upstream},
-                              {"failed", count.failed},
-                              {"bytes",
-                               {{"in", count.bytes_in},
-                                {"out", count.bytes_out},
-                                {"current", difference(count.bytes_in, count.bytes_out)},
-                                {"most", count.most == 0 ? document(nullptr) : document(count.most)},
-                                {"aged", count.aged},
-                                {"unearned", count.unearned}}},
-                              {"statistics", statistics_of(node)}});
+    (*at)["nodes"].push_back(node_of(node, id));
   }
   return chains;
 }
 
 document holders_of(stats::failure_note const& note) {
   document holders = document::array();
-  for (auto const& holder : note.holders)
-    holders.push_back({{"path", text_or_null(holder.path)}, {"bytes", holder.bytes}});
+  for (auto const& holder : note.holders) {
+    document one = document::object();
+    put(one, "path", holder.path);
+    one["held_bytes"] = holder.bytes;
+    holders.push_back(std::move(one));
+  }
   return holders;
 }
 
 document sites_of(stats::failure_note const& note) {
   document sites = document::array();
-  for (auto const& site : note.sites) sites.push_back({{"id", site.number}, {"bytes", site.bytes}});
+  for (auto const& site : note.sites) sites.push_back({{"id", site.number}, {"held_bytes", site.bytes}});
   return sites;
 }
 
 document failures_of(snapshot const& from) {
   document failures = document::array();
   for (auto const& note : from.failures) {
-    failures.push_back({{"t_ns", note.t_ns},
-                        {"api", text_or_null(note.symbol)},
-                        {"bytes", note.bytes},
-                        {"stream", note.stream == 0 ? document(nullptr) : document(note.stream)},
-                        {"thread", note.thread},
-                        {"device", note.device},
-                        {"error", note.code},
-                        {"reason", text_or_null(note.reason)},
-                        {"refused_by", std::string(refused_by(note))},
-                        {"remedy", text_or_null(remedy_for(note, from))},
-                        {"in_use", note.in_use},
-                        {"cached", note.cached},
-                        {"largest_free", note.largest_free},
-                        {"held", note.held},
-                        {"holders", holders_of(note)},
-                        {"sites", sites_of(note)},
-                        {"asked_at", note.asked_at == 0 ? document(nullptr) : document(note.asked_at)}});
-    if (!note.phase.empty()) failures.back()["phase"] = note.phase;
+    document one{{"t_ns", note.t_ns}};
+    put(one, "api", note.symbol);
+    one["requested_bytes"] = note.bytes;
+    put(one, "stream", nonzero(note.stream));
+    one["thread"] = note.thread;
+    one["device"] = note.device;
+    one["error"] = note.code;
+    put(one, "reason", note.reason);
+    one["refused_by"] = std::string(refused_by(note));
+    put(one, "remedy", remedy_for(note, from));
+    one["handed_out_bytes"] = note.in_use;
+    one["cached_bytes"] = note.cached;
+    one["largest_free_bytes"] = note.largest_free;
+    one["held_bytes"] = note.held;
+    one["libraries"] = holders_of(note);
+    one["sites"] = sites_of(note);
+    put(one, "asked_at", nonzero(note.asked_at));
+    put(one, "phase", note.phase);
+    failures.push_back(std::move(one));
   }
   return failures;
 }
@@ -254,15 +262,16 @@ document timeline_of(snapshot const& from) {
   for (auto const& device : from.devices) {
     if (device.timeline.empty()) continue;
     document line = {{"device", device.ordinal}, {"period_ns", device.timeline_period_ns}};
-    for (char const* name : {"t", "requested", "reserved", "requested_last", "reserved_last"}) {
+    for (char const* name :
+         {"t_ns", "requested_bytes", "reserved_bytes", "requested_last_bytes", "reserved_last_bytes"}) {
       line[name] = document::array();
     }
     for (auto const& sample : device.timeline) {
-      line["t"].push_back(sample.t_ns);
-      line["requested"].push_back(sample.requested_high);
-      line["reserved"].push_back(sample.reserved_high);
-      line["requested_last"].push_back(sample.requested_last);
-      line["reserved_last"].push_back(sample.reserved_last);
+      line["t_ns"].push_back(sample.t_ns);
+      line["requested_bytes"].push_back(sample.requested_high);
+      line["reserved_bytes"].push_back(sample.reserved_high);
+      line["requested_last_bytes"].push_back(sample.requested_last);
+      line["reserved_last_bytes"].push_back(sample.reserved_last);
     }
     lines.push_back(std::move(line));
   }
@@ -276,14 +285,16 @@ document make_document(snapshot const& from, document_options const& options) {
   std::string const how_it_ended = end["kind"];
   document result;
   result["schema"] = schema;
-  result["tool"] = {{"version", text_or_null(from.tool_version)}};
+  result["tool"] = document::object();
+  put(result["tool"], "version", from.tool_version);
   result["process"] = process_of(from);
   result["end"] = std::move(end);
   result["findings"] = find_what_stands_out(from, how_it_ended);
   result["config"] = config_of(from);
   if (!from.recording_path.empty() || !from.recording_stopped.empty()) {
-    result["recording"] = {{"path", text_or_null(from.recording_path)},
-                           {"stopped", text_or_null(from.recording_stopped)}};
+    document& recording = result["recording"] = document::object();
+    put(recording, "path", from.recording_path);
+    put(recording, "stopped", from.recording_stopped);
   }
   result["intercept"] = intercept_of(from);
   result["devices"] = document::array();
@@ -301,7 +312,7 @@ document make_document(snapshot const& from, document_options const& options) {
   result["truncated"] = {{"failures", difference(from.failures_total, from.failures.size())},
                          {"misuses", difference(from.misuses_total, from.misuses.size())},
                          {"call_sites", from.call_sites_dropped},
-                         {"config_text", from.config_text_dropped},
+                         {"config_text_bytes", from.config_text_dropped},
                          {"shards_in_memory", from.shards_in_memory}};
   if (options.add_lines != nullptr) options.add_lines(result);
   return result;

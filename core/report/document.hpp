@@ -9,7 +9,7 @@
 
 namespace gpumem::report {
 
-inline constexpr int schema = 1;
+inline constexpr int schema = 2;
 
 document make_document(stats::snapshot const& from, document_options const& options);
 

@@ -7,6 +7,7 @@
 #include "core/report/coverage.hpp"
 #include "core/report/document.hpp"
 #include "core/report/names/symbol_names.hpp"
+#include "core/report/put.hpp"
 
 namespace gpumem::report {
 namespace {
@@ -25,7 +26,8 @@ document find_what_stands_out(stats::snapshot const& from, std::string const& en
   bool const killed = end == "signal" || end == "unknown";
   document found = document::array();
   auto const add = [&found](char const* level, std::string text, char const* see) {
-    found.push_back({{"level", level}, {"text", std::move(text)}, {"see", see}});
+    found.push_back({{"level", level}, {"text", std::move(text)}});
+    put(found.back(), "see", std::string(see));
   };
 
   std::uint64_t refused = 0, blocks = 0, bytes = 0;

@@ -24,6 +24,7 @@ Cflags: -I${prefix}/include
 install(FILES ${CMAKE_BINARY_DIR}/gpumem-config-version.cmake DESTINATION lib/cmake/gpumem COMPONENT gpumem)
 install(FILES ${CMAKE_BINARY_DIR}/gpumem.pc DESTINATION lib/pkgconfig COMPONENT gpumem)
 install(DIRECTORY config/examples/ DESTINATION share/gpumem/examples COMPONENT gpumem FILES_MATCHING PATTERN "*.toml")
+install(FILES core/report/report.schema.json DESTINATION share/gpumem COMPONENT gpumem)
 install(FILES README.md CHANGELOG.md config/REFERENCE.md LICENSE scripts/package/copyright DESTINATION share/doc/gpumem COMPONENT gpumem)
 if(TARGET documents)
   set(documents ${CMAKE_BINARY_DIR}/documents)

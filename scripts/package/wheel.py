@@ -46,6 +46,7 @@ def main():
     examples = tree / "share" / "gpumem" / "examples"
     for file in sorted(examples.rglob("*.toml")):
         files[f"gpumem/examples/{file.relative_to(examples)}"] = file.read_bytes()
+    files["gpumem/report.schema.json"] = (tree / "share" / "gpumem" / "report.schema.json").read_bytes()
     readme = (ROOT / "README.md").read_text()
     files[f"{info}/METADATA"] = METADATA.format(version=version, maintainer=maintainer, readme=readme).encode()
     files[f"{info}/WHEEL"] = f"Wheel-Version: 1.0\nGenerator: gpumem\nRoot-Is-Purelib: false\nTag: {tag}\n".encode()

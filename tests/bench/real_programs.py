@@ -69,7 +69,7 @@ def figures(outcome, peak):
         found.append(("peak device memory", "MiB", peak))
     for report in outcome.reports:
         for device in report.get("devices", []):
-            reserved, requested = device["at_peak"]["reserved"], device["at_peak"]["requested"]
+            reserved, requested = device["at_peak"]["reserved_bytes"], device["at_peak"]["requested_bytes"]
             if reserved and requested:
                 found.append(("gpumem's report: reserved at its peak", "MiB", reserved / 2**20))
                 found.append(("gpumem's report: reserved / requested then", "times", reserved / requested))

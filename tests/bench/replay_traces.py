@@ -44,7 +44,7 @@ def replay(build, trace, chain, kernel):
         outcome = build.run([build.program("trace_replay"), plain.name, str(kernel)], preload=True, env=env)
     if outcome.code != 0 or not outcome.reports:
         sys.exit(f"{trace.name} over {chain}: exit code {outcome.code}\n{outcome.stderr[-2000:]}")
-    reserved = sum(device["at_peak"]["reserved"] for device in outcome.reports[0]["devices"])
+    reserved = sum(device["at_peak"]["reserved_bytes"] for device in outcome.reports[0]["devices"])
     return json.loads(outcome.stdout.splitlines()[-1])["requested_peak"], reserved
 
 

@@ -32,7 +32,7 @@ def spill(build, link, config):
     assert run.code == 0, f"exit code {run.code}: {run.stderr[-300:]}"
     assert "4 managed" in run.stdout, run.stdout
     second = node(run.reports[0], "chain 2")
-    assert second["hits"] == 4 and second["bytes"]["most"] == 32 << 20, second
+    assert second["hits"] == 4 and second["highest_bytes"] == 32 << 20, second
     return run, "32 of 96 MiB spilled"
 
 
@@ -46,10 +46,10 @@ def torch_job(build):
     assert not faults, faults
     report = run.reports[0]
     first, second = node(report, "limiting"), node(report, "chain 2")
-    assert first["bytes"]["current"] <= 20 * GIB, first
-    assert second["hits"] > 0 and second["bytes"]["most"] >= 6 * GIB, second
+    assert first["now_bytes"] <= 20 * GIB, first
+    assert second["hits"] > 0 and second["highest_bytes"] >= 6 * GIB, second
     assert not report["failures"], report["failures"]
-    return run, f"{second['hits']} requests, {second['bytes']['most'] / GIB:.1f} GiB spilled at most; plain {plain.seconds:.0f} s"
+    return run, f"{second['hits']} requests, {second['highest_bytes'] / GIB:.1f} GiB spilled at most; plain {plain.seconds:.0f} s"
 
 
 def jax_job(build):

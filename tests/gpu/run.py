@@ -128,7 +128,7 @@ def killed(build, table):
     faults = harness.count_faults(run)
     if run.code != 137:
         faults.append(f"exit code {run.code}, wanted 137: {run.stderr[-400:]}")
-    if not run.reports or run.reports[0]["end"]["signal"] != 9:
+    if not run.reports or run.reports[0]["end"].get("signal") != 9:
         faults.append("the report does not say SIGKILL")
     table.add("kill -9 under gpumem run", "FAIL" if faults else "PASS", note="full counters, marked killed", details=faults)
 

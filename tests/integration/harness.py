@@ -15,6 +15,7 @@ import tempfile
 import time
 
 import ledger_oracle
+import report_schema
 
 try:
     import tomllib
@@ -52,7 +53,11 @@ def no_duplicates(pairs):
 
 
 def read_json(text):
-    return json.loads(text, object_pairs_hook=no_duplicates)
+    """A report: each is as core/report/report.schema.json has it."""
+    report = json.loads(text, object_pairs_hook=no_duplicates)
+    faults = report_schema.faults_of(report)
+    assert not faults, "; ".join(faults)
+    return report
 
 
 class Build:
@@ -160,7 +165,7 @@ def report_counts(report):
         if name in COUNTED:
             counts[name] += hook["calls"]
             if name in ALLOCATIONS:
-                counts["bytes"] += hook["bytes"]
+                counts["bytes"] += hook["requested_bytes"]
     return {key: value for key, value in counts.items() if value}
 
 
@@ -199,13 +204,13 @@ def ledger_faults(report, known=None, noted=True):
     """The rows of the ledger must add up, at exit and at the peak, and be what the simulated driver knew at the end."""
     faults = ledger_oracle.faults_of(report, known, noted)
     for device in report["devices"]:
-        for when in ("at_exit", "at_peak"):
+        for when in ("now", "at_peak"):
             row = device.get(when)
-            if not row or row.get("reserved") is None:
+            if not row or row.get("reserved_bytes") is None:
                 continue
-            parts = [row[key] for key in ("requested", "rounding", "pending", "cached")]
-            if any(part is None or part < 0 for part in parts) or sum(parts) != row["reserved"]:
-                faults.append(f"device {device['ordinal']} {when}: {parts} do not add up to {row['reserved']}")
+            parts = [row[f"{key}_bytes"] for key in ("requested", "rounding", "pending", "cached")]
+            if any(part is None or part < 0 for part in parts) or sum(parts) != row["reserved_bytes"]:
+                faults.append(f"device {device['device']} {when}: {parts} do not add up to {row['reserved_bytes']}")
     return faults
 
 

@@ -13,7 +13,7 @@ def on_device(chain):
 
 def of_the_host(report, device):
     """Bytes that chains of this device reserved from the host: the driver knows nothing of them."""
-    return sum(node["bytes"]["current"] for chain in report["chains"] if on_device(chain) and chain["device"] == device
+    return sum(node["now_bytes"] for chain in report["chains"] if on_device(chain) and chain["device"] == device
                for node in chain["nodes"] if node["type"] == "system")
 
 
@@ -22,7 +22,7 @@ def calls_of(report, *symbols):
 
 
 def device_faults(report, device, known, noted):
-    ledger, ordinal = device["at_exit"], device["ordinal"]
+    ledger, ordinal = device["now"], device["device"]
     faults = []
 
     def same(what, ours, truth):
@@ -30,21 +30,21 @@ def device_faults(report, device, known, noted):
             faults.append(f"device {ordinal}: {what}: {ours:,} in the report, {truth:,} in truth ({ours - truth:+,})")
 
     held = sum(known[kind] for kind in HELD)
-    same("reserved and seen", ledger["reserved"] + ledger["observed"], held + of_the_host(report, ordinal))
+    same("reserved and seen", ledger["reserved_bytes"] + ledger["observed_bytes"], held + of_the_host(report, ordinal))
     # What the program itself has: noted above the driver, but arrays and virtual memory.
     noted = noted and known["most_live"] != 0
     if noted and not calls_of(report, "cuMemCreate"):
-        same("requested and seen", ledger["requested"] + ledger["observed"], known["live"] + known["array"])
-    if noted and device["highest_observed"] == 0 and not calls_of(report, "cuMemCreate", "cuArray", "cuMemAllocPitch"):
-        highest, most = device["highest_requested"], known["most_live"]
+        same("requested and seen", ledger["requested_bytes"] + ledger["observed_bytes"], known["live"] + known["array"])
+    if noted and device["highest_observed_bytes"] == 0 and not calls_of(report, "cuMemCreate", "cuArray", "cuMemAllocPitch"):
+        highest, most = device["highest_requested_bytes"], known["most_live"]
         if abs(highest - most) > max(TOLERANCE, most // 100):
             same("the highest requested", highest, most)
     # Who holds it, added up. At the highest: within one percent below it.
     libraries = device["libraries"]
-    same("routed of all libraries", sum(library["routed"] for library in libraries), ledger["requested"])
-    same("observed of all libraries", sum(library["observed"] for library in libraries), ledger["observed"])
+    same("routed of all libraries", sum(library["routed_bytes"] for library in libraries), ledger["requested_bytes"])
+    same("observed of all libraries", sum(library["observed_bytes"] for library in libraries), ledger["observed_bytes"])
     if noted and not calls_of(report, "cuMemCreate", "cuArray", "cuMemAllocPitch"):
-        at_highest, most = sum(library["at_highest"] for library in libraries), known["most_live"]
+        at_highest, most = sum(library["at_highest_bytes"] for library in libraries), known["most_live"]
         if abs(at_highest - most) > max(TOLERANCE, most // 100) + most // 50:
             same("of all libraries at the highest", at_highest, most)
     return faults
@@ -55,7 +55,7 @@ def faults_of(report, known, noted=True):
     if known is None or report["end"]["kind"] != "exit":
         return []
     faults = []
-    seen = {device["ordinal"]: device for device in report["devices"]}
+    seen = {device["device"]: device for device in report["devices"]}
     for truth in known:
         device = seen.get(truth["ordinal"])
         if device is not None:

@@ -101,7 +101,7 @@ void add_status(std::string& text, document const& from, text_options const& opt
   std::string const digest = words(config, "sha256");
   std::string source = path.empty() ? "built-in default" : path;
   if (!digest.empty()) source += "  sha256 " + digest.substr(0, 8);
-  auto const warnings = number_or_zero(config, "warning_count");
+  auto const warnings = number_or_zero(config, "warnings");
   source += base::format("  {} warning{}", warnings, warnings == 1 ? "" : "s");
   add_pair(text, options.width, "config", source, "json", printable(options.json_path));
 

@@ -101,10 +101,10 @@ std::string sizes_text(document const& sizes, std::string const& indent, std::si
   std::string text, line = indent + "  sizes";
   if (!sizes.is_array() || sizes.empty()) return {};
   for (auto const& size : sizes) {
-    auto const limit = number(size, "le");
+    auto const limit = number(size, "up_to_bytes");
     std::string const part =
         base::format("  <= {} {}", limit ? std::string(base::print_exact_bytes(*limit).view()) : "any",
-                     count_text(number_or_zero(size, "count")));
+                     count_text(number_or_zero(size, "requests")));
     if (line.size() + part.size() > width) {
       text += line + "\n";
       line = indent + "       ";
@@ -116,10 +116,10 @@ std::string sizes_text(document const& sizes, std::string const& indent, std::si
 
 std::string fault_text(document const& misuse) {
   std::string const kind = words(misuse, "kind");
-  auto const address = number_or_zero(misuse, "address"), offset = number_or_zero(misuse, "offset");
+  auto const address = number_or_zero(misuse, "address"), offset = number_or_zero(misuse, "offset_bytes");
   std::string const block =
       base::format("block {:#x} of {}", address,
-                   std::string(base::print_exact_bytes(number_or_zero(misuse, "bytes")).view()));
+                   std::string(base::print_exact_bytes(number_or_zero(misuse, "block_bytes")).view()));
   if (kind == "double free") return base::format("{:#x} was freed a second time", address);
   if (kind == "foreign free") return base::format("{:#x} was freed, and is no block of anyone's", address);
   if (kind == "interior free" && offset == 0) return block + " was freed by a function for other memory";
@@ -174,11 +174,10 @@ void add_node_figures(std::string& text, document const& from, document const& n
                       std::string const& indent, text_options const& options) {
   document const& figures = field(node, "statistics");
   if (figures.is_object()) {
-    document const &blocks = field(figures, "blocks"), &bytes = field(figures, "bytes");
-    for (char const* when : {"now", "peak", "total"}) {
-      text += base::format("{}  {}{} in {}\n", indent, left(when, 6),
-                           right(bytes_text(number_or_zero(bytes, when)), 12),
-                           counted(number_or_zero(blocks, when), "block"));
+    for (std::string const when : {"now", "highest", "total"}) {
+      text += base::format("{}  {}{} in {}\n", indent, left(when, 7),
+                           right(bytes_text(number_or_zero(figures, when + "_bytes")), 13),
+                           counted(number_or_zero(figures, when + "_blocks"), "block"));
     }
     text += sizes_text(field(figures, "sizes"), indent, options.width);
   }
@@ -225,8 +224,8 @@ void add_misuses(std::string& text, document const& from, text_options const& op
     bool const zone = words(misuse, "kind") == "damaged zone";
     if (zone)
       text += base::format("            {} of its red zone, the first at offset {} from the block's start\n",
-                           counted(number_or_zero(misuse, "damaged"), "byte"),
-                           count_text(number_or_zero(misuse, "offset")));
+                           counted(number_or_zero(misuse, "damaged_bytes"), "byte"),
+                           count_text(number_or_zero(misuse, "offset_bytes")));
     struct part {
       char const* name;
       char const* said;

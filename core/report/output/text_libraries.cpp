@@ -25,8 +25,8 @@ std::vector<library_row> rows_of(document const& libraries) {
   std::size_t others = 0;
   for (auto const& library : libraries) {
     library_row row{library_name(library),
-                    number_or_zero(library, "routed") + number_or_zero(library, "observed"),
-                    number_or_zero(library, "highest"), number_or_zero(library, "at_highest")};
+                    number_or_zero(library, "routed_bytes") + number_or_zero(library, "observed_bytes"),
+                    number_or_zero(library, "highest_bytes"), number_or_zero(library, "at_highest_bytes")};
     if (rows.size() < shown_libraries || others == 0) {
       if (rows.size() == shown_libraries) ++others;
       rows.push_back(std::move(row));
@@ -58,7 +58,7 @@ void add_libraries(std::string& text, document const& from, text_options const& 
     if (!libraries.is_array() || libraries.size() < 2) continue;
     char const* const now = words(field(from, "end"), "kind") == "running" ? "now" : "at exit";
     text += base::format("\n{}{}{}{}\n",
-                         left(base::format("WHO device {}", number_or_zero(device, "ordinal")), width + 2),
+                         left(base::format("WHO device {}", number_or_zero(device, "device")), width + 2),
                          right(now, 13), right("highest", 13), right("when all most", 16));
     library_row all{.name = "together"};
     for (library_row const& row : rows_of(libraries)) {

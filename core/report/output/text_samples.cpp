@@ -81,7 +81,7 @@ void add_samples(std::string& text, document const& from, text_options const& op
     std::uint64_t now = number_or_zero(device, "now_bytes"),
                   at_highest = number_or_zero(device, "at_highest_bytes");
     if (std::max(now, at_highest) < fewest_samples * every) continue;
-    std::uint64_t const ordinal = number_or_zero(device, "ordinal");
+    std::uint64_t const ordinal = number_or_zero(device, "device");
     auto const sites = sites_of(samples, ordinal);
     std::string const title =
         every <= 1 ? base::format("WHERE device {}", ordinal)
@@ -111,7 +111,7 @@ std::string failure_sites_text(document const& from, document const& failure) {
     document const& site = sampled_site(from, number_or_zero(held[i], "id"));
     if (!site.is_object()) continue;
     line += base::format("{}{} about {}", line.empty() ? "" : ", ", short_place(site, program),
-                         bytes_text(number_or_zero(held[i], "bytes")));
+                         bytes_text(number_or_zero(held[i], "held_bytes")));
   }
   return line;
 }

@@ -24,10 +24,10 @@ struct ledger_row {
   char const* label;
   char const* key;
 };
-constexpr ledger_row reserved_rows[] = {{" ", "requested by the program", "requested"},
-                                        {"+", "rounding", "rounding"},
-                                        {"+", "freed, work not known to be done", "pending"},
-                                        {"+", "cached for reuse", "cached"}};
+constexpr ledger_row reserved_rows[] = {{" ", "requested by the program", "requested_bytes"},
+                                        {"+", "rounding", "rounding_bytes"},
+                                        {"+", "freed, work not known to be done", "pending_bytes"},
+                                        {"+", "cached for reuse", "cached_bytes"}};
 
 // At a peak of reserved memory before much was asked for (an initial pool) the figure means nothing.
 std::string overhead_text(double share) {
@@ -36,19 +36,19 @@ std::string overhead_text(double share) {
 
 // The driver is not asked at the end: how old its last answer is, where that is more than a second.
 std::string unseen_remark(document const& device, document const& end) {
-  auto const asked = number(device, "used_at_ns"), ended = number(end, "duration_ns");
+  auto const asked = number(device, "in_use_at_ns"), ended = number(end, "duration_ns");
   bool const fresh = asked && ended && *ended - std::min(*ended, *asked) < 1'000'000'000;
   return !asked || fresh ? "context, others" : "as told at " + duration_text(*asked, false);
 }
 
 void add_ledger(std::string& text, document const& device, document const& end, std::size_t width) {
-  document const& now = field(device, "at_exit");
+  document const& now = field(device, "now");
   document const& peak = field(device, "at_peak");
   std::array<document const*, 2> const columns{&now, &peak};
   std::uint64_t largest = 0;
   for (auto const* column : columns) {
-    largest = std::max({largest, number_or_zero(*column, "reserved"), number_or_zero(*column, "in_use"),
-                        number_or_zero(*column, "observed")});
+    largest = std::max({largest, number_or_zero(*column, "reserved_bytes"),
+                        number_or_zero(*column, "in_use_bytes"), number_or_zero(*column, "observed_bytes")});
   }
   std::array<ledger_column, 2> sums{ledger_column(largest), ledger_column(largest)};
   std::size_t const labels = width < page_width ? 33 : 36, tight = width < page_width ? 2 : 0;
@@ -74,26 +74,27 @@ void add_ledger(std::string& text, document const& device, document const& end, 
 
   for (auto const& what : reserved_rows) {
     std::string remark;
-    std::uint64_t const rounding = number_or_zero(peak, "rounding");
-    if (std::string_view(what.key) == "rounding" && rounding != 0) {
-      remark = percent_text(rounding, number_or_zero(peak, "requested") + rounding) + " of handed out";
+    std::uint64_t const rounding = number_or_zero(peak, "rounding_bytes");
+    if (std::string_view(what.key) == "rounding_bytes" && rounding != 0) {
+      remark = percent_text(rounding, number_or_zero(peak, "requested_bytes") + rounding) + " of handed out";
     }
     row(what, remark);
   }
-  document const& fragmentation = field(device, "fragmentation");
-  sum("reserved from the driver", "reserved",
-      fragmentation.is_number() ? overhead_text(fragmentation.get<double>()) : "");
+  document const& overhead = field(device, "overhead");
+  sum("reserved from the driver", "reserved_bytes",
+      overhead.is_number() ? overhead_text(overhead.get<double>()) : "");
   // The peak's moment is chosen by routed memory: what was only seen may have been highest at another one.
-  std::uint64_t const seen = number_or_zero(device, "highest_observed");
-  if (seen != 0 || number_or_zero(now, "observed") != 0 || number_or_zero(peak, "observed") != 0) {
-    row({"+", "seen, not routed", "observed"}, seen != 0 ? "highest " + bytes_text(seen) : "");
+  std::uint64_t const seen = number_or_zero(device, "highest_observed_bytes");
+  if (seen != 0 || number_or_zero(now, "observed_bytes") != 0 ||
+      number_or_zero(peak, "observed_bytes") != 0) {
+    row({"+", "seen, not routed", "observed_bytes"}, seen != 0 ? "highest " + bytes_text(seen) : "");
   }
-  if (!number(now, "in_use") && !number(peak, "in_use")) return;
-  if (number_or_zero(now, "elsewhere") != 0 || number_or_zero(peak, "elsewhere") != 0)
-    row({"-", "managed, on the host", "elsewhere"}, "");
-  row({"+", "not seen by gpumem", "unseen"}, unseen_remark(device, end));
-  auto const free = number(now, "free");
-  sum("in use on the device", "in_use", free ? bytes_text(*free) + " free" : "");
+  if (!number(now, "in_use_bytes") && !number(peak, "in_use_bytes")) return;
+  if (number_or_zero(now, "elsewhere_bytes") != 0 || number_or_zero(peak, "elsewhere_bytes") != 0)
+    row({"-", "managed, on the host", "elsewhere_bytes"}, "");
+  row({"+", "not seen by gpumem", "unseen_bytes"}, unseen_remark(device, end));
+  auto const free = number(now, "free_bytes");
+  sum("in use on the device", "in_use_bytes", free ? bytes_text(*free) + " free" : "");
 }
 
 void add_attempts(std::string& text, document const& device, std::size_t width) {
@@ -132,7 +133,7 @@ std::uint64_t value_at(document const& list, std::size_t index) {
 std::vector<std::uint64_t> columns_of(document const& line, char const* high, char const* last,
                                       std::uint64_t end_ns, std::size_t width) {
   std::vector<std::uint64_t> columns(width, 0);
-  document const& times = field(line, "t");
+  document const& times = field(line, "t_ns");
   std::uint64_t level = 0;
   std::size_t sample = 0;
   for (std::size_t c = 0; c < width; ++c) {
@@ -165,11 +166,11 @@ std::string curve(std::vector<std::uint64_t> const& columns, std::uint64_t top, 
 
 // What a part may be follows from when it came; see coverage.hpp.
 void add_unseen(std::string& text, document const& device) {
-  auto const at_start = number(device, "unseen_at_start");
-  auto const since = number(device, "unseen_since");
+  auto const at_start = number(device, "unseen_at_start_bytes");
+  auto const since = number(device, "unseen_since_bytes");
   if (!at_start || !since) return;
-  std::string const name = base::format("device {}: ", number_or_zero(device, "ordinal"));
-  std::uint64_t const now = number_or_zero(field(device, "at_exit"), "unseen");
+  std::string const name = base::format("device {}: ", number_or_zero(device, "device"));
+  std::uint64_t const now = number_or_zero(field(device, "now"), "unseen_bytes");
   text += base::format("            {}{} from before the first allocation: context, other processes\n", name,
                        bytes_text(now - *since));
   if (*since == 0) return;
@@ -206,12 +207,12 @@ void add_wrapped(std::string& text, std::string_view label, std::string_view sen
 
 // "libc10_cuda.so 61.20 GiB (91.3 %), train 5.80 GiB (8.7 %)"; empty: nothing is held, or nobody noted it.
 std::string holders_text(document const& failure) {
-  document const& holders = field(failure, "holders");
-  std::uint64_t const all = number_or_zero(failure, "held");
+  document const& holders = field(failure, "libraries");
+  std::uint64_t const all = number_or_zero(failure, "held_bytes");
   std::string line;
   if (!holders.is_array() || all == 0) return line;
   for (auto const& holder : holders) {
-    std::uint64_t const bytes = number_or_zero(holder, "bytes");
+    std::uint64_t const bytes = number_or_zero(holder, "held_bytes");
     line += base::format("{}{} {} ({})", line.empty() ? "" : ", ", library_name(holder), bytes_text(bytes),
                          percent_text(std::min(bytes, all), all));
   }
@@ -224,8 +225,9 @@ void add_devices(std::string& text, document const& from, text_options const& op
   document const& devices = field(from, "devices");
   if (!devices.is_array()) return;
   for (auto const& device : devices) {
-    std::string title = base::format("DEVICE {}", number_or_zero(device, "ordinal"));
-    for (std::string const& part : {words(device, "name"), bytes_text(number_or_zero(device, "total"))}) {
+    std::string title = base::format("DEVICE {}", number_or_zero(device, "device"));
+    for (std::string const& part :
+         {words(device, "name"), bytes_text(number_or_zero(device, "total_bytes"))}) {
       if (!part.empty() && part != "0 B") title += "  " + part;
     }
     auto const peak = number(device, "peak_at_ns");
@@ -242,7 +244,7 @@ void add_devices(std::string& text, document const& from, text_options const& op
     if (lost != 0) {
       text += base::format("  contexts  {} block{}, {}, ended with their context, not freed before\n",
                            count_text(lost), lost == 1 ? "" : "s",
-                           bytes_text(number_or_zero(field(device, "counters"), "lost_requested")));
+                           bytes_text(number_or_zero(field(device, "counters"), "lost_requested_bytes")));
     }
   }
 }
@@ -252,12 +254,12 @@ void add_timeline(std::string& text, document const& from, text_options const& o
   if (!lines.is_array()) return;
   constexpr std::size_t width = 64;
   for (auto const& line : lines) {
-    document const& times = field(line, "t");
+    document const& times = field(line, "t_ns");
     if (!times.is_array() || times.size() < 2) continue;
     std::uint64_t const end =
         std::max(number_or_zero(field(from, "end"), "duration_ns"), value_at(times, times.size() - 1) + 1);
-    auto const reserved = columns_of(line, "reserved", "reserved_last", end, width);
-    auto const requested = columns_of(line, "requested", "requested_last", end, width);
+    auto const reserved = columns_of(line, "reserved_bytes", "reserved_last_bytes", end, width);
+    auto const requested = columns_of(line, "requested_bytes", "requested_last_bytes", end, width);
     std::uint64_t const top = std::max(*std::max_element(reserved.begin(), reserved.end()),
                                        *std::max_element(requested.begin(), requested.end()));
     if (top == 0) continue;
@@ -282,7 +284,8 @@ void add_calls(std::string& text, document const& from, text_options const& opti
   std::uint64_t calls = 0, routed = 0, only_seen = 0, only_seen_bytes = 0;
   for (auto const& hook : hooks) {
     std::uint64_t const here = number_or_zero(hook, "calls"), served = number_or_zero(hook, "served");
-    std::uint64_t const bytes = number_or_zero(hook, "bytes"), failed = number_or_zero(hook, "failed");
+    std::uint64_t const bytes = number_or_zero(hook, "requested_bytes"),
+                        failed = number_or_zero(hook, "failed");
     if (!shown(hook)) continue;
     text += trimmed(base::format("  {} {}{}{}{}   {}", left(words(hook, "symbol"), 20),
                                  wide ? left(words(hook, "runtime"), 17) : "", right(count_text(here), 13),
@@ -303,7 +306,7 @@ void add_calls(std::string& text, document const& from, text_options const& opti
     line += (line.size() + 2 + rest.size() <= options.width ? ", " : ",\n            ") + rest;
   std::uint64_t unseen = 0;
   for (auto const& device : field(from, "devices"))
-    unseen += number_or_zero(field(device, "at_exit"), "unseen");
+    unseen += number_or_zero(field(device, "now"), "unseen_bytes");
   text += line + "\n";
   if (unseen == 0) return;
   text += base::format("  not seen  {} of device memory in use\n", bytes_text(unseen));
@@ -328,29 +331,29 @@ void add_chains(std::string& text, document const& from, text_options const& opt
       std::string const indent(2 + 2 * std::min<std::uint64_t>(number_or_zero(node, "depth"), 8), ' ');
       std::string const name = words(node, "name"), type = rules ? name : words(node, "type");
       std::uint64_t const requests = number_or_zero(node, "requests"), hits = number_or_zero(node, "hits");
-      document const& bytes = field(node, "bytes");
       text += trimmed(left(indent + name + (type == name ? "" : " (" + type + ")"), names) +
                       right(count_text(requests), counts) +
                       right(hits == 0 ? "-" : percent_text(hits, requests), shares) +
                       right(count_text(number_or_zero(node, "upstream")), shares) +
                       right(count_text(number_or_zero(node, "failed")), wide ? 8 : 7) +
-                      right(bytes_text(number_or_zero(bytes, "in")), 12) +
-                      right(rules ? "-" : bytes_text(number_or_zero(bytes, "current")), 11));
+                      right(bytes_text(number_or_zero(node, "handed_out_bytes")), 12) +
+                      right(rules ? "-" : bytes_text(number_or_zero(node, "now_bytes")), 11));
       std::string const set = words(node, "options");
       if (!set.empty()) {
         std::string const line = indent + "  " + set;
         text += line.size() > options.width ? left(line, options.width) + "\n" : line + "\n";
       }
-      std::uint64_t const aged = number_or_zero(bytes, "aged"), unearned = number_or_zero(bytes, "unearned");
+      std::uint64_t const aged = number_or_zero(node, "aged_bytes"),
+                          unearned = number_or_zero(node, "unearned_bytes");
       if (aged + unearned != 0) {
         text += indent + "  went back " + bytes_text(aged) + " for its age, " + bytes_text(unearned) +
                 " as its size had not come back\n";
       }
-      if (number_or_zero(bytes, "most") != 0) {
+      if (number_or_zero(node, "highest_bytes") != 0) {
         text += indent + "  spilled " + count_text(hits) + (hits == 1 ? " request, " : " requests, ") +
-                bytes_text(number_or_zero(bytes, "in")) + "; now " +
-                bytes_text(number_or_zero(bytes, "current")) + ", at most " +
-                bytes_text(number_or_zero(bytes, "most")) + "\n";
+                bytes_text(number_or_zero(node, "handed_out_bytes")) + "; now " +
+                bytes_text(number_or_zero(node, "now_bytes")) + ", at most " +
+                bytes_text(number_or_zero(node, "highest_bytes")) + "\n";
       }
       add_node_figures(text, from, node, indent, options);
     }
@@ -365,10 +368,10 @@ void add_sizes(std::string& text, document const& from, text_options const& opti
   std::array<std::uint64_t, std::size(limits)> counts{};
   std::uint64_t all = 0;
   for (auto const& size : sizes) {
-    std::uint64_t const limit = number(size, "le").value_or(~std::uint64_t{0});
+    std::uint64_t const limit = number(size, "up_to_bytes").value_or(~std::uint64_t{0});
     auto const group = std::lower_bound(std::begin(limits), std::end(limits), limit) - std::begin(limits);
-    counts[static_cast<std::size_t>(group)] += number_or_zero(size, "count");
-    all += number_or_zero(size, "count");
+    counts[static_cast<std::size_t>(group)] += number_or_zero(size, "requests");
+    all += number_or_zero(size, "requests");
   }
   std::uint64_t const most = *std::max_element(counts.begin(), counts.end());
   if (most == 0) return;
@@ -399,16 +402,16 @@ void add_failures(std::string& text, document const& from, text_options const& o
     std::uint64_t const code = number_or_zero(failure, "error");
     auto const stream = number(failure, "stream");
     text += base::format("  {}  {}  {}  -> {}\n", duration_text(number_or_zero(failure, "t_ns")),
-                         words(failure, "api"), bytes_text(number_or_zero(failure, "bytes")),
+                         words(failure, "api"), bytes_text(number_or_zero(failure, "requested_bytes")),
                          code == 2 ? "OUT_OF_MEMORY (2)" : base::format("error {}", code));
     text += base::format("            device {}, {}thread {}\n", number_or_zero(failure, "device"),
                          stream ? base::format("stream {:#x}, ", *stream) : "",
                          number_or_zero(failure, "thread"));
     add_wrapped(text, "refused by  ", words(failure, "reason"), options.width);
-    text += base::format("            in use {}, cached {}, largest free block {}\n",
-                         bytes_text(number_or_zero(failure, "in_use")),
-                         bytes_text(number_or_zero(failure, "cached")),
-                         bytes_text(number_or_zero(failure, "largest_free")));
+    text += base::format("            handed out {}, cached {}, largest free block {}\n",
+                         bytes_text(number_or_zero(failure, "handed_out_bytes")),
+                         bytes_text(number_or_zero(failure, "cached_bytes")),
+                         bytes_text(number_or_zero(failure, "largest_free_bytes")));
     add_wrapped(text, "asked at    ", failure_place_text(from, failure), options.width);
     add_wrapped(text, "phase       ", words(failure, "phase"), options.width);
     add_wrapped(text, "held by     ", holders_text(failure), options.width);

@@ -71,7 +71,7 @@ TEST(columns, calls) {
                                 {"runtime", "cudaMalloc"},
                                 {"kind", "allocate"},
                                 {"calls", calls},
-                                {"bytes", bytes},
+                                {"requested_bytes", bytes},
                                 {"served", calls},
                                 {"failed", failed},
                                 {"route", "device"}}}}}}};
@@ -97,7 +97,8 @@ TEST(columns, chains) {
                                  {"hits", hits},
                                  {"upstream", upstream},
                                  {"failed", failed},
-                                 {"bytes", {{"in", in}, {"current", now}}}}}}}}}};
+                                 {"handed_out_bytes", in},
+                                 {"now_bytes", now}}}}}}}};
     for (std::string const& text : {render_text(from, {}), narrow(from)})
       expect_cells(text, "  pool ",
                    count_text(requests) + " " + (hits == 0 ? "-" : percent_text(hits, requests)) + " " +
@@ -110,14 +111,13 @@ TEST(columns, devices) {
   for (int i = 0; i < 3000; ++i) {
     std::uint64_t const now = some_number(), peak = some_number();
     auto const column = [](std::uint64_t bytes) {
-      return document{{"requested", bytes}, {"rounding", 0},     {"pending", 0}, {"cached", 0},
-                      {"reserved", bytes},  {"observed", bytes}, {"unseen", 0},  {"in_use", bytes}};
+      return document{{"requested_bytes", bytes}, {"rounding_bytes", 0},     {"pending_bytes", 0},
+                      {"cached_bytes", 0},        {"reserved_bytes", bytes}, {"observed_bytes", bytes},
+                      {"unseen_bytes", 0},        {"in_use_bytes", bytes}};
     };
-    document const from = {{"devices",
-                            {{{"ordinal", 0},
-                              {"at_exit", column(now)},
-                              {"at_peak", column(peak)},
-                              {"peak_at_ns", some_number()}}}}};
+    document const from = {
+        {"devices",
+         {{{"device", 0}, {"now", column(now)}, {"at_peak", column(peak)}, {"peak_at_ns", some_number()}}}}};
     std::string const text = render_text(from, {});
     std::vector<std::string> const cells = words_of(line_with(text, "  = reserved from the driver"));
     ASSERT_EQ(cells.size(), 9u) << line_with(
@@ -133,7 +133,7 @@ TEST(columns, sizes) {
     std::uint64_t const count = some_number() / 2 + 1, other = some_number() / 2 + 1;
     document const from = {
         {"sizes",
-         {{{"le", 1024}, {"count", count}, {"bytes", 1}}, {{"le", 16384}, {"count", other}, {"bytes", 1}}}}};
+         {{{"up_to_bytes", 1024}, {"requests", count}}, {{"up_to_bytes", 16384}, {"requests", other}}}}};
     std::string line = line_with(render_text(from, {}), "  <=    1 KiB");
     line.resize(std::min(line.find_last_not_of("# ") + 1, line.size()));
     EXPECT_EQ(words_of(line).size(), 6u) << line;

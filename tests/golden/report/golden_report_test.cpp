@@ -172,7 +172,7 @@ TEST(golden_report_rules, each_ledger_word_is_explained) {
 TEST(golden_report_rules, a_senseless_document_is_rendered_without_a_crash) {
   for (char const* text :
        {"{}", "[]", "null", R"({"devices": 7, "timeline": [{"t": 1}], "process": {"argv": {}}})",
-        R"({"devices": [1, {"at_exit": []}], "intercept": {"hooks": [null, 3]}, "chains": [{"nodes": [1]}]})",
+        R"({"devices": [1, {"now": []}], "intercept": {"hooks": [null, 3]}, "chains": [{"nodes": [1]}]})",
         R"({"timeline": [{"t": [1, "x", -3], "requested": {}}], "sizes": [1], "failures": [{}],
                                "findings": [1], "end": {"kind": 3, "signal": 99999999999}})"}) {
     EXPECT_FALSE(render_text(document::parse(text), {true, true, {}}).empty()) << text;

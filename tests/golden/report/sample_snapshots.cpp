@@ -271,6 +271,11 @@ sample debugging() {
       {misuse_kind::damaged_zone, 0, 4 * second, 0x7f3000000000, 3'000, 3'004, 3, 5, 1, 0, 48211},
       {misuse_kind::damaged_zone, 0, 5 * second, 0x7f3000002000, mib, mib, 1, 0, 2, 0, 48211}};
   made.content.misuses_total = 40;
+  made.content.run_id = "20261122-1";
+  made.content.recording_path = "/home/anna/job/solver.gpumem";
+  made.content.recording_stopped = "no space left on device";
+  made.content.call_sites[1].python = {{"/home/anna/job/solve.py", "step", 12}};
+  made.content.call_sites[1].thread = "worker";
   made.content.devices.push_back(device(0, 1));
   made.content.devices.back().timeline.clear();
   return made;

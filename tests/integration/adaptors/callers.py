@@ -76,7 +76,7 @@ def test_37_leaks_at_3_call_sites(build):
     live = sum(s["allocations"] - s["frees"] for s in document["call_sites"])
     harness.equal(live, 37, "live blocks of all call sites")
     harness.equal(live, document["devices"][0]["live_blocks"], "the same by the device's counters")
-    assert any("LEAKS" in f["see"] for f in document["findings"]), "no finding points to the leaks"
+    assert any("LEAKS" in f.get("see", "") for f in document["findings"]), "no finding points to the leaks"
 
 
 def test_37_leaks_by_figures(build):
@@ -103,9 +103,9 @@ def test_a_static_runtime_without_stacks_is_said(build):
 
 def test_the_report_of_the_process_names_functions(build):
     _, document, _ = run(build, "leaks.shared", "leaks", ["tracking", "pool", "cuda"])
-    names = {s["frames"][0]["symbol"] for s in document["call_sites"] if s["allocations"] > s["frees"]}
+    names = {s["frames"][0].get("symbol") for s in document["call_sites"] if s["allocations"] > s["frees"]}
     assert all(name and "take_" in name for name in names), names
-    assert all(s["frames"][0]["file"] is None for s in document["call_sites"]), "a line without addr2line?"
+    assert all("file" not in s["frames"][0] for s in document["call_sites"]), "a line without addr2line?"
 
 
 def test_wrong_frees(build):
@@ -128,7 +128,7 @@ def test_damaged_zones_are_shown(build):
 
 def test_damaged_zones(build):
     ran, document, _ = run(build, "leaks.shared", "writes", ["guard", "pool", "cuda"])
-    harness.equal([(m["bytes"], m["offset"], m["damaged"]) for m in document["misuses"]],
+    harness.equal([(m["block_bytes"], m["offset_bytes"], m["damaged_bytes"]) for m in document["misuses"]],
                   [(3000, 3004, 3), (1 << 20, 1 << 20, 1)], "block, offset and bytes of each damage")
     harness.equal(len([line for line in ran.stderr.splitlines() if "was written to behind its end" in line]), 2,
                   f"lines on stderr in {ran.stderr!r}")
@@ -154,13 +154,13 @@ def test_statistics_agree_with_the_program(build):
     ran, document, text = run(build, "leaks.shared", "leaks", ["statistics", "pool", "cuda"])
     node = document["chains"][0]["nodes"][0]
     figures = node["statistics"]
-    harness.equal(figures["blocks"], {"now": 37, "peak": 38, "total": 100}, "blocks")
+    harness.equal([figures[f"{when}_blocks"] for when in ("now", "highest", "total")], [37, 38, 100], "blocks")
     handed = 20 * 1024 + 10 * (64 << 10) + 7 * (1 << 20)
-    harness.equal(figures["bytes"]["now"], handed, "bytes now")
-    harness.equal([(s["le"], s["count"]) for s in figures["sizes"]], [(1024, 40), (65536, 30), (1 << 20, 30)], "sizes")
+    harness.equal(figures["now_bytes"], handed, "bytes now")
+    harness.equal([(s["up_to_bytes"], s["requests"]) for s in figures["sizes"]], [(1024, 40), (65536, 30), (1 << 20, 30)], "sizes")
     sites = [(s["allocations"], s["allocated_bytes"]) for s in document["call_sites"]]
     harness.equal(sites, [(30, 30 << 20), (30, 30 * (64 << 10)), (40, 40000)], "call sites, most bytes first")
-    assert re.search(r"peak +[0-9.]+ MiB in 38 blocks", text), text
+    assert re.search(r"highest +[0-9.]+ MiB in 38 blocks", text), text
 
 
 def test_leaks_are_known_after_kill_9(build):

@@ -88,7 +88,7 @@ def test_event_for_event_with_streams(build):
 def test_segments_below_the_pool(build):
     logs, run = logged(build, [build.program("threads.shared")])
     (events, live), = of_kind(logs, "segments")
-    harness.equal(sum(size for size in live.values()), run.reports[0]["devices"][0]["at_exit"]["reserved"], "live segments")
+    harness.equal(sum(size for size in live.values()), run.reports[0]["devices"][0]["now"]["reserved_bytes"], "live segments")
     assert all(e[4] % 512 == 0 for e in events), "a segment is no multiple of 512"
 
 

@@ -37,9 +37,9 @@ def refused(build, path, *words, verb="report"):
 def test_reports_that_are_none(build):
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
-        (folder / "deep.json").write_text('{"schema":1,"x":' + "[" * 300_000 + "]" * 300_000 + "}")
+        (folder / "deep.json").write_text('{"schema":2,"x":' + "[" * 300_000 + "]" * 300_000 + "}")
         refused(build, folder / "deep.json", "deeper than 32")
-        (folder / "cut.json").write_text('{"schema":1,"x":')
+        (folder / "cut.json").write_text('{"schema":2,"x":')
         refused(build, folder / "cut.json", "cut short")
         with open(folder / "long.json", "w") as out:
             out.write("{")

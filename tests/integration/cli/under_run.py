@@ -66,7 +66,7 @@ def test_lines_and_names_of_a_program_that_ended_by_itself(build):
         report = harness.read_json((here.path / "r.json").read_text())
         harness.equal((report["end"]["clean"], report["end"]["written_by"]), (True, "gpumem run"), "the end")
         harness.equal(harness.ledger_faults(report), [], "its ledger")
-        files = {os.path.basename(frame["file"] or "") for site in report["call_sites"] for frame in site["frames"]}
+        files = {os.path.basename(frame.get("file", "")) for site in report["call_sites"] for frame in site["frames"]}
         assert "leaks.cpp" in files, report["call_sites"]
 
 

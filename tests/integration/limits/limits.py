@@ -49,7 +49,7 @@ def check_reason(done, kind, reason, remedy):
     assert first["reason"] == reason, first["reason"]
     assert remedy in first["remedy"], first["remedy"]
     text = " ".join(done.texts[0].split())
-    assert f"refused by {reason} in use" in text and "cached" in text and "largest free block" in text, done.texts[0]
+    assert f"refused by {reason} handed out" in text and "cached" in text and "largest free block" in text, done.texts[0]
     assert f"try {first['remedy']}" in text, done.texts[0]
 
 
@@ -106,8 +106,8 @@ def check_spill(done, spilled_mib, requests, kept_mib=0):
     assert done.stdout.startswith("12 blocks of 8 MiB, "), done.stdout
     node = chain_rows(done.reports[0])["chain 2"]
     assert node["hits"] == requests, node
-    assert node["bytes"]["most"] == spilled_mib << 20, node
-    assert node["bytes"]["current"] == kept_mib << 20, node
+    assert node["highest_bytes"] == spilled_mib << 20, node
+    assert node["now_bytes"] == kept_mib << 20, node
     assert done.reports[0]["devices"][0]["counters"]["rung_fallback"] == requests
     assert not done.reports[0]["failures"], done.reports[0]["failures"]
     text = done.texts[0]

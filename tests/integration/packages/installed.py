@@ -105,6 +105,12 @@ def test_examples_are_good(build):
         harness.equal(done.returncode, 0, done.stdout + done.stderr)
 
 
+def test_the_schema_of_the_report_is_there(build):
+    with tempfile.TemporaryDirectory() as folder:
+        there = install(build, folder) / "share" / "gpumem" / "report.schema.json"
+        harness.equal(there.read_bytes(), (ROOT / "core" / "report" / "report.schema.json").read_bytes(), "the installed schema")
+
+
 def test_man_pages_name_every_option(build):
     pages = build.folder / "documents"
     for verb in [(), *((verb,) for verb in VERBS)]:
@@ -216,6 +222,7 @@ def test_the_wheel(build):
             assert {f"gpumem-{version()}.dist-info/licenses/{name}" for name in ("LICENSE", "copyright")} <= names, names
             assert {"gpumem/include/gpumem/gpumem.h", "gpumem/include/gpumem/memory_resource.hpp"} <= names, names
             assert archive.getinfo("gpumem/bin/gpumem").external_attr >> 16 & 0o111 == 0o111, "the program is executable"
+            assert "gpumem/report.schema.json" in names, names
             archive.extractall(f"{folder}/site")
         os.chmod(f"{folder}/site/gpumem/bin/gpumem", 0o755)
         done = subprocess.run([sys.executable, "-m", "gpumem", "-V"], capture_output=True, text=True, timeout=20,

@@ -12,13 +12,13 @@ import harness
 
 REPORT = {
     "intercept": {"hooks": [
-        {"symbol": "cuMemAlloc_v2", "calls": 3, "bytes": 700, "failed": 0},
-        {"symbol": "cuMemAllocAsync", "calls": 1, "bytes": 50, "failed": 0},
-        {"symbol": "cuMemAllocAsync_ptsz", "calls": 1, "bytes": 50, "failed": 0},
-        {"symbol": "cuMemFree_v2", "calls": 3, "bytes": 700, "failed": 0},
-        {"symbol": "cuCtxSynchronize", "calls": 9, "bytes": 0, "failed": 0},
+        {"symbol": "cuMemAlloc_v2", "calls": 3, "requested_bytes": 700, "failed": 0},
+        {"symbol": "cuMemAllocAsync", "calls": 1, "requested_bytes": 50, "failed": 0},
+        {"symbol": "cuMemAllocAsync_ptsz", "calls": 1, "requested_bytes": 50, "failed": 0},
+        {"symbol": "cuMemFree_v2", "calls": 3, "failed": 0},
+        {"symbol": "cuCtxSynchronize", "calls": 9, "requested_bytes": 0, "failed": 0},
     ]},
-    "devices": [{"ordinal": 0, "at_exit": {"requested": 5, "rounding": 1, "pending": 2, "cached": 2, "reserved": 10}}],
+    "devices": [{"device": 0, "now": {"requested_bytes": 5, "rounding_bytes": 1, "pending_bytes": 2, "cached_bytes": 2, "reserved_bytes": 10}}],
 }
 STDOUT = "checksum 1\ncounts: cuMemAlloc=3 cuMemFree=3 cuMemAllocAsync=2 bytes=800\n"
 
@@ -51,7 +51,7 @@ def test_differences_are_named(build):
 
 
 def test_wrong_counts_are_named(build):
-    for path, value in ((("intercept", "hooks", 0, "calls"), 2), (("intercept", "hooks", 0, "bytes"), 701),
+    for path, value in ((("intercept", "hooks", 0, "calls"), 2), (("intercept", "hooks", 0, "requested_bytes"), 701),
                         (("intercept", "hooks", 2, "calls"), 2), (("intercept", "hooks"), [])):
         assert harness.count_faults(Run(reports=[changed(path, value)])), f"not named: {path} = {value}"
     assert harness.count_faults(Run(reports=[])), "a missing report is not named"
@@ -60,7 +60,7 @@ def test_wrong_counts_are_named(build):
 
 def test_a_ledger_that_does_not_add_up_is_named(build):
     for key, value in (("cached", 3), ("pending", None), ("rounding", -1), ("reserved", 11)):
-        assert harness.ledger_faults(changed(("devices", 0, "at_exit", key), value)), f"not named: {key} = {value}"
+        assert harness.ledger_faults(changed(("devices", 0, "now", f"{key}_bytes"), value)), f"not named: {key} = {value}"
 
 
 def test_duplicate_keys_are_named(build):

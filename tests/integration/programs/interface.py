@@ -42,7 +42,7 @@ block = ctypes.c_void_p()
 assert cuda.cudaMalloc(ctypes.byref(block), ctypes.c_size_t(1 << 20)) == 0
 now = gpumem.get_statistics()
 print(now.current_bytes, now.peak_bytes, now.current_count, now.total_count, now.refusals)
-print(gpumem.get_report()["devices"][0]["at_exit"]["requested"])
+print(gpumem.get_report()["devices"][0]["now"]["requested_bytes"])
 assert cuda.cudaFree(block) == 0
 print(gpumem.trim() >= 1 << 20, gpumem.get_statistics().current_count)
 try:

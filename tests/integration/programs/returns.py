@@ -35,7 +35,7 @@ def nodes(outcome):
 
 
 def went_back(outcome, why):
-    return sum(node["bytes"][why] for node in nodes(outcome)) >> 20
+    return sum(node[f"{why}_bytes"] for node in nodes(outcome)) >> 20
 
 
 def test_large_blocks_go_back_when_they_are_freed(build):

@@ -32,7 +32,7 @@ def test_pitched_memory_comes_from_the_chain(build):
 def test_a_trim_of_the_default_pool_gives_back(build):
     for mode, kept in (("keep", True), ("trim", False)):
         report = only_report(build.run([build.program("default_pool.shared"), mode], preload=True))
-        reserved = report["devices"][0]["at_exit"]["reserved"]
+        reserved = report["devices"][0]["now"]["reserved_bytes"]
         assert (reserved >= 100 << 20) == kept, f"{mode}: {reserved} bytes are reserved at the end"
 
 

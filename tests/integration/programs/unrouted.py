@@ -17,14 +17,14 @@ def figures(outcome):
 
 def ledger(outcome):
     harness.equal(len(outcome.reports), 1, "reports")
-    return outcome.reports[0]["devices"][0]["at_exit"]
+    return outcome.reports[0]["devices"][0]["now"]
 
 
 def test_virtual_memory_is_counted_by_handle(build):
     command = [build.program("virtual_memory.driver"), "handles"]
     plain, preloaded = build.run(command), build.run(command, preload=True)
     harness.equal(harness.differences(plain, preloaded), [], "differences")
-    harness.equal(ledger(preloaded)["observed"], figures(plain)[0], "bytes seen, not routed")
+    harness.equal(ledger(preloaded)["observed_bytes"], figures(plain)[0], "bytes seen, not routed")
 
 
 def test_the_most_that_was_seen_is_told_after_it_went(build):
@@ -32,9 +32,9 @@ def test_the_most_that_was_seen_is_told_after_it_went(build):
     plain, preloaded = build.run(command), build.run(command, preload=True)
     harness.equal(harness.differences(plain, preloaded), [], "differences")
     left, highest = figures(plain)
-    harness.equal(ledger(preloaded)["observed"], left, "bytes seen, not routed")
+    harness.equal(ledger(preloaded)["observed_bytes"], left, "bytes seen, not routed")
     device = preloaded.reports[0]["devices"][0]
-    harness.equal(device["highest_observed"], highest, "the most of them")
+    harness.equal(device["highest_observed_bytes"], highest, "the most of them")
     assert device["name"], "the device has no name"
 
 
@@ -43,8 +43,8 @@ def test_what_no_hook_saw_is_named(build):
     left, taken = figures(outcome)
     assert taken > left, f"the pool took only {taken}: nothing was left to see"
     row = ledger(outcome)
-    harness.equal(row["observed"], left, "bytes seen, not routed")
-    harness.equal(row["unseen"], taken - left, "bytes not seen")
+    harness.equal(row["observed_bytes"], left, "bytes seen, not routed")
+    harness.equal(row["unseen_bytes"], taken - left, "bytes not seen")
 
 
 def test_memory_that_cannot_be_exported_is_said_so(build):
@@ -59,7 +59,7 @@ def test_host_memory_is_on_no_device(build):
     plain, preloaded = build.run(command), build.run(command, preload=True)
     harness.equal(harness.differences(plain, preloaded), [], "differences")
     harness.equal(figures(plain), [0, 0], "bytes left, code of cuMemCreate")
-    harness.equal(ledger(preloaded)["observed"], 0, "bytes seen, not routed")
+    harness.equal(ledger(preloaded)["observed_bytes"], 0, "bytes seen, not routed")
 
 
 def exported(build, library=None, env=None):

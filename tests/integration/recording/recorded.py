@@ -37,9 +37,9 @@ def expect_ledger(build, report, what):
     expect_sound(found, what)
     harness.equal(found["state"], COMPLETE, f"{what}: state")
     for device in report["devices"]:
-        replay = found["devices"].get(str(device["ordinal"]), dict.fromkeys(ROWS, 0))
-        ledger = {row: device["at_exit"][row] for row in ROWS}
-        harness.equal(replay, ledger, f"{what}: device {device['ordinal']}, the replay and the report")
+        replay = found["devices"].get(str(device["device"]), dict.fromkeys(ROWS, 0))
+        ledger = {row: device["now"][f"{row}_bytes"] for row in ROWS}
+        harness.equal(replay, ledger, f"{what}: device {device['device']}, the replay and the report")
     return found
 
 
@@ -113,7 +113,7 @@ def test_run_and_export(build):
             elif action == "free":
                 harness.equal(live.pop(pointer), size, line)
         assert len(lines) > 100, f"{len(lines)} lines"
-        harness.equal(sum(int(size) for size in live.values()), report["devices"][0]["at_exit"]["requested"], "what is live in the CSV")
+        harness.equal(sum(int(size) for size in live.values()), report["devices"][0]["now"]["requested_bytes"], "what is live in the CSV")
         # A second run takes the next name.
         build.run([build.program("threads.shared")], tool=["-q", "--record", "recording"], cwd=folder)
         assert pathlib.Path(f"{recording}.1").exists()

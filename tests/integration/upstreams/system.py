@@ -42,7 +42,7 @@ def test_serves_programs(build):
             if config == DIRECT:
                 harness.equal(served["system"]["requests"], asked, "requests to system")
                 # The program ends with a synchronisation: natively its streams' frees have gone back by then.
-                harness.equal(report["devices"][0]["at_exit"]["reserved"], 0, "memory that did not go back")
+                harness.equal(report["devices"][0]["now"]["reserved_bytes"], 0, "memory that did not go back")
             else:
                 harness.equal(served["pool"]["requests"], asked, "requests to the pool")
                 assert 0 < served["system"]["requests"] < asked / 10, served["system"]

@@ -136,7 +136,7 @@ TEST_F(cli, report_finds_what_a_plain_preload_left) {
   EXPECT_EQ(last.code, 0);
   EXPECT_TRUE(has(last, "written by gpumem report from the state page")) << last.text;
   outcome const json = gpumem("report --json");
-  EXPECT_TRUE(json.text.starts_with("{\n \"schema\": 1,")) << json.text;
+  EXPECT_TRUE(json.text.starts_with("{\n \"schema\": 2,")) << json.text;
   outcome const again = gpumem("report " + write("saved.json", json.text));
   EXPECT_EQ(again.text, last.text);
   EXPECT_EQ(pages(), 1u);
@@ -173,7 +173,7 @@ TEST_F(cli, report_shows_a_live_process) {
 
 TEST_F(cli, report_refuses_what_it_cannot_read) {
   EXPECT_EQ(gpumem("report " + folder_ + "/absent").code, 2);
-  EXPECT_EQ(gpumem("report " + write("cut.json", "{\"schema\": 1, \"dev")).code, 2);
+  EXPECT_EQ(gpumem("report " + write("cut.json", "{\"schema\": 2, \"dev")).code, 2);
   EXPECT_EQ(gpumem("report " + write("other.json", "{\"schema\": 99}")).code, 2);
   EXPECT_EQ(gpumem("report " + write("source.cpp", "int main() {}")).code, 2);
   EXPECT_EQ(gpumem("report --pid 1").code, 2);
