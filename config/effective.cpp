@@ -29,6 +29,14 @@ std::string toml_string(std::string_view text) {
   return result + "\"";
 }
 
+// A key, in quotes where it needs them.
+std::string key_text(std::string const& name) {
+  bool const bare = std::ranges::all_of(name, [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '-';
+  });
+  return bare ? name : toml_string(name);
+}
+
 std::string names_text(std::vector<std::string> const& names) {
   std::string result;
   for (auto const& name : names) result += (result.empty() ? "[" : ", ") + toml_string(name);
@@ -144,6 +152,13 @@ void write_log(std::string& out, plan const& from) {
   log.write("file", from.log_file);
 }
 
+void write_categories(std::string& out, plan const& from) {
+  if (!from.categories.empty()) out += "\n[report.categories]\n";
+  for (auto const& one : from.categories)
+    line(out, key_text(one.name) + " = " + names_text(one.patterns),
+         origin_of(from, "report.categories." + one.name));
+}
+
 void write_recording(std::string& out, plan const& from) {
   rare_table recording(out, from, "recording");
   recording.write("file", from.recording_file);
@@ -192,6 +207,7 @@ std::string effective_text(plan const& effective) {
   }
   if (effective.origins.contains("report.phases"))
     line(out, effective.phases ? "phases = true" : "phases = false", origin_of(effective, "report.phases"));
+  write_categories(out, effective);
   write_recording(out, effective);
   write_log(out, effective);
   return out;

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "core/route/rules/free_mode.hpp"
+#include "core/stats/page/categories.hpp"
 
 namespace gpumem::config {
 
@@ -82,6 +83,7 @@ struct plan {
   std::string report_json;                               // empty: none
   std::uint64_t sample_every = std::uint64_t{32} << 20;  // bytes; 0: never
   bool phases = false;                                   // of NVTX
+  std::vector<stats::category> categories;               // in the order of the file
   std::string recording_file = "none";                   // or pattern
   std::uint64_t recording_max_bytes = 0;                 // of the file; 0: no limit
   std::string log_level = "warn";

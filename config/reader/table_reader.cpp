@@ -6,6 +6,7 @@
 #include <optional>
 #include <span>
 
+#include "config/reader/sections/categories_reader.hpp"
 #include "config/reader/sections/resource_reader.hpp"
 #include "config/reader/sections/route_reader.hpp"
 #include "config/reader/sections/rule_reader.hpp"
@@ -49,6 +50,10 @@ bool check_version(node const& root, diagnostics& out) {
 
 void unknown_top(node const& value, diagnostics& out) {
   bool const is_table = value.type == node::kind::table;
+  if (value.key == "categories") {
+    out.error("E202", value.key_at, "unknown table [categories]", "write [report.categories]");
+    return;
+  }
   if (is_table && find_type(value.key) != nullptr) {
     out.error("E202", value.key_at, "unknown table [" + value.key + "]",
               "write [resource." + value.key + "]");
@@ -113,9 +118,15 @@ void read_settings(node const& table, draft& to, diagnostics& out) {
   if (!expect_table(table, table.key, "write [" + table.key + "] and its keys below", out)) return;
   plan& result = to.result;
   for (auto const& child : table.children) {
+    if (table.key == "report" && child.key == "categories") {
+      read_categories(child, to, out);
+      continue;
+    }
     key_info const* const key = find_key(table.key, child.key);
     if (key == nullptr) {
-      unknown_key(child, "[" + table.key + "]", names_in(table.key), out);
+      std::vector<std::string_view> names = names_in(table.key);
+      if (table.key == "report") names.push_back("categories");
+      unknown_key(child, "[" + table.key + "]", names, out);
       continue;
     }
     std::string const shown = table.key + "." + child.key;

@@ -45,6 +45,8 @@ std::string values_of(key_info const& key) {
       return "pattern with `*`, `?`, `[a-z]`";
     case value_kind::name:
       return "text";
+    case value_kind::globs:
+      return "array of patterns with `*`, `?`, `[a-z]`";
     case value_kind::boolean:
       return codes("true|false");
     case value_kind::chain:

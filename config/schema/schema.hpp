@@ -19,6 +19,7 @@ enum class value_kind : std::uint8_t {
   line,
   glob,
   name,
+  globs,
   boolean,
   chain,
   chains,

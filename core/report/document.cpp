@@ -9,6 +9,7 @@
 #include "core/report/findings.hpp"
 #include "core/report/names/symbol_names.hpp"
 #include "core/report/phases.hpp"
+#include "core/report/places.hpp"
 #include "core/report/put.hpp"
 #include "core/report/remedy.hpp"
 
@@ -101,7 +102,7 @@ document ledger_of(stats::ledger const& rows) {
 }
 
 // Who holds most at the device's highest comes first.
-document libraries_of(stats::device_totals const& from) {
+document libraries_of(stats::device_totals const& from, category_table const& table) {
   auto const at_peak = [](stats::library_totals const& l) { return l.peak_routed + l.peak_observed; };
   std::vector<stats::library_totals> sorted = from.libraries;
   std::stable_sort(sorted.begin(), sorted.end(), [&](auto const& one, auto const& other) {
@@ -115,6 +116,7 @@ document libraries_of(stats::device_totals const& from) {
     one["observed_bytes"] = library.observed;
     one["highest_bytes"] = library.highest;
     one["at_highest_bytes"] = at_peak(library);
+    if (!table.empty()) one["category"] = table.name(table.of_library(library.path));
     libraries.push_back(std::move(one));
   }
   return libraries;
@@ -125,7 +127,7 @@ std::string name_of(char const* counter, std::string_view unit) {
   return std::string(counter) + (unit == "bytes" ? "_bytes" : "");
 }
 
-document device_of(stats::device_totals const& from) {
+document device_of(stats::device_totals const& from, category_table const& table) {
   document counters;
 #define GPUMEM_DEVICE_FIELD(name, unit, meaning) counters[name_of(#name, #unit)] = from.counters.name;
 #include "core/stats/page/fields.def"
@@ -151,7 +153,7 @@ document device_of(stats::device_totals const& from) {
   }
   result["segments"] = from.gauges.segments;
   result["live_blocks"] = from.live_blocks();
-  result["libraries"] = libraries_of(from);
+  result["libraries"] = libraries_of(from, table);
   result["counters"] = counters;
   return result;
 }
@@ -227,34 +229,53 @@ document holders_of(stats::failure_note const& note) {
 
 document sites_of(stats::failure_note const& note) {
   document sites = document::array();
-  for (auto const& site : note.sites) sites.push_back({{"id", site.number}, {"held_bytes", site.bytes}});
+  for (auto const& site : told_of(note)) sites.push_back({{"id", site.number}, {"held_bytes", site.bytes}});
   return sites;
 }
 
-document failures_of(snapshot const& from) {
-  document failures = document::array();
-  for (auto const& note : from.failures) {
-    document one{{"t_ns", note.t_ns}};
-    put(one, "api", note.symbol);
-    one["requested_bytes"] = note.bytes;
-    put(one, "stream", nonzero(note.stream));
-    one["thread"] = note.thread;
-    one["device"] = note.device;
-    one["error"] = note.code;
-    put(one, "reason", note.reason);
-    one["refused_by"] = std::string(refused_by(note));
-    put(one, "remedy", remedy_for(note, from));
-    one["handed_out_bytes"] = note.in_use;
-    one["cached_bytes"] = note.cached;
-    one["largest_free_bytes"] = note.largest_free;
-    one["held_bytes"] = note.held;
-    one["libraries"] = holders_of(note);
-    one["sites"] = sites_of(note);
-    put(one, "asked_at", nonzero(note.asked_at));
-    put(one, "phase", note.phase);
-    failures.push_back(std::move(one));
+document free_blocks_of(stats::failure_note const& note) {
+  document sizes = document::array();
+  for (std::size_t row = 0; row < note.free.size(); ++row) {
+    if (note.free[row].blocks == 0) continue;
+    sizes.push_back({{"from_bytes", stats::free_row_begin(row)},
+                     {"blocks", note.free[row].blocks},
+                     {"free_bytes", note.free[row].bytes}});
   }
-  return failures;
+  return {{"all_counted", note.free_all}, {"sizes", std::move(sizes)}};
+}
+
+document failure_of(snapshot const& from, stats::failure_note const& note, asking_codes const& codes) {
+  document one{{"t_ns", note.t_ns}};
+  put(one, "api", note.symbol);
+  one["requested_bytes"] = note.bytes;
+  put(one, "stream", nonzero(note.stream));
+  one["thread"] = note.thread;
+  one["device"] = note.device;
+  one["error"] = note.code;
+  put(one, "reason", note.reason);
+  one["refused_by"] = std::string(refused_by(note));
+  put(one, "remedy", remedy_for(note, from, codes));
+  one["handed_out_bytes"] = note.in_use;
+  one["cached_bytes"] = note.cached;
+  one["largest_free_bytes"] = note.largest_free;
+  if (note.free_counted) one["free_blocks"] = free_blocks_of(note);
+  one["held_bytes"] = note.held;
+  one["libraries"] = holders_of(note);
+  one["sampled_bytes"] = note.sampled;
+  one["sites"] = sites_of(note);
+  put(one, "asked_at", nonzero(note.asked_at));
+  put(one, "phase", note.phase);
+  return one;
+}
+
+// What the remedies say of code: from the sites of `samples`.
+asking_codes codes_of(document const& samples, std::string const& program) {
+  asking_codes codes;
+  for (auto const& site : samples["sites"]) {
+    std::string const library = site["frames"].empty() ? "" : site["frames"][0].value("library", "");
+    codes[site["id"]] = {library, short_place(site, program)};
+  }
+  return codes;
 }
 
 document timeline_of(snapshot const& from) {
@@ -298,14 +319,23 @@ document make_document(snapshot const& from, document_options const& options) {
   }
   result["intercept"] = intercept_of(from);
   result["devices"] = document::array();
-  for (auto const& device : from.devices) result["devices"].push_back(device_of(device));
+  category_table const table(from.categories);
+  for (auto const& device : from.devices) result["devices"].push_back(device_of(device, table));
   result["chains"] = chains_of(from);
   result["sizes"] = sizes_of(from.sizes);
-  result["call_sites"] = call_sites_of(from);
-  result["samples"] = samples_of(from);
+  frame_names const names = names_of_sites(from);
+  site_categories const sites = categories_of_sites(from, names, table);
+  result["call_sites"] = call_sites_of(from, names);
+  result["samples"] = samples_of(from, names, table, sites);
+  if (!table.empty()) result["categories"] = categories_of(from, table, sites);
   if (!from.phases.empty()) result["phases"] = phases_of(from, result["end"]);
   result["misuses"] = misuses_of(from);
-  result["failures"] = failures_of(from);
+  result["failures"] = document::array();
+  asking_codes const codes = from.failures.empty() ? asking_codes{} : codes_of(result["samples"], from.exe);
+  for (auto const& note : from.failures) {
+    result["failures"].push_back(failure_of(from, note, codes));
+    if (!table.empty()) result["failures"].back()["categories"] = categories_of(note, table, sites);
+  }
   result["timeline"] = timeline_of(from);
   result["self"] = {
       {"counter_bytes", sizeof(stats::fixed_part) + from.shards_used * sizeof(stats::shard_slot)}};

@@ -3,10 +3,12 @@
 
 #include <algorithm>
 #include <array>
+#include <map>
 
 #include "core/base/text/bytes.hpp"
 #include "core/base/text/format.hpp"
 #include "core/driver/error.hpp"
+#include "core/report/fields.hpp"
 #include "core/report/known_caches.hpp"
 
 namespace gpumem::report {
@@ -55,16 +57,39 @@ std::string first_step(stats::failure_note const& failure) {
   }
 }
 
-// "91 % is held by PyTorch's cache: ..."; empty where nobody holds most, or the program alone all.
-std::string holder_of_most(stats::failure_note const& failure) {
+// Where the code is that holds most of what this library holds: "most of it by train.py:132 forward"; empty
+// where no place stands out.
+std::string place_of_most(stats::failure_note const& failure, asking_codes const& codes,
+                          std::string const& library) {
+  std::map<std::string, std::uint64_t> by_place;
+  std::uint64_t all = 0;
+  for (auto const& site : failure.sites) {
+    auto const code = codes.find(site.number);
+    if (code == codes.end() || file_name(code->second.library) != file_name(library)) continue;
+    by_place[code->second.place] += site.bytes;
+    all += site.bytes;
+  }
+  auto const most = std::ranges::max_element(by_place, {}, [](auto const& place) { return place.second; });
+  if (most == by_place.end() || most->second < all / 4) return {};
+  if (most->second < all / 2)
+    return base::format("{} % of that by {}", most->second * 100 / all, most->first);
+  return "most of it by " + most->first;
+}
+
+// "61 % (47.20 GiB) is held by PyTorch's cache: ..., most of it by train.py:132 forward"; empty where nobody
+// holds most, or where that is the program alone, and no place in it stands out.
+std::string holder_of_most(stats::failure_note const& failure, asking_codes const& codes) {
   if (failure.holders.empty() || failure.holders[0].bytes < failure.held / 2) return {};
   std::string const& path = failure.holders[0].path;
   auto const known = std::ranges::find_if(
       known_caches, [&path](known_cache const& one) { return path.find(one.part) != std::string::npos; });
-  if (known == known_caches.end() && failure.holders.size() < 2) return {};
-  std::string text = base::format("{} % is held by ", failure.holders[0].bytes * 100 / failure.held);
-  if (known == known_caches.end()) return text + path.substr(path.rfind('/') + 1);
-  return text + std::string(known->name) + ": " + std::string(known->release);
+  std::string const place = place_of_most(failure, codes, path);
+  if (known == known_caches.end() && failure.holders.size() < 2 && place.empty()) return {};
+  std::string text = base::format("{} % ({}) is held by ", failure.holders[0].bytes * 100 / failure.held,
+                                  std::string(base::print_bytes(failure.holders[0].bytes).view()));
+  text += known == known_caches.end() ? path.empty() ? "generated code" : file_name(path)
+                                      : std::string(known->name) + ": " + std::string(known->release);
+  return place.empty() ? text : text + ", " + place;
 }
 
 }  // namespace
@@ -73,7 +98,8 @@ std::string_view refused_by(stats::failure_note const& failure) noexcept {
   return names[static_cast<std::size_t>(kind_of(failure))];
 }
 
-std::string remedy_for(stats::failure_note const& failure, stats::snapshot const& in) {
+std::string remedy_for(stats::failure_note const& failure, stats::snapshot const& in,
+                       asking_codes const& codes) {
   if (failure.code != CUDA_ERROR_OUT_OF_MEMORY) return {};
   bool const host = is_of(failure, "Host"), managed = is_of(failure, "Managed");
   std::uint64_t const total = host || managed ? 0 : size_of_device(in, failure.device);
@@ -97,7 +123,7 @@ std::string remedy_for(stats::failure_note const& failure, stats::snapshot const
   bool const in_pieces = failure.cached >= failure.bytes && failure.largest_free < failure.bytes;
   if (in_pieces && !has_resource(in, failure, "binning"))
     text = "the cached memory is in pieces: bins for small sizes keep large ones whole; or " + text;
-  if (std::string const most = host ? "" : holder_of_most(failure); !most.empty()) text += "; " + most;
+  if (std::string const most = host ? "" : holder_of_most(failure, codes); !most.empty()) text += "; " + most;
   return text;
 }
 

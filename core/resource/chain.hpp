@@ -38,6 +38,10 @@ class chain {
     for (auto const& part : sources_) sum.pending += part->pending();
     return sum;
   }
+  // Free blocks of all parts, by size.
+  void count_free(stats::free_blocks& to) noexcept {
+    for (auto const& part : resources_) part->count_free(to);
+  }
   // Bytes that this budget counts and a request could have.
   std::uint64_t idle_in(budget const& counted) noexcept {
     std::uint64_t idle = 0;

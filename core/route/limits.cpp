@@ -37,13 +37,16 @@ void each_chain_of(int device, Visit visit) noexcept {
 
 void refuse(observed_request const& wanted, resource::budget const& by) noexcept {
   resource::idle_usage now;
-  each_chain_of(wanted.device, [&now](resource::chain& c) {
+  stats::free_blocks free;
+  bool const is_kept = is_refusal_kept();
+  each_chain_of(wanted.device, [&](resource::chain& c) {
     resource::idle_usage const here = c.measure();
     now.idle += here.idle;
     now.largest = std::max(now.largest, here.largest);
+    if (is_kept) c.count_free(free);
   });
   note_refusal({.bytes = wanted.bytes, .hook = wanted.hook, .device = wanted.device},
-               by.refusal(wanted.bytes), now);
+               by.refusal(wanted.bytes), now, free);
 }
 
 }  // namespace
@@ -119,7 +122,7 @@ memory_info tell_memory(CUcontext context, memory_info const& real) noexcept {
 }
 
 void note_refusal(refused_request const& request, driver::allocation_failed const& why,
-                  resource::idle_usage const& now) noexcept {
+                  resource::idle_usage const& now, stats::free_blocks const& free) noexcept {
   if (why.code() == CUDA_ERROR_OUT_OF_MEMORY) {
     stats::add(stats::local().devices[stats::device_slot(request.device)].out_of_memory, 1);
   }
@@ -129,10 +132,9 @@ void note_refusal(refused_request const& request, driver::allocation_failed cons
                          .what = recording::action::refused,
                          .device = static_cast<std::uint8_t>(request.device)});
   std::uint64_t const reserved = stats::get(stats::gauges(request.device).reserved);
-  // Of those that the report keeps alone: a program may be refused all the time.
-  bool const is_kept = stats::failures_so_far() < stats::max_failures;
   stats::call_site const asked_at =
-      is_kept ? stats::site_of_refused(stats::device_slot(request.device), request.caller) : stats::no_site;
+      is_refusal_kept() ? stats::site_of_refused(stats::device_slot(request.device), request.caller)
+                        : stats::no_site;
   stats::note_failure({.bytes = request.bytes,
                        .stream = request.stream,
                        .in_use = reserved > now.idle ? reserved - now.idle : 0,
@@ -144,6 +146,7 @@ void note_refusal(refused_request const& request, driver::allocation_failed cons
                        .refused_by = static_cast<std::uint32_t>(why.kind()),
                        .asked_at = asked_at,
                        .phase = is_kept ? phases::innermost() : 0,
+                       .free = &free,
                        .reason = why.what()});
 }
 

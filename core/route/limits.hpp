@@ -8,6 +8,7 @@
 #include <cstdint>
 
 #include "core/stats/callers/samples.hpp"
+#include "core/stats/page/state_page.hpp"
 
 namespace gpumem::driver {
 class allocation_failed;
@@ -69,6 +70,10 @@ struct refused_request {
   void const* caller = nullptr;  // the program's code; null: not known
 };
 void note_refusal(refused_request const& request, driver::allocation_failed const& why,
-                  resource::idle_usage const& now) noexcept;
+                  resource::idle_usage const& now, stats::free_blocks const& free) noexcept;
+// Whether the report will keep the next refusal: a program may be refused all the time.
+inline bool is_refusal_kept() noexcept {
+  return stats::failures_so_far() < stats::max_failures;
+}
 
 }  // namespace gpumem::route

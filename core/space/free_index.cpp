@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <bit>
 
+#include "core/stats/page/state_page.hpp"
+
 namespace gpumem::space {
 
 namespace {
@@ -88,6 +90,28 @@ std::uint32_t free_index::largest(block_table& blocks) const noexcept {
   for (handle h = heads_[row][column]; h != none; h = blocks[h].next)
     units = std::max(units, blocks[h].units);
   return units;
+}
+
+int free_index::count(block_table& blocks, int row, stats::free_blocks& to) const noexcept {
+  static_assert(rows == stats::free_rows);
+  constexpr std::uint64_t enough = 1024, most_of_a_row = 4096;  // 0.3 ms of misses in the processor's caches
+  std::uint64_t looked = 0;
+  for (; row < rows && looked < enough; ++row) {
+    if ((rows_ >> row & 1) == 0) continue;
+    auto& sum = to.rows[row];
+    std::uint64_t left = std::min(most_of_a_row, to.left);
+    for (handle const head : heads_[static_cast<std::size_t>(row)]) {
+      handle h = head;
+      for (; h != none && left != 0; h = blocks[h].next, --left) {
+        ++sum.blocks;
+        sum.bytes += blocks[h].bytes();
+        ++looked;
+        --to.left;
+      }
+      to.all = to.all && h == none;
+    }
+  }
+  return row < rows ? row : -1;
 }
 
 handle free_index::any() const noexcept {

@@ -9,6 +9,10 @@
 
 #include "core/space/blocks/block_table.hpp"
 
+namespace gpumem::stats {
+struct free_blocks;
+}
+
 namespace gpumem::space {
 
 class free_index {
@@ -38,6 +42,10 @@ class free_index {
     }
     return none;
   }
+
+  // Adds the blocks of each row, from `row` on, until some have been looked at: the owner lets go of its lock
+  // then. The row to go on with; negative: that was all.
+  int count(block_table& blocks, int row, stats::free_blocks& to) const noexcept;
 
  private:
   static constexpr int columns = 16;

@@ -324,6 +324,14 @@ std::uint64_t region::largest_idle() noexcept {
   return units * unit;
 }
 
+bool region::count_idle(count_place& at, stats::free_blocks& to) noexcept {
+  free_index const* const idle = at.list == withheld ? nullptr : index(at.list, false);
+  at.row = idle == nullptr ? -1 : idle->count(blocks(), at.row, to);
+  if (at.row >= 0) return true;
+  at.row = 0;
+  return ++at.list < std::max<std::size_t>(indices_.size(), pending);
+}
+
 segment* region::empty_segment(int keep) noexcept {
   return empty_segment_if([&keep](segment const&, epoch_id) { return keep-- <= 0; });
 }

@@ -78,6 +78,13 @@ class region {
   std::uint64_t pending_bytes() const noexcept { return pending_bytes_; }
   std::uint64_t reserved_bytes() const noexcept { return reserved_bytes_; }
   std::uint64_t largest_idle() noexcept;
+  // Adds idle blocks by size, some at each call. Where to go on: the blocks may be others by then. False:
+  // that was all.
+  struct count_place {
+    free_list_id list = done;
+    int row = 0;
+  };
+  bool count_idle(count_place& at, stats::free_blocks& to) noexcept;
 
   // A segment that is one idle, done block, or null; `keep` of them are passed over.
   segment* empty_segment(int keep = 0) noexcept;

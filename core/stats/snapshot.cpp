@@ -171,6 +171,8 @@ class parser {
     to.config_path = text_of(head.config_path), to.config_sha256 = text_of(head.config_sha256);
     to.config_text = text_of(head.config_text);
     to.config_text_dropped = head.config_text_dropped, to.config_warnings = head.config_warnings;
+    to.categories =
+        unpacked({head.categories, std::min<std::size_t>(head.categories_bytes, sizeof head.categories)});
     to.argv = items_of(head.argv, head.argv_bytes);
     to.environment = items_of(head.environment, head.environment_bytes);
     to.pid = head.pid, to.ppid = head.ppid, to.uid = head.uid, to.exec_no = head.exec_no;
@@ -439,8 +441,12 @@ class parser {
                         entry.held,
                         {},
                         {},
+                        entry.sampled,
                         static_cast<unsigned>(entry.asked_at),
-                        phase_name_of(entry.phase)};
+                         phase_name_of(entry.phase)};
+      std::ranges::copy(entry.free, note.free.begin());
+      note.free_counted = entry.free_counted == 1 || entry.free_counted == 2;
+      note.free_all = entry.free_counted == 1;
       for (holder_share const& one : entry.holders) {
         if (one.bytes != 0 && one.library < head_->library_slots)
           note.holders.push_back({path_of(one.library), one.bytes});

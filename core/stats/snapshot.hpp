@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "core/stats/page/categories.hpp"
 #include "core/stats/page/layout.hpp"
 #include "core/stats/page/ledger.hpp"
 
@@ -130,14 +131,19 @@ struct failure_note {
     std::uint64_t bytes = 0;
   };
   std::vector<site> sites = {};  // the same
+  std::uint64_t sampled = 0;     // what the samples of all sites stood for
   unsigned asked_at = 0;         // of a sampled_site_totals; 0: not known
   std::string phase = {};        // empty: none was open
+  // Free blocks by size, if they were counted: all of them, or so many that counting ended.
+  std::array<free_row, free_rows> free = {};
+  bool free_counted = false, free_all = false;
 };
 
 struct snapshot {
   std::string tool_version, host, run_id, exe, cwd, cudart, passed_by;
   std::string config_path, config_sha256, config_text;
   std::uint32_t config_text_dropped = 0, config_warnings = 0;
+  std::vector<category> categories;  // in the order in which they are asked
   std::vector<std::string> argv, environment;
   int pid = 0, ppid = 0;
   unsigned uid = 0, exec_no = 0;

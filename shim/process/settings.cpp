@@ -131,6 +131,11 @@ void describe() noexcept {
   stats::describe_config(current->plan.path, current->plan.text,
                          static_cast<unsigned>(current->plan.warnings.size()));
   stats::use_samples(current->plan.sample_every);
+  try {
+    stats::describe_categories(stats::packed(current->plan.categories));
+  } catch (std::bad_alloc const&) {
+    base::log_line(base::log_level::warn, "no host memory for the categories: the report has none");
+  }
 }
 
 void start_recording() noexcept {

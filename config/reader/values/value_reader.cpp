@@ -37,6 +37,8 @@ std::string_view wanted(value_kind kind) noexcept {
       return "an array of chains";
     case value_kind::bins:
       return "an array of bins";
+    case value_kind::globs:
+      return "an array of patterns";
   }
   return "a value";
 }
@@ -223,6 +225,7 @@ std::optional<option> read_value(key_info const& key, node const& value, std::st
     case value_kind::chain:
     case value_kind::chains:
     case value_kind::bins:
+    case value_kind::globs:
       break;  // have readers of their own
   }
   return std::nullopt;

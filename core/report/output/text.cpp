@@ -193,6 +193,7 @@ std::string render_text(document const& from, text_options const& options) {
   add_findings(text, from, options);
   add_devices(text, from, options);
   add_libraries(text, from, options);
+  add_categories(text, from, options);
   add_samples(text, from, options);
   add_phases(text, from, options);
   add_timeline(text, from, options);

@@ -8,20 +8,16 @@
 #include "core/base/text/format.hpp"
 #include "core/report/document.hpp"
 #include "core/report/output/text_format.hpp"
+#include "core/report/places.hpp"
 
 namespace gpumem::report {
 namespace {
 
 constexpr std::size_t shown_sites = 10;
 constexpr std::size_t shown_frames = 4;
-constexpr std::size_t shown_python = 3;
 
 std::string counted(std::uint64_t count, char const* noun) {
   return count_text(count) + " " + noun + (count == 1 ? "" : "s");
-}
-
-std::string file_name(std::string const& path) {
-  return path.substr(path.rfind('/') == path.npos ? 0 : path.rfind('/') + 1);
 }
 
 std::vector<std::string> place_lines(document const& site) {
@@ -128,47 +124,7 @@ std::string fault_text(document const& misuse) {
   return block + " was written to behind its end";
 }
 
-bool is_of_a_package(std::string const& file) {
-  constexpr char const* folders[] = {"/site-packages/", "/dist-packages/", "/lib/python3"};
-  return file.starts_with('<') ||
-         std::any_of(std::begin(folders), std::end(folders),
-                     [&file](char const* folder) { return file.find(folder) != file.npos; });
-}
-
-std::string python_text(document const& place) {
-  auto const line = number(place, "line");
-  std::string const file = file_name(words(place, "file"));
-  return base::format("{}{} {}", file, line ? base::format(":{}", *line) : "", words(place, "function"));
-}
-
 }  // namespace
-
-std::vector<std::string> python_places(document const& site) {
-  std::vector<std::string> places;
-  document const& lines = field(site, "python");
-  for (std::size_t i = 0; lines.is_array() && i < lines.size() && places.size() < shown_python; ++i) {
-    if (i == 0 || !is_of_a_package(words(lines[i], "file"))) places.push_back(python_text(lines[i]));
-  }
-  if (std::string const thread = words(site, "thread"); !thread.empty()) places.push_back("thread " + thread);
-  return places;
-}
-
-std::string python_place(document const& site) {
-  document const& lines = field(site, "python");
-  if (!lines.is_array() || lines.empty()) return {};
-  auto const own = std::find_if(lines.begin(), lines.end(),
-                                [](document const& line) { return !is_of_a_package(words(line, "file")); });
-  return python_text(own != lines.end() ? *own : lines[0]);
-}
-
-std::string frame_text(document const& frame) {
-  std::string const symbol = words(frame, "symbol"), file = words(frame, "file");
-  std::string const library = file_name(words(frame, "library"));
-  if (!file.empty()) return base::format("{}:{} {}", file_name(file), number_or_zero(frame, "line"), symbol);
-  std::string const where = library.empty() ? "generated code" : library;
-  if (!symbol.empty()) return where + " " + symbol;
-  return base::format("{}+{:#x}", where, number_or_zero(frame, "address"));
-}
 
 void add_node_figures(std::string& text, document const& from, document const& node,
                       std::string const& indent, text_options const& options) {

@@ -5,37 +5,8 @@
 
 #include "core/base/text/bytes.hpp"
 #include "core/base/text/format.hpp"
-#include "core/report/document.hpp"
 
 namespace gpumem::report {
-
-document const& field(document const& from, std::string_view name) {
-  static document const* const nothing = new document(nullptr);
-  if (!from.is_object()) return *nothing;
-  auto const at = from.find(std::string(name));
-  return at == from.end() ? *nothing : *at;
-}
-
-std::optional<std::uint64_t> number(document const& from, std::string_view name) {
-  document const& value = field(from, name);
-  if (value.is_number_unsigned()) return value.get<std::uint64_t>();
-  if (value.is_number_integer() && value.get<std::int64_t>() >= 0) return value.get<std::uint64_t>();
-  return std::nullopt;
-}
-
-std::uint64_t number_or_zero(document const& from, std::string_view name) {
-  return number(from, name).value_or(0);
-}
-
-std::string words(document const& from, std::string_view name) {
-  document const& value = field(from, name);
-  return value.is_string() ? printable(value.get_ref<std::string const&>()) : std::string();
-}
-
-std::string library_name(document const& holder) {
-  std::string const path = words(holder, "path");
-  return path.empty() ? "generated code" : path.substr(path.rfind('/') + 1);
-}
 
 std::string bytes_text(std::uint64_t bytes) {
   return std::string(base::print_bytes(bytes).view());

@@ -1,27 +1,16 @@
-// How the text report prints values and reads them out of a document. A document may come from a file that
-// someone edited: a missing or wrong-typed field reads as unknown, it never throws. Used by text.cpp and
-// text_sections.cpp; pure.
+// How the text report prints values. Used by text.cpp and its sections, and by the program gpumem; pure, and
+// never throws but for lack of memory.
 #pragma once
 
 #include <cstdint>
-#include <optional>
 #include <string>
 #include <string_view>
 
-#include "core/base/text/printable.hpp"
-#include "core/report/document_options.hpp"
+#include "core/report/fields.hpp"
 
 namespace gpumem::report {
 
 inline constexpr std::size_t page_width = 96;
-
-document const& field(document const& from, std::string_view name);  // null when absent
-// Nothing, or 0: absent, null, or no whole number that is at least 0.
-std::optional<std::uint64_t> number(document const& from, std::string_view name);
-std::uint64_t number_or_zero(document const& from, std::string_view name);
-std::string words(document const& from, std::string_view name);  // "" when absent or no string
-
-std::string library_name(document const& holder);  // the file of its "path", without folders
 
 std::string bytes_text(std::uint64_t bytes);                            // "61.24 GiB"
 std::string count_text(std::uint64_t count);                            // "1,204,880"
@@ -29,7 +18,6 @@ std::string percent_text(std::uint64_t part, std::uint64_t whole);      // "99.9
 std::string duration_text(std::uint64_t ns, bool milliseconds = true);  // "12:41.308"
 std::string left(std::string_view text, std::size_t width);             // padded; cut with ".." when longer
 std::string right(std::string_view text, std::size_t width);            // at least one blank before it
-using base::printable;  // names come from the program, and must not steer a terminal
 
 // The rows of a ledger in one unit, such that the printed figures add up as the bytes do: each row is the
 // difference of two rounded running sums.

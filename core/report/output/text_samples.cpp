@@ -6,30 +6,15 @@
 #include "core/base/text/bytes.hpp"
 #include "core/base/text/format.hpp"
 #include "core/report/document.hpp"
-#include "core/report/output/text_call_sites.hpp"
 #include "core/report/output/text_format.hpp"
 #include "core/report/output/text_sections.hpp"
+#include "core/report/places.hpp"
 
 namespace gpumem::report {
 namespace {
 
 constexpr std::size_t most_rows = 5;
-constexpr std::size_t most_places = 3;       // of one site
 constexpr std::uint64_t fewest_samples = 4;  // as much memory as so many stand for: below it chance says more
-
-// The innermost frame, and then of a library's frames in a row only the outermost, which its users call; of
-// the program's own each.
-std::vector<std::string> places_of(document const& site, std::string const& program) {
-  std::vector<std::string> places;
-  document const& frames = field(site, "frames");
-  if (!frames.is_array()) return places;
-  for (std::size_t i = 0; i < frames.size() && places.size() < most_places; ++i) {
-    std::string const library = words(frames[i], "library");
-    bool const is_inner = i + 1 < frames.size() && words(frames[i + 1], "library") == library;
-    if (i == 0 || library.empty() || library == program || !is_inner) places.push_back(frame_text(frames[i]));
-  }
-  return places;
-}
 
 std::string row_text(std::string const& name, std::uint64_t now, std::uint64_t at_highest,
                      std::size_t width) {
@@ -58,13 +43,6 @@ document const& sampled_site(document const& from, std::uint64_t id) {
     if (number(known[i], "id") == id) return known[i];
   }
   return field(from, "");
-}
-
-// In a few words: the innermost line of Python code, or else of the program's.
-std::string short_place(document const& site, std::string const& program) {
-  if (std::string python = python_place(site); !python.empty()) return python;
-  auto const places = places_of(site, program);
-  return places.empty() ? "elsewhere" : places[0];
 }
 
 }  // namespace
@@ -107,7 +85,8 @@ std::string failure_sites_text(document const& from, document const& failure) {
   document const& held = field(failure, "sites");
   std::string const program = words(field(from, "process"), "exe");
   std::string line;
-  for (std::size_t i = 0; held.is_array() && i < held.size(); ++i) {
+  constexpr std::size_t shown = 4;
+  for (std::size_t i = 0; held.is_array() && i < std::min(held.size(), shown); ++i) {
     document const& site = sampled_site(from, number_or_zero(held[i], "id"));
     if (!site.is_object()) continue;
     line += base::format("{}{} about {}", line.empty() ? "" : ", ", short_place(site, program),

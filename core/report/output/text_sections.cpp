@@ -219,6 +219,32 @@ std::string holders_text(document const& failure) {
   return line;
 }
 
+// "3 x 2 GiB, 12 x 64 MiB, 1,204 below 1 MiB": so many of at least that size and less than twice as much.
+std::string free_blocks_text(document const& failure) {
+  document const& free = field(failure, "free_blocks");
+  document const& sizes = field(free, "sizes");
+  constexpr std::size_t shown = 5;
+  std::string line;
+  std::uint64_t smaller = 0, below = 0;
+  for (std::size_t i = 0; sizes.is_array() && i < sizes.size(); ++i) {
+    document const& size = sizes[sizes.size() - 1 - i];
+    std::uint64_t const blocks = number_or_zero(size, "blocks"), from = number_or_zero(size, "from_bytes");
+    if (i >= shown || from < 8 * base::kib) {
+      smaller += blocks;
+      below = std::max(below, from < 8 * base::kib ? 8 * base::kib : 2 * from);
+      continue;
+    }
+    line += base::format("{}{} x {}", line.empty() ? "" : ", ", count_text(blocks),
+                         std::string(base::print_exact_bytes(from).view()));
+  }
+  if (smaller != 0) {
+    line += base::format("{}{} below {}", line.empty() ? "" : ", ", count_text(smaller),
+                         std::string(base::print_exact_bytes(below).view()));
+  }
+  if (!line.empty() && field(free, "all_counted") == false) line += ", and more";
+  return line;
+}
+
 }  // namespace
 
 void add_devices(std::string& text, document const& from, text_options const& options) {
@@ -253,11 +279,14 @@ void add_timeline(std::string& text, document const& from, text_options const& o
   document const& lines = field(from, "timeline");
   if (!lines.is_array()) return;
   constexpr std::size_t width = 64;
+  constexpr std::uint64_t shortest_timeline =
+      500'000'000;  // ns: a curve of less tells no phases of a program
   for (auto const& line : lines) {
     document const& times = field(line, "t_ns");
     if (!times.is_array() || times.size() < 2) continue;
     std::uint64_t const end =
         std::max(number_or_zero(field(from, "end"), "duration_ns"), value_at(times, times.size() - 1) + 1);
+    if (end < shortest_timeline) continue;
     auto const reserved = columns_of(line, "reserved_bytes", "reserved_last_bytes", end, width);
     auto const requested = columns_of(line, "requested_bytes", "requested_last_bytes", end, width);
     std::uint64_t const top = std::max(*std::max_element(reserved.begin(), reserved.end()),
@@ -412,10 +441,13 @@ void add_failures(std::string& text, document const& from, text_options const& o
                          bytes_text(number_or_zero(failure, "handed_out_bytes")),
                          bytes_text(number_or_zero(failure, "cached_bytes")),
                          bytes_text(number_or_zero(failure, "largest_free_bytes")));
+    add_wrapped(text, "free blocks ", free_blocks_text(failure), options.width);
     add_wrapped(text, "asked at    ", failure_place_text(from, failure), options.width);
     add_wrapped(text, "phase       ", words(failure, "phase"), options.width);
     add_wrapped(text, "held by     ", holders_text(failure), options.width);
     add_wrapped(text, "held at     ", failure_sites_text(from, failure), options.width);
+    add_wrapped(text, "held for    ", failure_categories_text(failure), options.width);
+    add_wrapped(text, "in phase    ", words(failure, "phase"), options.width);
     add_wrapped(text, "try         ", words(failure, "remedy"), options.width);
   }
 }

@@ -11,10 +11,13 @@ namespace gpumem::report {
 // One section each, after what `text` holds; nothing where the document has nothing to say for it.
 void add_devices(std::string& text, document const& from, text_options const& options);
 void add_libraries(std::string& text, document const& from, text_options const& options);
+void add_categories(std::string& text, document const& from, text_options const& options);
 void add_samples(std::string& text, document const& from, text_options const& options);
 void add_phases(std::string& text, document const& from, text_options const& options);
 // "train.cpp:31 load about 12.00 GiB, ..."; empty: nothing was sampled.
 std::string failure_sites_text(document const& from, document const& failure);
+// "optimizer about 12.00 GiB (61 %), ..."; empty: no categories.
+std::string failure_categories_text(document const& failure);
 // "train.py:132 forward, from libx.so load, ...": where the refused request came from.
 std::string failure_place_text(document const& from, document const& failure);
 void add_timeline(std::string& text, document const& from, text_options const& options);

@@ -99,6 +99,10 @@ void arena::log_state(char const* reason) noexcept {
   say("thread", of_threads_);
 }
 
+void arena::count_free(stats::free_blocks& to) noexcept {
+  each([&](suballocator& p) { p.count_free(to); });
+}
+
 idle_usage arena::measure() noexcept {
   idle_usage sum;
   each([&](suballocator& p) {

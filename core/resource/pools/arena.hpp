@@ -37,6 +37,7 @@ class arena final : public resource {
 
   space::handle allocate(allocation_request const& request) override;
   idle_usage measure() noexcept override;
+  void count_free(stats::free_blocks& to) noexcept override;
   bool counts_in(budget const& b) const noexcept override { return superblocks_.counts_in(b); }
   std::uint64_t give_back() noexcept override;
   void give_back_due(moment const& at) noexcept override;

@@ -166,6 +166,15 @@ idle_usage suballocator::measure() noexcept {
   return sum;
 }
 
+// In steps, so that a pool in many pieces is not locked for all of them.
+void suballocator::count_free(stats::free_blocks& to) noexcept {
+  space::region::count_place at;
+  for (bool more = true; more;) {
+    lock held(mutex_);
+    more = region_.count_idle(at, to);
+  }
+}
+
 void suballocator::stream_gone(stream_order::slot s) noexcept {
   lock held(mutex_);
   reap();

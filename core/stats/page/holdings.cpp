@@ -92,17 +92,22 @@ std::uint64_t largest_holders(page& now, std::size_t device_slot,
   return all;
 }
 
-void largest_sites(page& now, std::size_t device_slot, site_share (&largest)[max_failure_sites]) noexcept {
+std::uint64_t largest_sites(page& now, std::size_t device_slot,
+                            site_share (&largest)[max_failure_sites]) noexcept {
   std::fill(std::begin(largest), std::end(largest), site_share{});
-  if (now.fixed.head.sampled_sites == 0) return;
+  if (now.fixed.head.sampled_sites == 0) return 0;
   locked const guard;
   site_bytes const& live = sampled_bytes(now, device_slot);
+  std::uint64_t all = 0;
   for (std::size_t i = 0; i < max_call_sites; ++i) {
     site_share one{live[i], i + 1};
+    all += one.bytes;
+    if (one.bytes <= largest[max_failure_sites - 1].bytes) continue;
     for (site_share& place : largest) {
       if (one.bytes > place.bytes) std::swap(one, place);
     }
   }
+  return all;
 }
 
 }  // namespace gpumem::stats

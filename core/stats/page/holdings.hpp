@@ -23,7 +23,8 @@ void note_holdings(page& now, std::size_t device_slot, std::uint64_t held) noexc
 std::uint64_t largest_holders(page& now, std::size_t device_slot,
                               holder_share (&largest)[max_holders]) noexcept;
 
-// The same of call sites, by their samples. Takes the page's lock.
-void largest_sites(page& now, std::size_t device_slot, site_share (&largest)[max_failure_sites]) noexcept;
+// The same of call sites, by their samples; returns what all of them stand for. Takes the page's lock.
+std::uint64_t largest_sites(page& now, std::size_t device_slot,
+                            site_share (&largest)[max_failure_sites]) noexcept;
 
 }  // namespace gpumem::stats

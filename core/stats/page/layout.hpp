@@ -24,12 +24,14 @@ inline constexpr std::size_t max_python_files = 512;   // a power of two
 inline constexpr std::size_t max_python_lines = 4096;  // the same
 inline constexpr std::size_t max_sampled_sites =
     1024;                                             // of these, of samples; further ones count as elsewhere
-inline constexpr std::size_t max_failure_sites = 4;   // that a failure names
+inline constexpr std::size_t max_failure_sites = 64;  // that a failure keeps, the largest
 inline constexpr std::size_t max_misuses = 32;        // the first ones are kept; all are counted
 inline constexpr std::size_t max_holders = 4;         // that a failure names
 inline constexpr std::size_t max_phases = 257;        // by name; further ones share the last, "other"
 inline constexpr std::size_t max_open_phases = 1024;  // at once; further ones are counted and not measured
 inline constexpr std::size_t max_fields = 64;         // counters in one list of fields.def
+inline constexpr std::size_t category_bytes = 4096;   // names and patterns of all categories
+inline constexpr std::size_t free_rows = 29;          // of free blocks by size
 
 struct field_name {
   char text[32];
@@ -79,6 +81,15 @@ struct site_share {
   std::uint64_t site;  // stats::call_site
 };
 
+// Free blocks of one size: row 0 below 8 KiB, row r from 2^(r + 12) bytes to below twice as much.
+struct free_row {
+  std::uint64_t blocks;
+  std::uint64_t bytes;
+};
+constexpr std::uint64_t free_row_begin(std::size_t row) noexcept {
+  return row == 0 ? 1 : std::uint64_t{1} << (row + 12);
+}
+
 struct failure_entry {
   std::uint64_t ready;  // 1 when the rest is complete
   std::uint64_t t_ns;
@@ -96,8 +107,11 @@ struct failure_entry {
   std::uint64_t held;                   // by all libraries
   holder_share holders[max_holders];    // the largest first; 0 bytes: no more
   site_share sites[max_failure_sites];  // the same
+  std::uint64_t sampled;                // what the samples of all call sites stood for
   std::uint64_t asked_at;               // stats::call_site; 0: not known
   std::uint64_t phase;                  // its place, from 1 on; 0: none was open
+  std::uint64_t free_counted;  // 1: all free blocks are in the rows, 2: there were too many to count; 0: none
+  free_row free[free_rows];
 };
 
 // A stretch of code in memory and the file it was mapped from, noted while it is there: addresses mean
@@ -263,6 +277,8 @@ struct page_header {
   std::uint32_t config_warnings;
   std::uint32_t closing;  // set before, `end` follows
   char config_text[8192];
+  std::uint32_t categories_bytes;
+  char categories[category_bytes];  // see categories.hpp
 
   std::uint32_t hook_count, node_count;
   std::uint32_t shards_used;       // shards [0, shards_used) may hold counts

@@ -198,6 +198,15 @@ void describe_config(std::string_view path, std::string_view text, unsigned warn
   head.config_warnings = warnings;
 }
 
+void describe_categories(std::string_view packed) noexcept {
+  page* const now = current_page();
+  if (now == nullptr) return;
+  locked guard;
+  page_header& head = now->fixed.head;
+  head.categories_bytes = static_cast<std::uint32_t>(std::min(packed.size(), sizeof head.categories));
+  std::memcpy(head.categories, packed.data(), head.categories_bytes);
+}
+
 std::size_t register_node(std::string_view name, std::string_view type, unsigned depth, int device,
                           std::string_view route, std::string_view options) noexcept {
   page* const now = current_page();
@@ -267,9 +276,13 @@ void note_failure(failure const& what) noexcept {
   entry.refused_by = what.refused_by;
   copy_text(entry.reason, what.reason);
   entry.held = largest_holders(*now, device_slot(what.device), entry.holders);
-  largest_sites(*now, device_slot(what.device), entry.sites);
+  entry.sampled = largest_sites(*now, device_slot(what.device), entry.sites);
   entry.asked_at = what.asked_at;
   entry.phase = what.phase;
+  if (what.free != nullptr) {
+    std::ranges::copy(what.free->rows, entry.free);
+    entry.free_counted = what.free->all ? 1 : 2;
+  }
   std::atomic_ref<std::uint64_t>(entry.ready).store(1, std::memory_order_release);
 }
 

@@ -45,6 +45,7 @@ std::uint64_t elapsed_ns() noexcept;
 void describe_driver(int version, std::string_view cudart) noexcept;
 void describe_passed_by(std::string_view objects) noexcept;
 void describe_config(std::string_view path, std::string_view text, unsigned warnings) noexcept;
+void describe_categories(std::string_view packed) noexcept;  // see categories.hpp
 
 // A node of a chain instance; returns its index in shard::nodes. The same node again gives the same index, so
 // a chain rebuilt after a device reset goes on counting where it stopped. Register top first: the order is
@@ -87,6 +88,13 @@ void reset_peak(int device) noexcept;
 // The same as sample_device where observed memory has grown by more than 1 %, or 8 MiB, since.
 void sample_if_grown(int device) noexcept;
 
+// Blocks that nobody has and that may be cut, by size.
+struct free_blocks {
+  free_row rows[free_rows] = {};
+  std::uint64_t left = 65536;  // so many more are looked at
+  bool all = true;             // none was passed over
+};
+
 struct failure {
   std::uint64_t bytes = 0;
   std::uint64_t stream = 0;
@@ -96,10 +104,11 @@ struct failure {
   int code = 0;  // CUresult
   std::uint16_t hook = 0;
   int device = 0;
-  std::uint32_t refused_by = 0;  // driver::refused_by
-  std::uint32_t asked_at = 0;    // stats::call_site
-  std::uint32_t phase = 0;       // its place in the table of phases, from 1 on; 0: none was open
-  std::string_view reason;       // who refused, value, limit; at most 239 characters are kept
+  std::uint32_t refused_by = 0;       // driver::refused_by
+  std::uint32_t asked_at = 0;         // stats::call_site
+  std::uint32_t phase = 0;            // its place in the table of phases, from 1 on; 0: none was open
+  free_blocks const* free = nullptr;  // null: not counted
+  std::string_view reason;            // who refused, value, limit; at most 239 characters are kept
 };
 // For the report's FAILURES: all are counted, the first max_failures kept.
 void note_failure(failure const& what) noexcept;

@@ -1,7 +1,6 @@
 // See source_lines.hpp.
 #include "shim/cli/report/source_lines.hpp"
 
-#include <cxxabi.h>
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
@@ -13,14 +12,14 @@
 #include <cerrno>
 #include <cstdlib>
 #include <map>
-#include <memory>
 #include <string>
 #include <vector>
 
 #include "core/base/clock.hpp"
 #include "core/base/text/format.hpp"
 #include "core/report/document.hpp"
-#include "core/report/output/text_format.hpp"
+#include "core/report/fields.hpp"
+#include "core/report/names/demangle.hpp"
 
 extern char** environ;
 
@@ -96,13 +95,6 @@ std::vector<std::string> lines_of(std::string const& text) {
   return lines;
 }
 
-std::string demangled(std::string const& symbol) {
-  int status = 0;
-  std::unique_ptr<char, decltype(&std::free)> const text(
-      abi::__cxa_demangle(symbol.c_str(), nullptr, nullptr, &status), &std::free);
-  return text == nullptr ? symbol : text.get();
-}
-
 // Two lines for each address, function and place. Of binutils' addr2line some releases (2.40) name the wrong
 // file for code from a header, so LLVM's is asked first.
 std::vector<std::string> places_of(std::string const& library, std::vector<std::string> const& addresses,
@@ -139,7 +131,7 @@ void collect_frames(report::document& sites,
     for (auto& frame : site["frames"]) {
       if (!frame.is_object()) continue;
       report::document const& symbol = report::field(frame, "symbol");
-      if (symbol.is_string()) frame["symbol"] = demangled(symbol.get<std::string>());
+      if (symbol.is_string()) frame["symbol"] = report::demangled(symbol.get<std::string>());
       report::document const& library = report::field(frame, "library");
       if (library.is_string() && report::number(frame, "address"))
         by_library[library.get<std::string>()].push_back(&frame);

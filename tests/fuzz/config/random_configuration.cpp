@@ -109,6 +109,8 @@ class writer {
                                (one_in(4) ? ", " + chain(route, depth + 1) : "") + "]";
       case value_kind::bins:
         return bins(route, depth);
+      case value_kind::globs:
+        return "[\"lib*\", \"*/optim/*.py\"]";
     }
     return "0";
   }

@@ -14,6 +14,7 @@
 #include "core/report/document.hpp"
 #include "core/stats/callers/call_sites.hpp"
 #include "core/stats/callers/misuse.hpp"
+#include "core/stats/page/categories.hpp"
 #include "core/stats/page/state_page.hpp"
 
 namespace gpumem::tests {
@@ -24,6 +25,8 @@ void fill_page() {
       {{"cuMemAlloc_v2", "device"}, {"cuMemFree_v2", "free"}, {"cuMemCreate", "observed"}}};
   stats::open_page({hooks, "0.1.0", "run-1"});
   stats::describe_config("/a/chain.toml", "version = 1\n", 2);
+  stats::category const category{"optimizer", {"*/optim/*.py", "step"}};
+  stats::describe_categories(stats::packed({&category, 1}));
   stats::register_device(0, "a device", "GPU-0", 1ull << 34);
   std::size_t const pool = stats::register_node("pool", "pool", 0, 0, "device", "growth 1 MiB");
   std::size_t const tracking = stats::register_node("tracking", "tracking", 1, 0, "device", "");
@@ -41,7 +44,9 @@ void fill_page() {
   }
   stats::gauge_add(stats::gauges(0).reserved, 1 << 19);
   for (int i = 0; i < 3; ++i) stats::sample_device(0);
-  stats::note_failure({.bytes = 1 << 20, .code = 2, .reason = "no room"});
+  stats::free_blocks free;
+  free.rows[3] = {7, 7 << 15};
+  stats::note_failure({.bytes = 1 << 20, .code = 2, .free = &free, .reason = "no room"});
   stats::close_page({.kind = stats::end_kind::exit, .clean = 1});
 }
 

@@ -161,12 +161,28 @@ TEST_P(golden_report, printed_ledgers_add_up) {
 
 TEST(golden_report_rules, each_ledger_word_is_explained) {
   std::set<std::string_view> terms;
-  for (auto const& entry : glossary) EXPECT_TRUE(terms.insert(entry.name).second) << entry.name;
+  for (auto const& entry : glossary) {
+    for (std::string_view rest = entry.name; !rest.empty();) {
+      std::string_view const name = rest.substr(0, rest.find('|'));
+      EXPECT_TRUE(terms.insert(name).second) << name;
+      rest.remove_prefix(std::min(rest.size(), name.size() + 1));
+    }
+  }
   for (char const* word : {"requested", "rounding", "pending", "cached", "reserved", "unseen", "in use",
                            "free", "seen", "elsewhere", "overhead", "fragmentation", "peak", "attempts",
                            "still allocated", "hits", "upstream", "out of memory"}) {
     EXPECT_TRUE(terms.contains(word)) << word;
   }
+}
+
+TEST(golden_report_rules, a_small_program_fits_one_screen) {
+  auto const all = sample_snapshots();
+  auto const small = std::ranges::find(all, "small", &sample::name);
+  ASSERT_NE(small, all.end());
+  std::string const text = render_text(make_document(small->content, small->options), {});
+  EXPECT_LE(std::count(text.begin(), text.end(), '\n'), 40) << text;
+  for (char const* silent : {"CATEGORIES", "WHERE", "LEAKS", "MISUSE", "FAILURES", "RULES"})
+    EXPECT_EQ(text.find(silent), text.npos) << silent << " says nothing here: " << text;
 }
 
 TEST(golden_report_rules, a_senseless_document_is_rendered_without_a_crash) {

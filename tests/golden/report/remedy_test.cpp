@@ -104,12 +104,12 @@ refusal const refusals[] = {
     {"most is in PyTorch's cache",
      held(note("cuMemAlloc_v2", gib, refused_by::driver, "driver: the driver refused"),
           {{"/opt/lib/libc10_cuda.so", 61 * gib}, {"/opt/train", 39 * gib}}),
-     {"61 % is held by PyTorch's cache: torch.cuda.empty_cache()"},
+     {"61 % (61.00 GiB) is held by PyTorch's cache: torch.cuda.empty_cache()"},
      {"libc10_cuda"}},
     {"most is a library's",
      held(note("cuMemAlloc_v2", gib, refused_by::driver, "driver: the driver refused"),
           {{"/opt/lib/libsolver.so", 3 * gib}, {"/opt/train", gib}}),
-     {"75 % is held by libsolver.so"},
+     {"75 % (3.00 GiB) is held by libsolver.so"},
      {"cache", "/opt"}},
     {"nobody holds most",
      held(note("cuMemAlloc_v2", gib, refused_by::driver, "driver: the driver refused"),
@@ -126,6 +126,50 @@ refusal const refusals[] = {
      {},
      {"raise", "block_size", "free"}},
 };
+
+struct holding {
+  char const* what;
+  std::vector<stats::failure_note::holder> holders;
+  std::vector<stats::failure_note::site> sites;
+  char const* said;  // the end of the remedy
+};
+
+// Of sites 1 to 4; site 9 is not among them.
+asking_codes const codes = {{1, {"/opt/lib/libc10_cuda.so", "train.py:132 forward"}},
+                            {2, {"/opt/lib/libc10_cuda.so", "train.py:132 forward"}},
+                            {3, {"/opt/lib/libc10_cuda.so", "train.py:140 step"}},
+                            {4, {"/opt/train", "main.cpp:7 load"}}};
+
+TEST(remedy, names_the_holder_and_its_code) {
+  std::vector<stats::failure_note::holder> const cache = {{"/opt/lib/libc10_cuda.so", 61 * gib},
+                                                          {"/opt/train", 39 * gib}};
+  std::string const text =
+      "61 % (61.00 GiB) is held by PyTorch's cache: torch.cuda.empty_cache() frees what is idle in it";
+  for (holding const& one : {
+           holding{"most of it by two sites of one line",
+                   cache,
+                   {{1, 20 * gib}, {4, 39 * gib}, {2, 20 * gib}, {3, 21 * gib}},
+                   ", most of it by train.py:132 forward"},
+           holding{"a part that stands out",
+                   cache,
+                   {{1, 20 * gib}, {3, 41 * gib}, {9, 90 * gib}},
+                   ", most of it by train.py:140 step"},
+           holding{"none is told apart", cache, {{9, 90 * gib}}, ""},
+           holding{"no samples", cache, {}, ""},
+       }) {
+    stats::failure_note refused =
+        held(note("cuMemAlloc_v2", gib, refused_by::driver, "driver: refused"), one.holders);
+    refused.sites = one.sites;
+    EXPECT_TRUE(remedy_for(refused, {}, codes).ends_with(text + one.said))
+        << one.what << ": " << remedy_for(refused, {}, codes);
+  }
+  stats::failure_note alone =
+      held(note("cuMemAlloc_v2", gib, refused_by::driver, "driver: refused"), {{"/opt/train", 8 * gib}});
+  alone.sites = {{4, 7 * gib}};
+  EXPECT_TRUE(remedy_for(alone, {}, codes)
+                  .ends_with("100 % (8.00 GiB) is held by train, most of it by main.cpp:7 load"))
+      << remedy_for(alone, {}, codes);
+}
 
 TEST(remedy, is_never_nonsense) {
   for (auto const& one : refusals) {

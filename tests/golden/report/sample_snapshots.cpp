@@ -173,6 +173,18 @@ sample out_of_memory() {
         {"/home/u/train.py", "train_step", 132},
         {"/home/u/train.py", "<module>", 0}}},
       {9, 0, 160, 0, 5 * gib, {{0x401234, "/no/such/folder/solver", 0x1234}}}};
+  made.content.failures[0].sampled = 65 * gib;
+  made.content.failures[0].free_counted = true;
+  made.content.failures[0].free[0] = {1'204, 3 * mib};
+  made.content.failures[0].free[8] = {700, 900 * mib};
+  made.content.failures[0].free[11] = {20, 200 * mib};
+  made.content.failures[0].free[12] = {3, 50 * mib};
+  made.content.failures[0].free[15] = {2, 300 * mib};
+  made.content.failures[0].free[17] = {1, 600 * mib};
+  made.content.failures[0].free[19] = {1, 2 * gib};
+  made.content.failures[1].free_counted = made.content.failures[1].free_all = true;
+  made.content.failures[1].free[0] = {40, 80 * kib};
+  made.content.categories = {{"layers", {"model.py"}}, {"solver", {"solver", "libsolver*"}}};
   made.content.failures_total = 3;
   made.content.unbuilt_total = 2;
   made.content.unbuilt = "device 0: pool \"small\": the driver refused 90.00 GiB";
@@ -192,6 +204,8 @@ sample two_devices() {
   made.content.nodes.push_back(
       {"chain 2", "chain", "device", "", 1, 0, {14, 14, 0, 0, 10 * gib, 9 * gib, 4 * gib, 0, 0}});
   made.name = "two_devices";
+  made.content.nodes.push_back(
+      {"rule 1: libnccl*", "rule", "rules", "", 0, 0, {37, 0, 0, 0, 74 * mib, 0, 0, 0, 0}});
   made.content.devices.push_back(device(1, 2));
   stats::device_totals& second_device = made.content.devices.back();
   second_device.timeline.clear();
@@ -216,8 +230,15 @@ sample two_devices() {
          i * 100 * mib,
          i * 150 * mib,
          {{0x401000 + i, "/no/such/folder/train", 0x1000 + i}, {0x402000, "/no/such/folder/train", 0x2000}}});
+  made.content.sampled_sites.back().frames[1] = {0x7f0000003000, "/no/such/folder/libnccl.so.2", 0x3000};
+  made.content.categories = {
+      {"nccl", {"libnccl*"}}, {"never", {"*/none/*"}}, {"program", {"*/app/train", "train"}}};
   second_device.now = stats::ledger_now(second_device.counters, gauges);
   second_device.peak = stats::ledger_at_peak(gauges);
+  // Managed memory, a part of it on the host.
+  second_device.now.elsewhere = 100 * mib;
+  *second_device.now.in_use -= 100 * mib, *second_device.now.free += 100 * mib;
+  second_device.counters.lost_blocks = 7, second_device.counters.lost_requested = 70 * mib;
   add_chain(made.content, 1);
   return made;
 }
@@ -314,6 +335,44 @@ sample phases() {
   return made;
 }
 
+// A program that takes a few blocks and gives them back, with a library that does as well.
+sample small() {
+  sample made{"small", process({"./sort", "500"}), {}, ""};
+  end_by_exit(made.content, 0, 92'000'000);
+  made.content.config_path.clear();
+  made.content.hooks = {{"cuMemAlloc_v2", "device", {1'020, 4 * gib, 1'020, 0}},
+                        {"cuMemFree_v2", "free", {1'020, 0, 1'020, 0}},
+                        {"cuCtxSynchronize", "observed", {500, 0, 0, 0}}};
+  stats::device_totals one = device(0, 1);
+  one.counters = {};
+  one.counters.allocated_blocks = one.counters.freed_blocks = 1'020;
+  one.counters.allocated_requested = one.counters.freed_requested = 4 * gib;
+  one.counters.allocated_handed = one.counters.freed_handed = 4 * gib + 12 * mib;
+  one.counters.rung_carved = 508, one.counters.rung_reaped = 509, one.counters.rung_grown = 3;
+  one.timeline = {{0, 8 * mib, 16 * mib, 6 * mib, 16 * mib}, {50'000'000, 8 * mib, 16 * mib, 0, 16 * mib}};
+  auto& gauges = one.gauges;
+  gauges.reserved = gauges.peak_reserved = gauges.used_known = 16 * mib, gauges.pending = 0;
+  gauges.used = 16 * mib + 529 * mib, gauges.first_unseen = 529 * mib, gauges.used_at_ns = 91'000'000;
+  gauges.peak_requested = gauges.highest_requested = 8 * mib, gauges.peak_handed = 8 * mib + 4 * kib;
+  gauges.peak_pending = 0, gauges.peak_unseen = 529 * mib, gauges.peak_at_ns = 7'000'000;
+  one.libraries = {{"/opt/app/sort", 0, 0, 8 * mib, 6 * mib, 0},
+                   {"/opt/app/libkeys.so", 0, 0, 2 * mib, 2 * mib, 0}};
+  one.now = stats::ledger_now(one.counters, gauges);
+  one.peak = stats::ledger_at_peak(gauges);
+  made.content.devices.push_back(one);
+  made.content.nodes = {{"pool",
+                         "pool",
+                         "device",
+                         "initial_pool_size 0 B",
+                         0,
+                         0,
+                         {1'020, 1'017, 3, 0, 4 * gib, 4 * gib, 0, 0, 0}},
+                        {"cuda", "cuda", "device", "", 1, 0, {3, 0, 0, 0, 16 * mib, 0, 0, 0, 0}}};
+  add_sizes(made.content, 3 * mib, 73);
+  add_sizes(made.content, 4 * mib, 947);
+  return made;
+}
+
 sample empty() {
   sample made{"empty", process({"probe"}), {}, ""};
   made.content.driver_version = 0;
@@ -325,7 +384,7 @@ sample empty() {
 }  // namespace
 
 std::vector<sample> sample_snapshots() {
-  return {clean(), killed(), out_of_memory(), two_devices(), debugging(), phases(), empty()};
+  return {clean(), killed(), out_of_memory(), two_devices(), debugging(), phases(), small(), empty()};
 }
 
 }  // namespace gpumem::report

@@ -53,6 +53,23 @@ def check_reason(done, kind, reason, remedy):
     assert f"try {first['remedy']}" in text, done.texts[0]
 
 
+def test_a_refusal_tells_the_free_blocks_by_size(build):
+    """Every second block of 2 MiB is given back; then nothing larger is served, and by what sizes it is not."""
+    script = ("import ctypes\nruntime = ctypes.CDLL('libcudart.so.13')\n"
+              "def take(size):\n    p = ctypes.c_void_p()\n    return runtime.cudaMalloc(ctypes.byref(p), ctypes.c_size_t(size)), p\n"
+              "blocks = [take(2 << 20)[1] for _ in range(32)]\n"
+              "for p in blocks[::2]: assert runtime.cudaFree(p) == 0\n"
+              "assert take(1 << 20)[0] == 0\nassert take(4 << 20)[0] == 2\n")
+    done = build.run([sys.executable, "-c", script], preload=True, env={"GPUMEM_CONFIG": str(FOLDER / "configs" / "one_segment.toml")})
+    harness.equal(done.code, 0, done.stderr)
+    (failure,) = done.reports[0]["failures"]
+    free = failure["free_blocks"]
+    harness.equal(free, {"all_counted": True, "sizes": [{"from_bytes": 1 << 20, "blocks": 1, "free_bytes": 1 << 20},
+                                                       {"from_bytes": 2 << 20, "blocks": 15, "free_bytes": 30 << 20}]}, "free blocks")
+    harness.equal((failure["cached_bytes"], failure["largest_free_bytes"]), (31 << 20, 2 << 20), "cached, and the largest")
+    assert "free blocks 15 x 2 MiB, 1 x 1 MiB" in done.texts[0], done.texts[0]
+
+
 def test_reason_pool_at_its_maximum(build):
     check_reason(run(build, "maximum", "routed"), "maximum",
                  'pool "small": maximum_pool_size 64.00 MiB, reserved 64.00 MiB, asked 2.00 MiB', "raise maximum_pool_size")

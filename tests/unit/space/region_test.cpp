@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include "core/stats/page/state_page.hpp"
 #include "tests/unit/space/region_checks.hpp"
 
 namespace gpumem::space {
@@ -73,6 +74,53 @@ TEST_F(region_test, cuts_and_merges_from_all_sides) {
   check();
   EXPECT_NE(space.empty_segment(), nullptr);
   EXPECT_EQ(space.largest_idle(), 100 * unit);
+}
+
+// All of it, in as many steps as the count takes.
+int count(region& space, stats::free_blocks& to) {
+  region::count_place at;
+  int steps = 1;
+  while (space.count_idle(at, to)) ++steps;
+  return steps;
+}
+
+TEST_F(region_test, idle_blocks_are_counted_by_size) {
+  add(first_address, 1000);
+  std::vector<handle> taken;
+  for (std::uint32_t units : {1u, 15u, 16u, 31u, 32u, 100u}) {
+    taken.push_back(take(done, units));
+    take(done, 1);  // between them, so that they do not merge
+  }
+  for (std::size_t i = 0; i < taken.size(); ++i)
+    put(taken[i], i % 3 == 0 ? done : i % 3 == 1 ? pending : free_list_id(first_stream + 5), 1);
+  put(take(done, 64), withheld, 1);  // serves nobody
+  take(done, 1000 - 195 - 6 - 64);
+  stats::free_blocks found;
+  EXPECT_LT(count(space, found), 10);
+  std::uint64_t const wanted[] = {2, 2, 1, 1};  // below 16 units, below 32, 64, 128
+  for (std::size_t row = 0; row < stats::free_rows; ++row)
+    EXPECT_EQ(found.rows[row].blocks, row < std::size(wanted) ? wanted[row] : 0) << row;
+  EXPECT_EQ(found.rows[0].bytes, 16 * unit);
+  EXPECT_EQ(found.rows[1].bytes, 47 * unit);
+  EXPECT_EQ(found.rows[3].bytes, 100 * unit);
+  EXPECT_TRUE(found.all);
+  for (std::size_t row = 1; row < stats::free_rows; ++row)
+    EXPECT_EQ(stats::free_row_begin(row), 16 * unit << (row - 1));
+}
+
+TEST_F(region_test, too_many_idle_blocks_are_not_all_counted) {
+  add(first_address, 20'001);
+  std::vector<handle> taken;
+  for (int i = 0; i < 10'000; ++i) {
+    taken.push_back(take(done, 1));
+    take(done, 1);
+  }
+  for (handle h : taken) put(h, done);
+  stats::free_blocks found;
+  count(space, found);
+  EXPECT_FALSE(found.all);
+  EXPECT_GE(found.rows[0].blocks, 4000u);
+  EXPECT_LE(found.rows[0].blocks, 5000u);
 }
 
 TEST_F(region_test, neighbours_of_two_domains_stay_apart_until_they_are_done) {

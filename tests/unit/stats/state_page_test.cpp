@@ -214,6 +214,46 @@ TEST_F(state_page, the_first_failures_are_kept_and_all_are_counted) {
   });
 }
 
+TEST_F(state_page, free_blocks_of_a_refusal_are_kept_by_size) {
+  expect_good_child([] {
+    open_test_page();
+    free_blocks free;
+    free.rows[0] = {7, 3000}, free.rows[free_rows - 1] = {1, 1ull << 41};
+    note_failure({.bytes = 1, .code = 2, .free = &free, .reason = "limit"});
+    free.all = false;
+    note_failure({.bytes = 2, .code = 2, .free = &free, .reason = "limit"});
+    note_failure({.bytes = 3, .code = 2, .reason = "limit"});
+    auto const now = take_snapshot();
+    auto const& kept = now.value.failures;
+    EXPECT_TRUE(kept.at(0).free_counted && kept[0].free_all && kept.at(1).free_counted);
+    EXPECT_FALSE(kept[1].free_all || kept.at(2).free_counted);
+    EXPECT_EQ(kept[0].free[0].blocks, 7u);
+    EXPECT_EQ(kept[0].free[0].bytes, 3000u);
+    EXPECT_EQ(kept[0].free[free_rows - 1].bytes, 1ull << 41);
+  });
+}
+
+TEST_F(state_page, categories_are_in_the_page) {
+  std::vector<category> const categories{{"optimizer", {"*/optim/*.py", "step"}}, {"all of it", {"*"}}};
+  expect_good_child([&] {
+    open_test_page();
+    EXPECT_TRUE(take_snapshot().value.categories.empty());
+    describe_categories(packed(categories));
+    auto const found = take_snapshot().value.categories;
+    ASSERT_EQ(found.size(), 2u);
+    for (std::size_t i = 0; i < 2; ++i) {
+      EXPECT_EQ(found[i].name, categories[i].name);
+      EXPECT_EQ(found[i].patterns, categories[i].patterns);
+    }
+    describe_categories({});
+    EXPECT_TRUE(take_snapshot().value.categories.empty());
+  });
+  // What does not end is left out, whatever it is.
+  std::string const text = packed(categories);
+  for (std::size_t length = 0; length < text.size(); ++length)
+    EXPECT_LT(unpacked(std::string_view(text).substr(0, length)).size(), 2u) << length;
+}
+
 TEST_F(state_page, the_end_is_written_and_can_be_taken_back) {
   expect_good_child([this] {
     open_test_page();
