@@ -8,8 +8,10 @@
 namespace gpumem::report {
 
 struct term {
-  std::string_view name;
+  std::string_view name;  // and whatever else the report calls it: "pending|freed, work not known to be done"
   std::string_view meaning;
+
+  std::string_view first_name() const noexcept { return name.substr(0, name.find('|')); }
 };
 
 inline constexpr term glossary[] = {

@@ -137,16 +137,24 @@ void add_wrapped(std::string& text, std::string_view name, std::string_view mean
   text += line + "\n";
 }
 
+// Whether this is one of the names of a term: "pending|freed, work not known to be done".
+bool is_called(std::string_view names, std::string_view word) {
+  for (std::size_t end = 0; end != names.npos; names.remove_prefix(end == names.npos ? 0 : end + 1)) {
+    end = names.find('|');
+    std::string_view const name = names.substr(0, end);
+    if (name.size() == word.size() && ::strncasecmp(name.data(), word.data(), name.size()) == 0) return true;
+  }
+  return false;
+}
+
 int explain(std::string const& term) {
   std::string text;
   std::size_t const width = report::columns_of_terminal(STDOUT_FILENO, report::page_width);
   std::vector<std::string_view> names;
   for (auto const& entry : report::glossary) {
-    names.push_back(entry.name);
-    if (term.empty() ||
-        ::strncasecmp(term.c_str(), entry.name.data(), std::max(term.size(), entry.name.size())) == 0) {
-      add_wrapped(text, entry.name, entry.meaning, width);
-    }
+    names.push_back(entry.first_name());
+    if (term.empty() || is_called(entry.name, term))
+      add_wrapped(text, entry.first_name(), entry.meaning, width);
   }
   if (text.empty()) {
     std::string const hint = config::did_you_mean(term, names);

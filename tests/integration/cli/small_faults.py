@@ -134,6 +134,16 @@ def test_overhead_is_explained(build):
     assert " % overhead" in told(build, f"take({MIB})\n")[1], "the text report"
 
 
+def test_a_small_program_fits_one_screen(build):
+    files = [build.program(f"lib/libholding_{name}.so") for name in ("first", "second")]
+    for command in ([build.program("runtime_loop.static"), "50"], [build.program("library_holders"), *files],
+                    [sys.executable, "-c", START + f"take({MIB})\n"]):
+        done = build.run(command, preload=True)
+        lines = done.texts[0].splitlines()
+        most = 40 if "library_holders" not in command[0] else 44  # leaves blocks, and has libraries
+        assert 20 < len(lines) <= most and max(map(len, lines)) <= 96, f"{len(lines)} lines:\n{done.texts[0]}"
+
+
 def test_words_of_the_state_folder(build):
     """Where it is stands where one looks for it."""
     house = pathlib.Path(__file__).resolve().parents[3]
