@@ -447,7 +447,6 @@ void add_failures(std::string& text, document const& from, text_options const& o
     add_wrapped(text, "held by     ", holders_text(failure), options.width);
     add_wrapped(text, "held at     ", failure_sites_text(from, failure), options.width);
     add_wrapped(text, "held for    ", failure_categories_text(failure), options.width);
-    add_wrapped(text, "in phase    ", words(failure, "phase"), options.width);
     add_wrapped(text, "try         ", words(failure, "remedy"), options.width);
   }
 }

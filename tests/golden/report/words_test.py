@@ -33,7 +33,6 @@ NOT_HEADS = re.compile(r"^(\d.*|device \d+.*|at peak \d.*)$")
 # Terms that stand in no golden report, and where they do stand.
 ELSEWHERE = {
     "fragmentation": "schema 1 of the JSON report", "stream order": "what other terms are explained with",
-    "in phase": "a refusal in a program with phases",
 }
 
 
