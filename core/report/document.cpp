@@ -268,12 +268,14 @@ document failure_of(snapshot const& from, stats::failure_note const& note, askin
   return one;
 }
 
-// What the remedies say of code: from the sites of `samples`.
-asking_codes codes_of(document const& samples, std::string const& program) {
+// What the remedies say of code: from the sites of `samples`. The library is the one that the ledger of
+// libraries has, though it be a runtime whose frames are left out of the document.
+asking_codes codes_of(snapshot const& from, document const& samples) {
   asking_codes codes;
-  for (auto const& site : samples["sites"]) {
-    std::string const library = site["frames"].empty() ? "" : site["frames"][0].value("library", "");
-    codes[site["id"]] = {library, short_place(site, program)};
+  for (auto const& site : samples["sites"]) codes[site["id"]].place = short_place(site, from.exe);
+  for (auto const& site : from.sampled_sites) {
+    auto const told = codes.find(site.number);
+    if (told != codes.end() && !site.frames.empty()) told->second.library = site.frames[0].library;
   }
   return codes;
 }
@@ -331,7 +333,7 @@ document make_document(snapshot const& from, document_options const& options) {
   if (!from.phases.empty()) result["phases"] = phases_of(from, result["end"]);
   result["misuses"] = misuses_of(from);
   result["failures"] = document::array();
-  asking_codes const codes = from.failures.empty() ? asking_codes{} : codes_of(result["samples"], from.exe);
+  asking_codes const codes = from.failures.empty() ? asking_codes{} : codes_of(from, result["samples"]);
   for (auto const& note : from.failures) {
     result["failures"].push_back(failure_of(from, note, codes));
     if (!table.empty()) result["failures"].back()["categories"] = categories_of(note, table, sites);

@@ -57,23 +57,20 @@ std::string first_step(stats::failure_note const& failure) {
   }
 }
 
-// Where the code is that holds most of what this library holds: "most of it by train.py:132 forward"; empty
-// where no place stands out.
+// Where the code is that holds most of what this library holds, or a quarter of it and more than any other:
+// "most of it by train.py:132 forward"; empty where no place stands out. What code holds is an estimate.
 std::string place_of_most(stats::failure_note const& failure, asking_codes const& codes,
-                          std::string const& library) {
+                          stats::failure_note::holder const& holder) {
   std::map<std::string, std::uint64_t> by_place;
-  std::uint64_t all = 0;
   for (auto const& site : failure.sites) {
     auto const code = codes.find(site.number);
-    if (code == codes.end() || file_name(code->second.library) != file_name(library)) continue;
-    by_place[code->second.place] += site.bytes;
-    all += site.bytes;
+    if (code != codes.end() && file_name(code->second.library) == file_name(holder.path))
+      by_place[code->second.place] += site.bytes;
   }
   auto const most = std::ranges::max_element(by_place, {}, [](auto const& place) { return place.second; });
-  if (most == by_place.end() || most->second < all / 4) return {};
-  if (most->second < all / 2)
-    return base::format("{} % of that by {}", most->second * 100 / all, most->first);
-  return "most of it by " + most->first;
+  if (most == by_place.end() || most->second < holder.bytes / 4) return {};
+  if (most->second >= holder.bytes / 2) return "most of it by " + most->first;
+  return base::format("{} % of that by {}", most->second * 100 / holder.bytes, most->first);
 }
 
 // "61 % (47.20 GiB) is held by PyTorch's cache: ..., most of it by train.py:132 forward"; empty where nobody
@@ -83,7 +80,7 @@ std::string holder_of_most(stats::failure_note const& failure, asking_codes cons
   std::string const& path = failure.holders[0].path;
   auto const known = std::ranges::find_if(
       known_caches, [&path](known_cache const& one) { return path.find(one.part) != std::string::npos; });
-  std::string const place = place_of_most(failure, codes, path);
+  std::string const place = place_of_most(failure, codes, failure.holders[0]);
   if (known == known_caches.end() && failure.holders.size() < 2 && place.empty()) return {};
   std::string text = base::format("{} % ({}) is held by ", failure.holders[0].bytes * 100 / failure.held,
                                   std::string(base::print_bytes(failure.holders[0].bytes).view()));

@@ -1,6 +1,8 @@
 // WHERE: the code that holds memory of a device, by samples, in the text report; and which of it held most
 // when a request was refused. Used by text.cpp and text_sections.cpp only; see text_sections.hpp.
 #include <algorithm>
+#include <functional>
+#include <utility>
 #include <vector>
 
 #include "core/base/text/bytes.hpp"
@@ -32,7 +34,8 @@ std::vector<document const*> sites_of(document const& samples, std::uint64_t dev
   document const& all = field(samples, "sites");
   if (!all.is_array()) return sites;
   for (auto const& site : all) {
-    if (number(site, "device") == device) sites.push_back(&site);
+    bool const holds = number_or_zero(site, "now_bytes") + number_or_zero(site, "at_highest_bytes") != 0;
+    if (holds && number(site, "device") == device) sites.push_back(&site);
   }
   return sites;
 }
@@ -77,21 +80,30 @@ void add_samples(std::string& text, document const& from, text_options const& op
     }
     std::uint64_t const all = number_or_zero(device, "sites");
     if (all > most_rows && now + at_highest != 0)
-      text += row_text(base::format("  {} other sites", count_text(all - most_rows)), now, at_highest, width);
+      text += row_text(base::format("  {} other sites", count_text(all - std::min(sites.size(), most_rows))),
+                       now, at_highest, width);
   }
 }
 
 std::string failure_sites_text(document const& from, document const& failure) {
   document const& held = field(failure, "sites");
   std::string const program = words(field(from, "process"), "exe");
-  std::string line;
   constexpr std::size_t shown = 4;
-  for (std::size_t i = 0; held.is_array() && i < std::min(held.size(), shown); ++i) {
+  std::vector<std::pair<std::string, std::uint64_t>> places;  // of several sites in the same line of code one
+  for (std::size_t i = 0; held.is_array() && i < held.size(); ++i) {
     document const& site = sampled_site(from, number_or_zero(held[i], "id"));
     if (!site.is_object()) continue;
-    line += base::format("{}{} about {}", line.empty() ? "" : ", ", short_place(site, program),
-                         bytes_text(number_or_zero(held[i], "held_bytes")));
+    std::string place = short_place(site, program);
+    auto const known = std::ranges::find(places, place, [](auto const& one) { return one.first; });
+    std::uint64_t& bytes =
+        known != places.end() ? known->second : places.emplace_back(std::move(place), 0).second;
+    bytes += number_or_zero(held[i], "held_bytes");
   }
+  std::ranges::stable_sort(places, std::greater{}, [](auto const& one) { return one.second; });
+  std::string line;
+  for (std::size_t i = 0; i < std::min(places.size(), shown); ++i)
+    line += base::format("{}{} about {}", line.empty() ? "" : ", ", places[i].first,
+                         bytes_text(places[i].second));
   return line;
 }
 

@@ -154,6 +154,11 @@ TEST(remedy, names_the_holder_and_its_code) {
                    cache,
                    {{1, 20 * gib}, {3, 41 * gib}, {9, 90 * gib}},
                    ", most of it by train.py:140 step"},
+           holding{"a third of it",
+                   cache,
+                   {{1, 20 * gib}, {3, 15 * gib}, {9, 15 * gib}},
+                   ", 32 % of that by train.py:132 forward"},
+           holding{"none stands out", cache, {{1, 14 * gib}, {3, 13 * gib}}, ""},
            holding{"none is told apart", cache, {{9, 90 * gib}}, ""},
            holding{"no samples", cache, {}, ""},
        }) {

@@ -3,6 +3,7 @@
 categories.py BUILD [test...]; see harness.main. Programs: tests/programs/sampled_sites.cpp, library_holders.cpp, python_program.py.
 """
 import pathlib
+import re
 import subprocess
 import sys
 import tempfile
@@ -126,6 +127,8 @@ def test_a_refusal(build):
     harness.equal(failure["categories"], [{"name": "activations", "held_bytes": 60 * MIB}, {"name": "other", "held_bytes": 10 * MIB}], "held")
     harness.equal(failure["sampled_bytes"], 70 * MIB, "of all code")
     text = " ".join(done.texts[0].split())
+    assert re.search(r"try .* \d+ % \(70\.00 MiB\) is held by \S+, most of it by <string>:\d+ hold", text), done.texts[0]
+    assert "held at <string>:6 hold about 70.00 MiB" in text, done.texts[0]
     assert "held for activations about 60.00 MiB (85.7 %), other about 10.00 MiB (14.3 %)" in text, done.texts[0]
 
 
