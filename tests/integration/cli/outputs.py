@@ -1,6 +1,5 @@
 """Where reports go, and how they look there: streams and files by name, terminals of any width, with and without colours."""
 import fcntl
-import json
 import os
 import pathlib
 import pty
@@ -185,7 +184,7 @@ def failing_report(build, folder):
     json_path = pathlib.Path(folder) / "r.json"
     subprocess.run([build.tool, "run", "-q", "-c", path, "-o", "none", "--json", json_path, *program(build)],
                    env=build.environment({"GPUMEM_STATE_DIR": folder}), capture_output=True, timeout=60)
-    assert json.loads(json_path.read_text())["failures"], "nothing failed"
+    assert harness.read_json(json_path.read_text())["failures"], "nothing failed"
     return str(json_path)
 
 

@@ -116,6 +116,25 @@ def test_a_live_process_has_not_ended(build):
             process.wait()
 
 
+def test_reports_of_live_processes_are_as_the_schema_has_them(build):
+    """By the Python module, by gpumem report --pid, and of one that ended, with lines of code."""
+    module = str(pathlib.Path(__file__).resolve().parents[3] / "shim" / "python")
+    script = (START + f"sys.path.insert(0, {module!r})\nimport gpumem, json\ntake({MIB})\n"
+              "print(json.dumps(gpumem.get_report()), flush=True)\ntime.sleep(60)\n")
+    with tempfile.TemporaryDirectory() as name:
+        env = {"GPUMEM_STATE_DIR": name, "LD_PRELOAD": build.preload(), "GPUMEM_REPORT": "none", "GPUMEM_JSON": f"{name}/r.json"}
+        process = subprocess.Popen([sys.executable, "-c", script], env=build.environment(env), stdout=subprocess.PIPE, text=True)
+        try:
+            asked = harness.read_json(process.stdout.readline())
+            harness.equal((asked["schema"], asked["devices"][0]["now"]["requested_bytes"]), (2, MIB), "what it said of itself")
+            done = subprocess.run([build.tool, "report", "--pid", str(process.pid), "--json"],
+                                  env=build.environment({"GPUMEM_STATE_DIR": name}), capture_output=True, text=True, timeout=60)
+            harness.equal(harness.read_json(done.stdout)["end"]["kind"], "running", "from outside")
+        finally:
+            process.kill()
+            process.wait()
+
+
 def test_nothing_is_always_null(build):
     """A field that no process ever fills says nothing."""
     report, text, _ = told(build, f"take({MIB})\n")
