@@ -16,7 +16,7 @@ std::uint64_t last_moment(stats::snapshot const& from, document const& end) {
 document phase_devices(stats::phase_totals const& of) {
   document devices = document::array();
   for (stats::phase_device const& one : of.devices) {
-    devices.push_back({{"ordinal", one.device},
+    devices.push_back({{"device", one.device},
                        {"highest_bytes", one.highest},
                        {"added_bytes", one.added},
                        {"requests", one.requests},

@@ -132,9 +132,9 @@ void note_refusal(refused_request const& request, driver::allocation_failed cons
                          .what = recording::action::refused,
                          .device = static_cast<std::uint8_t>(request.device)});
   std::uint64_t const reserved = stats::get(stats::gauges(request.device).reserved);
+  bool const is_kept = is_refusal_kept();
   stats::call_site const asked_at =
-      is_refusal_kept() ? stats::site_of_refused(stats::device_slot(request.device), request.caller)
-                        : stats::no_site;
+      is_kept ? stats::site_of_refused(stats::device_slot(request.device), request.caller) : stats::no_site;
   stats::note_failure({.bytes = request.bytes,
                        .stream = request.stream,
                        .in_use = reserved > now.idle ? reserved - now.idle : 0,

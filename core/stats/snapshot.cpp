@@ -443,7 +443,7 @@ class parser {
                         {},
                         entry.sampled,
                         static_cast<unsigned>(entry.asked_at),
-                         phase_name_of(entry.phase)};
+                        phase_name_of(entry.phase)};
       std::ranges::copy(entry.free, note.free.begin());
       note.free_counted = entry.free_counted == 1 || entry.free_counted == 2;
       note.free_all = entry.free_counted == 1;

@@ -21,6 +21,7 @@ import interfaces
 import limits
 import runtimes
 import sanitizer
+import told
 import tools
 import transports
 from cases import GROUPS, LINKS, TWO_GPUS
@@ -29,7 +30,7 @@ from table import Table
 PROGRAMS = ROOT / "tests" / "integration" / "programs"
 CONFIGS = (PROGRAMS / "configs", ROOT / "tests" / "gpu" / "configs", ROOT / "config" / "examples")
 USUAL = ("must_fail", *GROUPS, "limits", "adaptors", "memcheck")
-NAMES = (*USUAL, "two_gpus", "runtimes", "transports", "tools", "interfaces", "pages")
+NAMES = (*USUAL, "two_gpus", "runtimes", "transports", "tools", "told", "interfaces", "pages")
 TIME = re.compile(r"^time: (.*?) ([\d.]+) (ns|us|ms)$", re.MULTILINE)
 
 
@@ -149,7 +150,7 @@ def jobs_of(group, build, table, count, rounds):
         return adaptors.jobs(build, table)
     if group == "memcheck":
         return sanitizer.jobs(build, table)
-    others = {"runtimes": runtimes, "transports": transports, "tools": tools, "interfaces": interfaces}
+    others = {"runtimes": runtimes, "transports": transports, "tools": tools, "interfaces": interfaces, "told": told}
     if group in others:
         return others[group].jobs(build, table, config_file, rounds)
     if group == "two_gpus" and count < 2:

@@ -26,7 +26,7 @@ std::vector<phase_row> phase_rows(document const& names, std::uint64_t device) {
   for (auto const& phase : names) {
     document const& devices = field(phase, "devices");
     for (std::size_t i = 0; devices.is_array() && i < devices.size(); ++i) {
-      if (number(devices[i], "ordinal") == device) rows.push_back({&phase, &devices[i]});
+      if (number(devices[i], "device") == device) rows.push_back({&phase, &devices[i]});
     }
   }
   std::stable_sort(rows.begin(), rows.end(), [](phase_row const& one, phase_row const& other) {
@@ -67,7 +67,7 @@ void add_phases(std::string& text, document const& from, text_options const& opt
   std::size_t const width = std::min(options.width, page_width) - (wide ? 71 : 62);
   bool any = false;
   for (auto const& device : devices) {
-    std::uint64_t const ordinal = number_or_zero(device, "ordinal");
+    std::uint64_t const ordinal = number_or_zero(device, "device");
     auto const rows = phase_rows(names, ordinal);
     if (rows.empty()) continue;
     any = true;

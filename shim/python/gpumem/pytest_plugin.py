@@ -163,11 +163,11 @@ def _holders():
         report = gpumem.get_report()
         for device in report["devices"]:
             for library in device.get("libraries", []):
-                routed = library.get("routed_bytes", library.get("routed", 0))
-                observed = library.get("observed_bytes", library.get("observed", 0))
+                routed = library["routed_bytes"]
+                observed = library["observed_bytes"]
                 if routed + observed > 0:
                     name = os.path.basename(library.get("path") or "") or "unknown"
-                    lines.append("device {}  {:<40} {:>12} now".format(device["ordinal"], name, text_of(routed + observed)))
+                    lines.append("device {}  {:<40} {:>12} now".format(device["device"], name, text_of(routed + observed)))
     except (gpumem.NotLoaded, ValueError, KeyError, TypeError):
         pass
     if not lines:

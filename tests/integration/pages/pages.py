@@ -71,8 +71,8 @@ class Reader:
             (self.folder / "work" / "build").symlink_to(build.folder)
         else:
             self._command("gpumem", build.tool)
-        python = shutil.which("python3") if ON_A_GPU else sys.executable
-        self._command("python3", python)
+        if not ON_A_GPU:                        # that of a virtual environment finds its modules by its own place
+            self._command("python3", sys.executable)
         try:
             script = f'#!/bin/sh\nexec {limits_of_tests.python_with_pytest()} -m pytest -p gpumem.pytest_plugin -p no:cacheprovider "$@"\n'
             self._script("pytest", script)

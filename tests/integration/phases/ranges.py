@@ -39,7 +39,7 @@ def phases(report):
 
 def figures(report, name, device=0):
     one = phases(report)[name]
-    found = [each for each in one["devices"] if each["ordinal"] == device]
+    found = [each for each in one["devices"] if each["device"] == device]
     return {"entered": one["entered"], "open": one["open"], **(found[0] if found else {})}
 
 
@@ -62,7 +62,7 @@ def test_figures(build):
     expect_plain(done.reports[0])
     # Of the peak, RMM's own counters say the same.
     node = done.reports[0]["chains"][0]["nodes"][0]
-    harness.equal(node["statistics"]["bytes"]["peak"], 60 * MIB, "the peak by the resource statistics")
+    harness.equal(node["statistics"]["highest_bytes"], 60 * MIB, "the peak by the resource statistics")
     assert re.search(r"^PHASES device 0 .*\n  step N +20 +\d:\d\d\.\d{3} +60\.00 MiB +50\.00 MiB +60", done.texts[0], re.M), done.texts[0]
     growths = sum(figures(done.reports[0], name)["growths"] for name in ("load", "step N"))
     harness.equal(growths, done.reports[0]["devices"][0]["segments"], "each segment was taken in one of both phases")
