@@ -204,7 +204,7 @@ void describe_categories(std::string_view packed) noexcept {
   locked guard;
   page_header& head = now->fixed.head;
   head.categories_bytes = static_cast<std::uint32_t>(std::min(packed.size(), sizeof head.categories));
-  std::memcpy(head.categories, packed.data(), head.categories_bytes);
+  std::ranges::copy(packed.substr(0, head.categories_bytes), head.categories);
 }
 
 std::size_t register_node(std::string_view name, std::string_view type, unsigned depth, int device,
