@@ -4,7 +4,6 @@
 #include "core/phases/phases.hpp"
 
 #include <pthread.h>
-#include <sched.h>
 
 #include <algorithm>
 #include <array>
@@ -13,7 +12,7 @@
 #include <utility>
 
 #include "core/base/clock.hpp"
-#include "core/base/threads/uncancelled.hpp"
+#include "core/base/threads/yielding_guard.hpp"
 #include "core/recording/writer/record.hpp"
 #include "core/stats/events/windows.hpp"
 #include "core/stats/page/state_page.hpp"
@@ -75,18 +74,6 @@ constinit std::uint32_t names_used = 0;
 constinit std::uint64_t last_serial = 0;
 constinit std::array<std::uint16_t, 1024> by_hash{};  // place + 1
 constinit std::atomic_flag busy{};
-
-class locked {
- public:
-  locked() noexcept {
-    while (busy.test_and_set(std::memory_order_acquire)) ::sched_yield();
-  }
-  ~locked() { busy.clear(std::memory_order_release); }
-  locked(locked const&) = delete;
-
- private:
-  base::uncancelled const held_;
-};
 
 using stats::get;
 using stats::set;
@@ -253,7 +240,7 @@ void leave(slot_number number) noexcept {
 }
 
 void end_all_of_thread(void* value) noexcept {
-  locked const guard;
+  base::yielding_guard const guard(busy);
   for (slot_number last = unpacked(value).top; last != none;) {
     slot_number const below = slots[last].below;
     leave(last);
@@ -282,7 +269,7 @@ void forget_in_child() {
 // False: there is no key to be had (yet), and nobody would hear of the end of a thread.
 bool watch() noexcept {
   if (is_watched.load(std::memory_order_acquire)) return true;
-  locked const guard;
+  base::yielding_guard const guard(busy);
   if (is_watched.load()) return true;
   static constinit bool forks_are_watched = false;
   if (!forks_are_watched) pthread_atfork(nullptr, nullptr, &forget_in_child);
@@ -302,7 +289,7 @@ bool take_passed_over(thread_phases& mine) noexcept {
 
 bool begin(phase_name const& name, stack_of which) noexcept {
   if (!watch()) return false;
-  locked const guard;
+  base::yielding_guard const guard(busy);
   own_phases mine;
   slot_number const number = enter(name, which, mine.now.top);
   if (number == none) {
@@ -315,7 +302,7 @@ bool begin(phase_name const& name, stack_of which) noexcept {
 }
 
 bool end(stack_of which) noexcept {
-  locked const guard;
+  base::yielding_guard const guard(busy);
   own_phases mine;
   if (take_passed_over(mine.now)) return true;
   slot_number* link = &mine.now.top;
@@ -331,7 +318,7 @@ bool end(stack_of which) noexcept {
 }
 
 int depth(stack_of which) noexcept {
-  locked const guard;
+  base::yielding_guard const guard(busy);
   own_phases const mine;
   int count = static_cast<int>(mine.now.passed_over);
   for (slot_number i = mine.now.top; i != none; i = slots[i].below)
@@ -341,7 +328,7 @@ int depth(stack_of which) noexcept {
 
 std::uint64_t start(phase_name const& name, std::uint64_t note) noexcept {
   watch();
-  locked const guard;
+  base::yielding_guard const guard(busy);
   slot_number const number = enter(name, of_no_thread, none);
   if (number == none) return 0;
   slots[number].note = note;
@@ -349,7 +336,7 @@ std::uint64_t start(phase_name const& name, std::uint64_t note) noexcept {
 }
 
 bool stop(std::uint64_t phase, std::uint64_t& note) noexcept {
-  locked const guard;
+  base::yielding_guard const guard(busy);
   auto const number = static_cast<slot_number>(phase & 0xffff);
   if (phase == 0 || number >= slots.size() || slots[number].serial != phase >> 16) return false;
   if (slots[number].which != of_no_thread) return false;
@@ -370,7 +357,7 @@ bool was_passed_over() noexcept {
 }
 
 std::uint32_t innermost() noexcept {
-  locked const guard;
+  base::yielding_guard const guard(busy);
   slot_number const own = own_phases().now.top;
   slot_number found = own;
   for (slot_number i = 0; own == none && i < slots_used; ++i) {
@@ -381,7 +368,7 @@ std::uint32_t innermost() noexcept {
 }
 
 void page_opened() noexcept {
-  locked const guard;
+  base::yielding_guard const guard(busy);
   if (names_used != 0) look_for_page();
   for (slot_number i = 0; i < slots_used; ++i) {
     if (slots[i].serial != 0) tell(true, slots[i], get(table->open[i].phase) - 1);

@@ -1,7 +1,6 @@
 // See nvtx_names.hpp. Tables only grow, and a place is complete before the count says that it is there.
 #include "shim/phases/nvtx_names.hpp"
 
-#include <sched.h>
 #include <string.h>
 #include <sys/mman.h>
 
@@ -9,7 +8,7 @@
 #include <atomic>
 #include <string_view>
 
-#include "core/base/threads/uncancelled.hpp"
+#include "core/base/threads/yielding_guard.hpp"
 
 namespace gpumem::shim::nvtx {
 namespace {
@@ -35,18 +34,6 @@ constinit std::atomic<known_string*> strings{nullptr};
 constinit std::size_t strings_used = 0;
 constinit std::array<std::atomic<std::uint32_t>, 2 * most_strings> by_handle{};  // place + 1
 constinit std::atomic_flag busy{};
-
-class locked {
- public:
-  locked() noexcept {
-    while (busy.test_and_set(std::memory_order_acquire)) ::sched_yield();
-  }
-  ~locked() { busy.clear(std::memory_order_release); }
-  locked(locked const&) = delete;
-
- private:
-  base::uncancelled const held_;
-};
 
 template <std::size_t size>
 void copy_text(char (&to)[size], char const* from) noexcept {
@@ -127,7 +114,7 @@ bool is_own_string(registered handle) noexcept {
 }
 
 domain add_domain(char const* name, domain theirs) noexcept {
-  locked const guard;
+  base::yielding_guard const guard(busy);
   std::size_t const used = domains_used.load(std::memory_order_relaxed);
   for (std::size_t i = 0; i < used; ++i) {
     known_domain& one = domains[i];
@@ -150,7 +137,7 @@ domain add_domain(char const* name, domain theirs) noexcept {
 }
 
 registered add_string(char const* text, registered theirs) noexcept {
-  locked const guard;
+  base::yielding_guard const guard(busy);
   known_string* const all = table_of_strings();
   if (all == nullptr) return theirs;
   known_string made{.theirs = theirs, .text = {}};
