@@ -195,11 +195,15 @@ TEST_F(damaged_recordings, bad_events_in_a_good_frame) {
   }
 }
 
-// Of a file of 1 TiB that holds next to nothing: what holds nothing is not looked at. More cannot be mapped
-// beside a thread sanitizer.
+// Of a file of 8 TiB that holds next to nothing: what holds nothing is not looked at.
+#ifdef __SANITIZE_THREAD__
+constexpr off_t sparse_bytes = off_t{1} << 36;  // its own tables leave no room for more
+#else
+constexpr off_t sparse_bytes = off_t{1} << 43;
+#endif
 TEST_F(damaged_recordings, a_sparse_file) {
   make(0, 1);
-  ASSERT_EQ(::truncate(path_().c_str(), off_t{1} << 40), 0);
+  ASSERT_EQ(::truncate(path_().c_str(), sparse_bytes), 0);
   seen const now = read();
   EXPECT_EQ(now.error, "");
   EXPECT_EQ(now.events, 20'000u);
