@@ -151,7 +151,11 @@ TEST_F(recorder, what_another_thread_took_is_freed_later) {
   });
   result const now = read();
   EXPECT_TRUE(now.faults.empty());
-  EXPECT_GT(now.events, 100'000u);  // a machine that is too slow for all of them ends it early
+#ifdef __SANITIZE_THREAD__
+  EXPECT_GT(now.events, 100'000u);  // it is slow: events come faster than they are written, which ends it
+#else
+  EXPECT_GT(now.events, 500'000u);
+#endif
   EXPECT_EQ(now.contradictions, 0u);
 }
 
