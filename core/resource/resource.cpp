@@ -65,12 +65,16 @@ void note_change(int device) noexcept {
 void note_reserved(chain_context const& home, std::uint64_t address, std::uint64_t bytes,
                    lies where) noexcept {
   recording::note_segment(true, home.device, address, bytes);
-  auto& gauges = stats::gauges(home.device);
+  stats::gauge_add(stats::gauges(home.device).growths, 1);
+  note_kept(home.device, bytes, where);
+}
+
+void note_kept(int device, std::uint64_t bytes, lies where) noexcept {
+  auto& gauges = stats::gauges(device);
   stats::gauge_add(gauges.reserved, bytes);
   if (where == lies::anywhere) stats::gauge_add(gauges.movable, bytes);
   stats::gauge_add(gauges.segments, 1);
-  stats::gauge_add(gauges.growths, 1);
-  note_change(home.device);
+  note_change(device);
 }
 
 void note_released(int device, std::uint64_t bytes, lies where) noexcept {

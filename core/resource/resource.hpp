@@ -186,10 +186,8 @@ enum class lies : std::uint8_t { on_device, anywhere };
 // Counts `bytes` as reserved from, or given back to, the driver.
 void note_reserved(chain_context const& home, std::uint64_t address, std::uint64_t bytes,
                    lies where = lies::on_device) noexcept;
-void note_released(int device, std::uint64_t bytes, lies where = lies::on_device) noexcept;
-inline void note_released(chain_context const& home, std::uint64_t bytes,
-                          lies where = lies::on_device) noexcept {
-  note_released(home.device, bytes, where);
-}
+void note_released(int device, std::uint64_t bytes, lies where) noexcept;
+// It was noted as released, and the driver did not take it.
+void note_kept(int device, std::uint64_t bytes, lies where) noexcept;
 
 }  // namespace gpumem::resource

@@ -25,7 +25,7 @@ context_entry* known_entry(CUcontext context) noexcept {
 int device_of(CUcontext context) noexcept {
   stream_order::scoped_context here(context);
   CUdevice device = -1;
-  return driver::real.cuCtxGetDevice(&device) == CUDA_SUCCESS ? device : -1;
+  return here.is_there() && driver::real.cuCtxGetDevice(&device) == CUDA_SUCCESS ? device : -1;
 }
 
 void tell_chains_of_peers() noexcept {
@@ -162,11 +162,14 @@ context_ending::context_ending(CUcontext which) noexcept : handle_(which) {
   if (present == nullptr || which == nullptr) return;
   id_ = driver::id_of(which);
   present->known.end_begins(*this);
+  stream_order::context_visits::end_begins(handle_);
   told_ = true;
 }
 
 context_ending::~context_ending() {
-  if (told_) present->known.end_over(*this);
+  if (!told_) return;
+  stream_order::context_visits::end_over(handle_);
+  present->known.end_over(*this);
 }
 
 bool context_ending::settle(bool surely) noexcept {
@@ -223,6 +226,7 @@ void pool_shared(CUmemoryPool pool, int device) noexcept {
 void forked_child() noexcept {
   present = nullptr;
   forget_met_contexts();
+  stream_order::context_visits::forget();
   resource::budget::forget_all();
   resource::drop_thread();
   stream_order::active_captures.store(0, std::memory_order_relaxed);

@@ -57,7 +57,7 @@ CUresult settings::tell_driver(router_state& s, space::handle h, bool on) noexce
     CUresult code = CUDA_ERROR_UNKNOWN;
     {
       stream_order::scoped_context const here(home.context);
-      code = real.cuMemGetAddressRange_v2(&base, &size, at);
+      code = here.is_there() ? real.cuMemGetAddressRange_v2(&base, &size, at) : here.code();
     }
     if (code != CUDA_SUCCESS) return code;
     std::uint64_t const end = base + size > at ? base + size : b.end();

@@ -91,10 +91,6 @@ void epochs::close() noexcept {
   stats::add(stats::local().devices[stats::device_slot(device_)].epochs_closed, 1);
 }
 
-bool epochs::is_off_limits() const noexcept {
-  return ending() && !is_current(context_) && !GPUMEM_MUTANT(ending_entered);
-}
-
 CUevent epochs::take_event() noexcept {
   mutex_.expect_held();
   CUevent event = nullptr;
@@ -103,8 +99,8 @@ CUevent epochs::take_event() noexcept {
     spare_.pop_back();
     return event;
   }
-  if (is_off_limits()) return nullptr;
   scoped_context here(context_);
+  if (!here.is_there()) return nullptr;
   return driver::real.cuEventCreate(&event, CU_EVENT_DISABLE_TIMING) == CUDA_SUCCESS ? event : nullptr;
 }
 
@@ -179,7 +175,6 @@ CUresult epochs::synchronize_context() noexcept {
   {
     base::lock_guard lock(mutex_);
     if (capturing()) return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
-    if (is_off_limits()) return CUDA_ERROR_CONTEXT_IS_DESTROYED;
     ++synchronizing_;
   }
   epoch_id const mark = synchronize_begins();
@@ -232,11 +227,6 @@ void epochs::count_captures(int more) noexcept {
   captures_.store(std::max(0, captures_.load(std::memory_order_relaxed) + more), std::memory_order_release);
 }
 
-void epochs::end_begins() noexcept {
-  trouble_.fetch_add(1, std::memory_order_acq_rel);
-  wait_for_synchronizations(20'000);
-}
-
 void epochs::capture_begins(origin const& begun) noexcept {
   {
     base::lock_guard lock(mutex_);
@@ -251,12 +241,8 @@ void epochs::capture_begins(origin const& begun) noexcept {
 // A cuCtxSynchronize of ours may have seen no capture and not be in the driver yet. It need not be over,
 // which the program may not reach before this capture: once inside it does the capture no harm.
 void epochs::let_synchronizations_enter() noexcept {
-  wait_for_synchronizations(1000);
-}
-
-void epochs::wait_for_synchronizations(int most_rounds) noexcept {
   base::uncancelled const held;  // or the capture that was counted would never end
-  for (int rounds = 0; rounds < most_rounds; ++rounds) {
+  for (int rounds = 0; rounds < 1000; ++rounds) {
     {
       base::lock_guard lock(mutex_);
       if (synchronizing_ == 0) return;

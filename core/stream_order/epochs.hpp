@@ -96,10 +96,7 @@ class epochs {
   // says so.
   bool ending() const noexcept { return (trouble_.load(std::memory_order_acquire) & ~(lost | watched)) != 0; }
   // A call that may end the context begins; end_failed(): it did not end it.
-  // Whoever has made the context current for a moment is done with it when end_begins() returns, or has been
-  // at it for a second: a driver crashes where a context ends between a push of it and the pop (580.159,
-  // tests/gpu/ended_beside_calls), and by itself waits for the context's work (the same).
-  void end_begins() noexcept;
+  void end_begins() noexcept { trouble_.fetch_add(1, std::memory_order_acq_rel); }
   void end_failed() noexcept { trouble_.fetch_sub(1, std::memory_order_acq_rel); }
   // Neither: what nearly every call asks.
   bool well() const noexcept { return trouble_.load(std::memory_order_acquire) == 0; }
@@ -152,11 +149,7 @@ class epochs {
   // Null: the driver has none.
   CUevent take_event() noexcept GPUMEM_REQUIRES(mutex_);
   CUresult synchronize_context() noexcept;
-  // It may be ending, and this thread has no part in it.
-  bool is_off_limits() const noexcept;
   void let_synchronizations_enter() noexcept;
-  // In steps of 50 us.
-  void wait_for_synchronizations(int most_rounds) noexcept;
   void count_captures(int more) noexcept GPUMEM_REQUIRES(mutex_);
   // True: one of them watched.
   template <typename Gone>

@@ -7,6 +7,7 @@
 #include <atomic>
 
 #include "core/driver/table.hpp"
+#include "core/stream_order/context_visits.hpp"
 
 namespace gpumem::stream_order {
 
@@ -37,29 +38,39 @@ inline bool is_current(CUcontext context) noexcept {
   return driver::real.cuCtxGetCurrent(&now) == CUDA_SUCCESS && now == context;
 }
 
-// Makes `context` current for the life of the guard; for calls that act on the current context.
+// Makes `context` current for the life of the guard; for calls that act on the current context. One that may
+// be ending is not entered.
 class scoped_context {
  public:
   explicit scoped_context(CUcontext context) noexcept {
     if (is_current(context)) return;
+    code_ = CUDA_ERROR_CONTEXT_IS_DESTROYED;
+    if (!context_visits::enter(context)) return;
     code_ = driver::real.cuCtxPushCurrent_v2(context);
-    pushed_ = code_ == CUDA_SUCCESS;
+    if (code_ == CUDA_SUCCESS) {
+      pushed_ = context;
+    } else {
+      context_visits::leave(context);
+    }
   }
   ~scoped_context() {
+    if (pushed_ == nullptr) return;
     CUcontext popped = nullptr;
-    if (pushed_) driver::real.cuCtxPopCurrent_v2(&popped);
+    driver::real.cuCtxPopCurrent_v2(&popped);
+    context_visits::leave(pushed_);
   }
   scoped_context(scoped_context const&) = delete;
   scoped_context& operator=(scoped_context const&) = delete;
 
-  // False: the context has ended, or this is a host function: a call would act on whichever is current.
+  // False: the context has ended or may be ending, or this is a host function: a call would act on whichever
+  // is current.
   bool is_there() const noexcept { return code_ == CUDA_SUCCESS; }
   // The driver's refusal.
   CUresult code() const noexcept { return code_; }
 
  private:
   CUresult code_ = CUDA_SUCCESS;
-  bool pushed_ = false;
+  CUcontext pushed_ = nullptr;
 };
 
 }  // namespace gpumem::stream_order

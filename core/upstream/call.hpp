@@ -23,7 +23,7 @@ void call(resource::chain_context const& home, std::size_t node, std::uint64_t b
   {
     stream_order::relaxed_mode relaxed(true);
     stream_order::scoped_context here(home.context);
-    code = make();
+    code = here.is_there() ? make() : here.code();
   }
   if (code != CUDA_SUCCESS) {
     stats::add(counters.failed, 1);
@@ -35,38 +35,45 @@ void call(resource::chain_context const& home, std::size_t node, std::uint64_t b
   stats::add(counters.bytes_in, bytes);
 }
 
+// The driver's code. Not asked where the context has ended or may be ending: the memory goes with it, or is
+// given later.
 template <typename Call>
-void give(resource::chain_context const& home, Call make) noexcept {
+CUresult give(resource::chain_context const& home, Call make) noexcept {
   base::uncancelled const held;
   stream_order::relaxed_mode relaxed(true);
   stream_order::scoped_context here(home.context);
-  make();
+  return here.is_there() ? make() : here.code();
 }
 
-// Around the call that gives memory back: the recording hears of it before, as another thread may get the
-// address at once. Not gone() where the driver refused: then it is there again.
+// Around the call that gives memory back. Recording and ledger hear of it before, as another thread may get
+// the memory at once: it is never counted for both. Without gone(), where the driver refused, it is there
+// again.
 class segment_leaving {
  public:
-  segment_leaving(int device, resource::extent const& memory) noexcept : device_(device), memory_(memory) {
+  segment_leaving(int device, std::size_t node, resource::extent const& memory,
+                  resource::lies where = resource::lies::on_device) noexcept
+      : device_(device), node_(node), memory_(memory), where_(where) {
     recording::note_segment(false, device_, memory_.address, memory_.bytes);
+    resource::note_released(device_, memory_.bytes, where_);
   }
   ~segment_leaving() {
-    if (!gone_) recording::note_segment(true, device_, memory_.address, memory_.bytes);
+    if (gone_) return;
+    recording::note_segment(true, device_, memory_.address, memory_.bytes);
+    resource::note_kept(device_, memory_.bytes, where_);
   }
   segment_leaving(segment_leaving const&) = delete;
-  void gone() noexcept { gone_ = true; }
+  // It is no longer this process's, or went with its context.
+  void gone() noexcept {
+    gone_ = true;
+    stats::add(stats::local().nodes[node_].bytes_out, memory_.bytes);
+  }
 
  private:
   int const device_;
+  std::size_t const node_;
   resource::extent const memory_;
+  resource::lies const where_;
   bool gone_ = false;
 };
-
-// The memory is no longer this process's, or went with its context.
-inline void note_gone(resource::chain_context const& home, std::size_t node, resource::extent const& memory,
-                      resource::lies where = resource::lies::on_device) noexcept {
-  stats::add(stats::local().nodes[node].bytes_out, memory.bytes);
-  resource::note_released(home, memory.bytes, where);
-}
 
 }  // namespace gpumem::upstream

@@ -24,18 +24,15 @@ resource::extent cuda::reserve(resource::allocation_request const& request) {
 
 bool cuda::give_away(resource::extent const& memory) noexcept {
   stats::memory_move const move;
-  segment_leaving leaving(home_.device, memory);
-  CUresult code = CUDA_SUCCESS;
-  give(home_, [&] { code = driver::real.cuMemFree_v2(memory.address); });
+  segment_leaving leaving(home_.device, node_, memory);
+  CUresult const code = give(home_, [&] { return driver::real.cuMemFree_v2(memory.address); });
   if (code != CUDA_SUCCESS) return false;
   leaving.gone();
-  note_gone(home_, node_, memory);
   return true;
 }
 
 void cuda::lost(resource::extent const& memory) noexcept {
-  segment_leaving(home_.device, memory).gone();
-  note_gone(home_, node_, memory);
+  segment_leaving(home_.device, node_, memory).gone();
 }
 
 // Host memory is in no device's ledger; the calls line and the node count it.
@@ -50,8 +47,8 @@ resource::extent pinned_host::reserve(resource::allocation_request const& reques
 }
 
 bool pinned_host::give_away(resource::extent const& memory) noexcept {
-  CUresult code = CUDA_SUCCESS;
-  give(home_, [&] { code = driver::real.cuMemFreeHost(reinterpret_cast<void*>(memory.address)); });
+  auto* const address = reinterpret_cast<void*>(memory.address);
+  CUresult const code = give(home_, [&] { return driver::real.cuMemFreeHost(address); });
   if (code != CUDA_SUCCESS) return false;
   lost(memory);
   return true;
@@ -59,11 +56,12 @@ bool pinned_host::give_away(resource::extent const& memory) noexcept {
 
 void pinned_host::release(resource::extent const& memory, CUstream) noexcept {
   retry();
-  refused_.release(memory, [this](auto const& m) { return give_away(m); });
+  refused_.release(
+      memory, [this](auto const& m) { return give_away(m); }, [this](auto const& m) { lost(m); });
 }
 
 void pinned_host::retry() noexcept {
-  refused_.retry([this](auto const& m) { return give_away(m); });
+  refused_.retry([this](auto const& m) { return give_away(m); }, [this](auto const& m) { lost(m); });
 }
 
 std::uint64_t pinned_host::trim() noexcept {
@@ -72,7 +70,7 @@ std::uint64_t pinned_host::trim() noexcept {
 }
 
 void pinned_host::forget() noexcept {
-  refused_.retry([this](auto const& m) { return lost(m), true; });
+  refused_.forget([this](auto const& m) { lost(m); });
 }
 
 void pinned_host::lost(resource::extent const& memory) noexcept {

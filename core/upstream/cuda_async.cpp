@@ -89,7 +89,7 @@ void cuda_async::open() {
   }
   stream_order::relaxed_mode relaxed(true);
   stream_order::scoped_context here(home_.context);
-  CUresult code = find_pool();
+  CUresult code = here.is_there() ? find_pool() : here.code();
   if (code != CUDA_SUCCESS) throw driver::allocation_failed(code, name(), "no memory pool");
   cuuint64_t threshold = options_.release_threshold;
   real.cuMemPoolSetAttribute(pool_, CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, &threshold);
@@ -162,10 +162,17 @@ bool cuda_async::order_after_all() noexcept {
 
 // Should the list itself find no memory, the block is lost: better than one that serves others too early.
 // Until it is freed it is reserved.
-void cuda_async::free_later(resource::extent const& memory) noexcept try {
+void cuda_async::free_later(resource::extent const& memory) noexcept {
+  if (!keep(memory)) lost(memory);
+}
+
+bool cuda_async::keep(resource::extent const& memory) noexcept try {
   base::lock_guard lock(mutex_);
+  if (forgotten_) return false;
   waiting_.push_back(memory);
+  return true;
 } catch (std::bad_alloc const&) {
+  return true;
 }
 
 void cuda_async::free_what_waits() noexcept {
@@ -187,12 +194,10 @@ void cuda_async::free_what_waits() noexcept {
 
 void cuda_async::free(resource::extent const& memory, CUstream order) noexcept {
   stats::memory_move const move;
-  segment_leaving leaving(home_.device, memory);
-  CUresult code = CUDA_SUCCESS;
-  give(home_, [&] { code = driver::real.cuMemFreeAsync(memory.address, order); });
+  segment_leaving leaving(home_.device, node_, memory, where());
+  CUresult const code = give(home_, [&] { return driver::real.cuMemFreeAsync(memory.address, order); });
   if (code != CUDA_SUCCESS) return free_later(memory);
   leaving.gone();
-  note_gone(home_, node_, memory, where());
   count(memory.bytes, false);
 }
 
@@ -214,10 +219,9 @@ void cuda_async::lost(resource::extent const& memory) noexcept {
   stats::memory_move const move;
   count(memory.bytes, false);
   stream_order::relaxed_mode relaxed(true);
-  segment_leaving leaving(home_.device, memory);
+  segment_leaving leaving(home_.device, node_, memory, where());
   if (driver::real.cuMemFree_v2(memory.address) != CUDA_SUCCESS) return leave_behind(memory);
   leaving.gone();
-  note_gone(home_, node_, memory, where());
 }
 
 void cuda_async::leave_behind(resource::extent const& memory) noexcept try {
@@ -239,11 +243,9 @@ void cuda_async::free_left_behind() noexcept {
     std::uint64_t const base = each.segment->base;
     std::uint64_t const bytes = each.segment->bytes;
     home_.where.segments.remove(each.segment);
-    segment_leaving leaving(each.device, {.address = base, .bytes = bytes});
+    segment_leaving leaving(each.device, each.node, {.address = base, .bytes = bytes}, each.where);
     if (driver::real.cuMemFree_v2(base) == CUDA_SUCCESS) {
       leaving.gone();
-      resource::note_released(each.device, bytes, each.where);
-      stats::add(stats::local().nodes[each.node].bytes_out, bytes);
       return true;
     }
     each.segment = home_.where.segments.add(base, bytes, nullptr);
@@ -253,6 +255,7 @@ void cuda_async::free_left_behind() noexcept {
 
 void cuda_async::forget() noexcept {
   base::lock_guard lock(mutex_);
+  forgotten_ = true;
   stream_order::relaxed_mode relaxed(true);
   for (resource::extent const& memory : std::exchange(waiting_, {})) lost(memory);
   if (options_.own_pool && pool_ != nullptr) driver::real.cuMemPoolDestroy(pool_);

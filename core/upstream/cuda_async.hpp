@@ -51,6 +51,8 @@ class cuda_async final : public resource::source {
   void free(resource::extent const& memory, CUstream order) noexcept;
   // Keeps memory that cannot be freed now; free_what_waits() frees it when nothing captures.
   void free_later(resource::extent const& memory) noexcept;
+  // False: after forget().
+  bool keep(resource::extent const& memory) noexcept;
   void free_what_waits() noexcept;
   // cuMemAllocFromPoolAsync on this stream. Throws driver::allocation_failed.
   void allocate(CUdeviceptr* address, std::uint64_t bytes, CUstream stream);
@@ -59,6 +61,7 @@ class cuda_async final : public resource::source {
   std::size_t const node_;
   options const options_;
   base::mutex mutex_;
+  bool forgotten_ GPUMEM_GUARDED_BY(mutex_) = false;
   // Frees that a capture kept from being ordered.
   std::vector<resource::extent> waiting_ GPUMEM_GUARDED_BY(mutex_);
   std::uint64_t granted_ GPUMEM_GUARDED_BY(mutex_) = 0;  // of chain_context::peers, to this pool

@@ -17,22 +17,29 @@ void deferred_release_source::release(resource::extent const& memory, CUstream o
 }
 
 void deferred_release_source::hand_back(resource::extent const& memory) noexcept {
-  refused_.release(memory, [this](auto const& m) { return give_away(m); });
+  refused_.release(
+      memory, [this](auto const& m) { return give_away(m); }, [this](auto const& m) { lost(m); });
 }
 
 std::uint64_t deferred_release_source::release_what_is_done() noexcept {
-  refused_.retry([this](auto const& m) { return give_away(m); });
+  refused_.retry([this](auto const& m) { return give_away(m); }, [this](auto const& m) { lost(m); });
   return release_done(true);
 }
 
-void deferred_release_source::defer(resource::extent const& memory) noexcept try {
+void deferred_release_source::defer(resource::extent const& memory) noexcept {
+  if (!keep(memory)) lost(memory);
+}
+
+bool deferred_release_source::keep(resource::extent const& memory) noexcept try {
   base::lock_guard lock(waiting_mutex_);
+  if (forgotten_) return false;
   waiting_.reserve(waiting_.size() + 1);
   waiting_.push_back({memory, home_.epochs.open(),
                       home_.where.segments.add(memory.address, memory.bytes, &owner_, memory.contextless)});
   any_waits_.store(true, std::memory_order_relaxed);
+  return true;
 } catch (std::bad_alloc const&) {
-  return;  // lost for good: better than memory that goes while work uses it
+  return true;  // lost for good: better than memory that goes while work uses it
 }
 
 std::uint64_t deferred_release_source::release_done(bool asks) noexcept {
@@ -80,13 +87,14 @@ std::uint64_t deferred_release_source::trim() noexcept {
 
 void deferred_release_source::forget() noexcept {
   base::lock_guard lock(waiting_mutex_);
+  forgotten_ = true;
   for (waiting const& w : waiting_) {
     if (w.segment != nullptr) home_.where.segments.remove(w.segment);
     lost(w.memory);
   }
   waiting_.clear();
   any_waits_.store(false, std::memory_order_relaxed);
-  refused_.retry([this](auto const& m) { return lost(m), true; });
+  refused_.forget([this](auto const& m) { lost(m); });
 }
 
 }  // namespace gpumem::upstream

@@ -47,6 +47,8 @@ class deferred_release_source : public resource::source {
   void hand_back(resource::extent const& memory) noexcept;
   // Keeps memory until the work before this call is done.
   void defer(resource::extent const& memory) noexcept;
+  // False: after forget().
+  bool keep(resource::extent const& memory) noexcept;
   // `asks`: the driver is asked what is done by now, else that counts which is known.
   std::uint64_t release_done(bool asks) noexcept;
 
@@ -54,6 +56,7 @@ class deferred_release_source : public resource::source {
   bool const driver_waits_;
   std::atomic<bool> any_waits_{false};
   base::mutex waiting_mutex_;
+  bool forgotten_ GPUMEM_GUARDED_BY(waiting_mutex_) = false;
   std::vector<waiting> waiting_ GPUMEM_GUARDED_BY(waiting_mutex_);
   refused_frees refused_;
 };

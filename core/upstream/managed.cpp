@@ -28,6 +28,7 @@ void managed::advise(CUdeviceptr address, std::uint64_t bytes) noexcept {
   {
     stream_order::relaxed_mode relaxed(true);
     stream_order::scoped_context here(home_.context);
+    if (!here.is_there()) return;
     auto const say = [&](CUmem_advise what, CUdevice device) {
       CUresult const answer = driver::advise(address, bytes, what, device);
       if (answer != CUDA_SUCCESS) code = answer;
@@ -48,18 +49,15 @@ void managed::advise(CUdeviceptr address, std::uint64_t bytes) noexcept {
 
 bool managed::give_away(resource::extent const& memory) noexcept {
   stats::memory_move const move;
-  segment_leaving leaving(home_.device, memory);
-  CUresult code = CUDA_SUCCESS;
-  give(home_, [&] { code = driver::real.cuMemFree_v2(memory.address); });
+  segment_leaving leaving(home_.device, node_, memory, resource::lies::anywhere);
+  CUresult const code = give(home_, [&] { return driver::real.cuMemFree_v2(memory.address); });
   if (code != CUDA_SUCCESS) return false;
   leaving.gone();
-  note_gone(home_, node_, memory, resource::lies::anywhere);
   return true;
 }
 
 void managed::lost(resource::extent const& memory) noexcept {
-  segment_leaving(home_.device, memory).gone();
-  note_gone(home_, node_, memory, resource::lies::anywhere);
+  segment_leaving(home_.device, node_, memory, resource::lies::anywhere).gone();
 }
 
 }  // namespace gpumem::upstream

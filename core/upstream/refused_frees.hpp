@@ -1,5 +1,6 @@
-// Memory that the driver refused to take back: in a host function of a stream nobody may free. It stays
-// reserved until a later call of the upstream gives it back. Called on slow paths, from any thread.
+// Memory that the driver refused to take back: in a host function of a stream nobody may free, nor while its
+// context may be ending. It stays reserved until a later call of the upstream gives it back, or its context
+// has ended. Called on slow paths, from any thread.
 #pragma once
 
 #include <atomic>
@@ -14,34 +15,46 @@ namespace gpumem::upstream {
 
 class refused_frees {
  public:
-  // `free(memory)` gives it back, or says false. Where the list finds no memory the block is lost.
-  template <typename Free>
-  void release(resource::extent const& memory, Free&& free) noexcept {
-    if (free(memory)) return;
-    try {
-      base::lock_guard const held(mutex_);
-      waiting_.push_back(memory);
-      bytes_.fetch_add(memory.bytes, std::memory_order_relaxed);
-    } catch (std::bad_alloc const&) {
-    }
+  // `free(memory)` gives it back, or says false; `lost(memory)` hears of it where that was after forget().
+  // Where the list finds no memory the block is lost.
+  template <typename Free, typename Lost>
+  void release(resource::extent const& memory, Free&& free, Lost&& lost) noexcept {
+    if (!free(memory) && !keep(memory)) lost(memory);
   }
-  template <typename Free>
-  void retry(Free&& free) noexcept {
+  template <typename Free, typename Lost>
+  void retry(Free&& free, Lost&& lost) noexcept {
     if (bytes() == 0) return;
-    std::vector<resource::extent> now;
-    {
-      base::lock_guard const held(mutex_);
-      now.swap(waiting_);
-      bytes_.store(0, std::memory_order_relaxed);
-    }
-    for (resource::extent const& memory : now) release(memory, free);
+    for (resource::extent const& memory : take(false)) release(memory, free, lost);
+  }
+  // The context is gone, and what waited with it. A thread may be on its way here with more.
+  template <typename Lost>
+  void forget(Lost&& lost) noexcept {
+    for (resource::extent const& memory : take(true)) lost(memory);
   }
 
   // Of all that waits.
   std::uint64_t bytes() const noexcept { return bytes_.load(std::memory_order_relaxed); }
 
  private:
+  // False: after forget().
+  bool keep(resource::extent const& memory) noexcept try {
+    base::lock_guard const held(mutex_);
+    if (forgotten_) return false;
+    waiting_.push_back(memory);
+    bytes_.fetch_add(memory.bytes, std::memory_order_relaxed);
+    return true;
+  } catch (std::bad_alloc const&) {
+    return true;
+  }
+  std::vector<resource::extent> take(bool for_good) noexcept {
+    base::lock_guard const held(mutex_);
+    forgotten_ = forgotten_ || for_good;
+    bytes_.store(0, std::memory_order_relaxed);
+    return std::exchange(waiting_, {});
+  }
+
   base::mutex mutex_;
+  bool forgotten_ GPUMEM_GUARDED_BY(mutex_) = false;
   std::atomic<std::uint64_t> bytes_{0};
   std::vector<resource::extent> waiting_ GPUMEM_GUARDED_BY(mutex_);
 };

@@ -40,7 +40,6 @@ std::uint64_t up(std::uint64_t bytes, std::uint64_t page) noexcept {
 
 void note_mapped(resource::chain_context const& home, std::uint64_t bytes) noexcept {
   stats::gauge_add(stats::gauges(home.device).reserved, bytes);
-  if (bytes != 0) stats::gauge_add(stats::gauges(home.device).growths, 1);
   resource::note_change(home.device);
 }
 
@@ -160,13 +159,14 @@ std::uint64_t vmm::map(std::uint64_t address, std::span<std::uint64_t const> pie
   {
     stream_order::relaxed_mode relaxed(true);
     stream_order::scoped_context here(home_.context);
-    CUresult const answer = add_pieces(address, pieces, mapped);
+    CUresult const answer = here.is_there() ? add_pieces(address, pieces, mapped) : here.code();
     if (answer != CUDA_SUCCESS) {
       code = answer;
       stats::add(counters.failed, 1);
     }
   }
   stats::add(counters.bytes_in, mapped);
+  if (mapped != 0) stats::gauge_add(stats::gauges(home_.device).growths, 1);
   note_mapped(home_, mapped);
   return mapped;
 }
@@ -218,18 +218,22 @@ bool vmm::take_down(std::uint64_t address, std::uint64_t bytes) noexcept {
   return true;
 }
 
+// The ledger hears of it before, as the recording does.
+bool vmm::give_pieces(std::uint64_t address, std::uint64_t bytes) noexcept {
+  note_unmapped(home_, bytes);
+  if (!take_down(address, bytes)) {
+    note_mapped(home_, bytes);
+    return false;
+  }
+  stats::add(stats::local().nodes[node_].bytes_out, bytes);
+  return true;
+}
+
 bool vmm::unmap(std::uint64_t address, std::uint64_t bytes) noexcept {
   stats::memory_move const move;
-  bool gone = false;
-  {
-    stream_order::relaxed_mode relaxed(true);
-    stream_order::scoped_context here(home_.context);
-    gone = take_down(address, bytes);
-  }
-  if (!gone) return false;
-  stats::add(stats::local().nodes[node_].bytes_out, bytes);
-  note_unmapped(home_, bytes);
-  return true;
+  stream_order::relaxed_mode relaxed(true);
+  stream_order::scoped_context here(home_.context);
+  return here.is_there() && give_pieces(address, bytes);
 }
 
 resource::extent vmm::reserve(resource::allocation_request const& request) {
@@ -271,7 +275,6 @@ bool vmm::give_away(resource::extent const& memory) noexcept {
   stats::memory_move const move;
   physical* const pages = entry(memory.address);
   std::uint64_t const count = memory.bytes / page_;
-  std::uint64_t gone = 0;
   bool all = true;
   for (std::uint64_t first = 0; first < count;) {
     if (pages[first] == 0) {
@@ -280,13 +283,9 @@ bool vmm::give_away(resource::extent const& memory) noexcept {
     }
     std::uint64_t last = first;
     while (last < count && pages[last] != 0) ++last;
-    bool const down = take_down(memory.address + first * page_, (last - first) * page_);
-    gone += down ? (last - first) * page_ : 0;
-    all = all && down;
+    all = give_pieces(memory.address + first * page_, (last - first) * page_) && all;
     first = last;
   }
-  stats::add(stats::local().nodes[node_].bytes_out, gone);
-  note_unmapped(home_, gone);
   if (!all) return false;
   drop_range(memory.address);
   stats::gauge_subtract(stats::gauges(home_.device).segments, 1);

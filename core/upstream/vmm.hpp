@@ -64,6 +64,8 @@ class vmm final : public deferred_release_source, public resource::page_source {
   bool unmap_pieces(std::uint64_t address, std::uint64_t bytes) noexcept;
   void note_pieces(bool taken, std::uint64_t address, std::uint64_t bytes) noexcept;
   bool take_down(std::uint64_t address, std::uint64_t bytes) noexcept;
+  // Takes them down and out of the ledger.
+  bool give_pieces(std::uint64_t address, std::uint64_t bytes) noexcept;
   // Gives the chain's device, and its peers, access to what was just mapped.
   CUresult allow(std::uint64_t address, std::uint64_t bytes) noexcept;
   CUmemAccessDesc for_device(int device, bool may) const noexcept;

@@ -79,7 +79,7 @@ CUresult destroy_context(hook which, CUcontext context, Real&& real) noexcept {
 int device_of(CUcontext context) noexcept {
   stream_order::scoped_context here(context);
   CUdevice device = -1;
-  return context != nullptr && driver::real.cuCtxGetDevice(&device) == CUDA_SUCCESS ? device : -1;
+  return here.is_there() && driver::real.cuCtxGetDevice(&device) == CUDA_SUCCESS ? device : -1;
 }
 
 CUresult note_made(CUcontext const* context, CUresult code) noexcept {

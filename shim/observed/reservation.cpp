@@ -14,7 +14,7 @@ namespace {
 int device_of(CUcontext context) noexcept {
   stream_order::scoped_context here(context);
   CUdevice device = -1;
-  return driver::real.cuCtxGetDevice(&device) == CUDA_SUCCESS ? device : -1;
+  return here.is_there() && driver::real.cuCtxGetDevice(&device) == CUDA_SUCCESS ? device : -1;
 }
 
 }  // namespace

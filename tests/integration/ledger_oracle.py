@@ -17,6 +17,18 @@ def of_the_host(report, device):
                for node in chain["nodes"] if node["type"] == "system")
 
 
+def may_lie_elsewhere(report, device):
+    """Chains of this device hold memory that need not be on it: managed, or the host's."""
+    return any(node["type"] in ("managed", "cuda_async_managed", "system") for chain in report["chains"]
+               if on_device(chain) and chain["device"] == device for node in chain["nodes"])
+
+
+def ends_with_contexts(report, device):
+    """Contexts ended, and had memory: that of cuMemAlloc is theirs, of pools and mappings the process's."""
+    return calls_of(report, "cuCtxDe", "cuDevicePrimaryCtxRe", "cuGreenCtxDestroy") != 0 and any(
+        node["type"] == "cuda" for chain in report["chains"] if chain["device"] == device for node in chain["nodes"])
+
+
 def calls_of(report, *symbols):
     return sum(hook["calls"] for hook in report["intercept"]["hooks"] if hook["symbol"].startswith(symbols))
 
@@ -31,6 +43,12 @@ def device_faults(report, device, known, noted):
 
     held = sum(known[kind] for kind in HELD)
     same("reserved and seen", ledger["reserved_bytes"] + ledger["observed_bytes"], held + of_the_host(report, ordinal))
+    # No more than there ever was: memory that goes to another owner is never counted for both. Only what ends with a context
+    # is: until its end is known the ledger has it, and the driver may have handed it out.
+    at_peak, most = device.get("at_peak"), known["most_in_use"]
+    certain = not may_lie_elsewhere(report, ordinal) and not ends_with_contexts(report, ordinal)
+    if certain and at_peak is not None and at_peak["reserved_bytes"] > most:
+        same("reserved at the peak", at_peak["reserved_bytes"], most)
     # What the program itself has: noted above the driver, but arrays and virtual memory.
     noted = noted and known["most_live"] != 0
     if noted and not calls_of(report, "cuMemCreate"):

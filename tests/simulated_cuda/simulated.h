@@ -62,6 +62,8 @@ unsigned long long simulatedHeld(int device, int kind);
 /* What cuMemGetInfo counts: the above but pinned memory, with the driver's rounding, what its pools keep, and
    what contexts take for themselves (GPUMEM_SIMULATED_CONTEXT). */
 unsigned long long simulatedInUse(int device);
+/* The most that was in use at any moment. */
+unsigned long long simulatedMostInUse(int device);
 /* Device memory that the program noted as allocated and not as freed, now and at most so far. */
 unsigned long long simulatedLive(int device);
 unsigned long long simulatedMostLive(int device);

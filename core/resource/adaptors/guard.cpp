@@ -48,6 +48,7 @@ bool guard::prepare(space::handle h, allocation_request const& request, guarded&
   if (options_.redzone != 0) block.zone = zone_end - end;
   stream_order::relaxed_mode relaxed(true);
   stream_order::scoped_context here(home_.context);
+  if (!here.is_there()) return false;
   bool const ordered = has_stream(request.slot, request.stream);
   // Memory of the legacy stream may still be in use by its earlier work.
   if (request.slot != stream_order::no_slot && !ordered && home_.epochs.synchronize() != CUDA_SUCCESS)
@@ -83,7 +84,7 @@ void guard::given_back(space::handle h, free_order const& order) noexcept {
   }
   stream_order::relaxed_mode relaxed(true);
   stream_order::scoped_context here(home_.context);
-  if (!settle(order)) return;
+  if (!here.is_there() || !settle(order)) return;
   check(h, block, order.caller());
   // What another process may have open is left alone.
   if (!options_.fill_on_free || blocks()[h].is(space::exported)) return;
@@ -98,6 +99,7 @@ void guard::synchronized() noexcept {
   if (options_.redzone == 0 || home_.epochs.capturing()) return;
   stream_order::relaxed_mode relaxed(true);
   stream_order::scoped_context here(home_.context);
+  if (!here.is_there()) return;
   base::lock_guard lock(mutex_);  // none of these blocks is given back meanwhile
   for (auto& [h, block] : live_) check(h, block, nullptr);
 }

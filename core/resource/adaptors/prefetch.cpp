@@ -24,6 +24,7 @@ void prefetcher::move(std::uint64_t address, std::uint64_t bytes, CUstream order
   {
     stream_order::relaxed_mode relaxed(true);
     stream_order::scoped_context here(home_.context);
+    if (!here.is_there()) return;
     CUstream const on = ordered != nullptr ? ordered : own_stream();
     if (on != nullptr) code = driver::prefetch(address, bytes, device_, on);
   }

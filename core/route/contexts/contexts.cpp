@@ -37,6 +37,7 @@ void register_device(int device) noexcept {
 bool look_at_use(CUcontext context, int device) noexcept {
   if (stream_order::active_captures.load(std::memory_order_acquire) != 0) return false;
   stream_order::scoped_context here(context);
+  if (!here.is_there()) return false;
   bool noted = false;
   for (int attempt = 0; attempt < 3 && !noted; ++attempt) {
     stats::in_use_question question(device);
@@ -111,6 +112,7 @@ resource::chain* context_entry::make_chain(std::size_t k, chain_factory factory)
   try {
     stream_order::relaxed_mode relaxed(true);
     stream_order::scoped_context here(handle);
+    if (!here.is_there()) return nullptr;
     resource::chain* const made = factory(homes_[k]).release();
     chains_[k].store(made, std::memory_order_release);
     if (made != nullptr) quick_[k].store(made->top().quick(), std::memory_order_release);
@@ -213,24 +215,12 @@ void contexts::end_one_stream(char const* why) noexcept {
   base::log_line(base::log_level::warn, text);
 }
 
-bool contexts::may_be_ending(CUcontext context) noexcept {
-  base::lock_guard lock(mutex_);
-  for (auto const* call = endings_; call != nullptr; call = call->next_) {
-    if (call->handle_ == context) return true;
-  }
-  return false;
-}
-
-context_entry* contexts::find_or_make(CUcontext context, whose_context whose) noexcept {
+context_entry* contexts::find_or_make(CUcontext context) noexcept {
   if (auto* found = find_alive(context); found != nullptr) return found;
   base::uncancelled const held;
-  if (auto const* green = find_green(context); green != nullptr) return find_or_make(green->primary, whose);
+  if (auto const* green = find_green(context); green != nullptr) return find_or_make(green->primary);
   base::lock_guard lock(mutex_);
   if (auto* found = find_alive(context); found != nullptr) return found;
-  // A call that ends it waits for the mutex before it goes to the driver.
-  for (auto const* call = endings_; call != nullptr && whose == whose_context::others; call = call->next_) {
-    if (call->handle_ == context && !GPUMEM_MUTANT(ending_entered)) return nullptr;
-  }
   if (first_.load(std::memory_order_relaxed) != nullptr) end_one_stream("a second context is used");
   CUdevice device = 0;
   {

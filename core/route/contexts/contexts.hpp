@@ -139,12 +139,9 @@ class contexts {
     }
     return nullptr;
   }
-  // Null when the device cannot be asked or memory is short; of `others`, which this thread has not current,
-  // also while a call may end it: to make it current here then may crash the driver.
-  enum class whose_context { own, others };
-  context_entry* find_or_make(CUcontext context, whose_context whose = whose_context::own) noexcept;
-  // A call under way may end it.
-  bool may_be_ending(CUcontext context) noexcept;
+  // Null when the device cannot be asked or memory is short; of a context that is not current here also while
+  // a call may end it.
+  context_entry* find_or_make(CUcontext context) noexcept;
   // Whether captures watch what threads do has changed: tells every context.
   void watch_captures() noexcept;
   // After the end of a capture, in whatever way; `watched`: it may have watched what threads do.

@@ -220,8 +220,8 @@ void take_back_unproven(resource::resource& owner, space::handle h, freed_after 
 bool synchronize_other_contexts(router_state& s, resource::chain_context const& home) noexcept {
   // Those that never allocated anything are known from now on: a capture may begin in them, too.
   bool done = GPUMEM_MUTANT(unknown_contexts) || each_met_context([](CUcontext context) {
-                present->known.find_or_make(context, contexts::whose_context::others);
-                return !present->known.may_be_ending(context);
+                present->known.find_or_make(context);
+                return !stream_order::context_visits::may_be_ending(context);
               });
   s.known.each([&](context_entry& e) {
     if (&e.order == &home.epochs || e.order.broken()) return;

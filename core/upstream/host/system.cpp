@@ -98,10 +98,9 @@ void system::place(std::uint64_t address, std::uint64_t bytes) noexcept {
 
 void system::lost(resource::extent const& memory) noexcept {
   stats::memory_move const move;
-  segment_leaving(home_.device, memory).gone();
+  segment_leaving(home_.device, node_, memory, resource::lies::anywhere).gone();
   host_.unmap(memory.address, memory.bytes);
   held_.fetch_sub(memory.bytes, std::memory_order_relaxed);
-  note_gone(home_, node_, memory, resource::lies::anywhere);
 }
 
 }  // namespace gpumem::upstream

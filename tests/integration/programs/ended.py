@@ -11,11 +11,11 @@ import harness
 CONFIGS = pathlib.Path(__file__).resolve().parent / "configs"
 
 
-def caught(build, mutant, program, *arguments, config=None, attempts=1):
+def caught(build, mutant, program, *arguments, config=None, attempts=1, simulated=()):
     command = [build.program(program), *arguments]
-    plain = build.run(command)
+    plain = build.run(command, env=dict(simulated))
     for _ in range(attempts):
-        env = {"LD_PRELOAD": str(build.folder / "libgpumem_mutant.so"), "TEST_MUTANT": mutant}
+        env = {**dict(simulated), "LD_PRELOAD": str(build.folder / "libgpumem_mutant.so"), "TEST_MUTANT": mutant}
         if config:
             env["GPUMEM_CONFIG"] = str(CONFIGS / f"{config}.toml")
         if harness.differences(plain, build.run(command, preload=True, env=env)):
@@ -26,6 +26,11 @@ def caught(build, mutant, program, *arguments, config=None, attempts=1):
 def test_a_context_that_ended_serves(build):
     # A race, which one attempt in two or so wins where the machine is idle, and fewer where it is busy.
     caught(build, "ended_served", "racing_contexts.driver", "retain", "2000", attempts=40)
+
+
+def test_a_context_is_entered_while_it_ends(build):
+    small = {"GPUMEM_SIMULATED_DEVICES": "1", "GPUMEM_SIMULATED_MEMORY": str(2 << 30)}
+    caught(build, "ending_entered", "ending_beside_others.driver", "1000", attempts=20, simulated=small)
 
 
 def test_work_of_unknown_contexts_is_forgotten(build):

@@ -52,9 +52,11 @@ __attribute__((destructor)) void write_at_exit() {
   std::FILE* const file = std::fopen(path.c_str(), "w");
   if (file == nullptr) return;
   for (int device = 0; device < m.device_count(); ++device) {
-    std::fprintf(file, "%s{\"ordinal\": %d, \"in_use\": %llu, \"live\": %llu, \"most_live\": %llu",
+    std::fprintf(file,
+                 "%s{\"ordinal\": %d, \"in_use\": %llu, \"live\": %llu, \"most_live\": %llu, "
+                 "\"most_in_use\": %llu",
                  device == 0 ? "[" : ",\n", device, simulatedInUse(device), simulatedLive(device),
-                 simulatedMostLive(device));
+                 simulatedMostLive(device), simulatedMostInUse(device));
     for (int kind = 0; kind < simulated_memory_kinds; ++kind) {
       std::fprintf(file, ", \"%s\": %llu", kinds[kind].name, simulatedHeld(device, kind));
     }
@@ -76,6 +78,10 @@ EXPORTED unsigned long long simulatedInUse(int device) {
     m.memory_.collect(m.now_, m.host_);
     return m.memory_.of(device).used();
   });
+}
+
+EXPORTED unsigned long long simulatedMostInUse(int device) {
+  return ask(device, [=](machine& m) { return m.memory_.of(device).most_used(); });
 }
 
 EXPORTED unsigned long long simulatedLive(int device) {

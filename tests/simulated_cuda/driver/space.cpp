@@ -38,6 +38,7 @@ space::space(std::uint64_t capacity) : capacity_(capacity) {
 bool space::charge(std::uint64_t bytes) noexcept {
   if (bytes > capacity_ || used_ > capacity_ - bytes) return false;
   used_ += bytes;
+  most_used_ = std::max(most_used_, used_);
   return true;
 }
 

@@ -28,6 +28,7 @@ class space {
   std::uint64_t base() const noexcept { return base_; }
   std::uint64_t capacity() const noexcept { return capacity_; }
   std::uint64_t used() const noexcept { return used_; }
+  std::uint64_t most_used() const noexcept { return most_used_; }
   int file() const noexcept { return file_; }
 
   // Memory of this device that lies elsewhere (cuMemCreate, arrays).
@@ -40,6 +41,7 @@ class space {
   std::uint64_t span_ = 0;
   std::uint64_t capacity_ = 0;
   std::uint64_t used_ = 0;
+  std::uint64_t most_used_ = 0;
   std::map<std::uint64_t, std::uint64_t> holes_;  // address -> bytes
   std::set<std::uint64_t> exported_;              // addresses in use of which a handle was made
   std::map<std::uint64_t, std::uint64_t>

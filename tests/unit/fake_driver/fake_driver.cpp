@@ -11,7 +11,6 @@ namespace gpumem::tests {
 namespace {
 
 thread_local CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_GLOBAL;
-thread_local std::vector<CUcontext> current;
 
 fake_driver& fake() {
   return fake_driver::instance();
@@ -19,25 +18,25 @@ fake_driver& fake() {
 
 CUresult get_current(CUcontext* context) {
   if (CUresult const code = fake().enter("cuCtxGetCurrent"); code != CUDA_SUCCESS) return code;
-  *context = current.empty() ? nullptr : current.back();
+  *context = current_contexts.empty() ? nullptr : current_contexts.back();
   return CUDA_SUCCESS;
 }
 CUresult push_current(CUcontext context) {
   if (CUresult const code = fake().enter("cuCtxPushCurrent_v2"); code != CUDA_SUCCESS) return code;
-  current.push_back(context);
+  current_contexts.push_back(context);
   return CUDA_SUCCESS;
 }
 CUresult pop_current(CUcontext* context) {
   fake().enter("cuCtxPopCurrent_v2");
-  if (current.empty()) return CUDA_ERROR_INVALID_CONTEXT;
-  *context = current.back();
-  current.pop_back();
+  if (current_contexts.empty()) return CUDA_ERROR_INVALID_CONTEXT;
+  *context = current_contexts.back();
+  current_contexts.pop_back();
   return CUDA_SUCCESS;
 }
 CUresult get_device(CUdevice* device) {
   if (CUresult const code = fake().enter("cuCtxGetDevice"); code != CUDA_SUCCESS) return code;
   std::lock_guard lock(fake().mutex);
-  auto const found = fake().devices.find(current.empty() ? first_context : current.back());
+  auto const found = fake().devices.find(current_contexts.empty() ? first_context : current_contexts.back());
   if (found == fake().devices.end()) return CUDA_ERROR_INVALID_CONTEXT;
   *device = found->second;
   return CUDA_SUCCESS;

@@ -106,6 +106,17 @@ class fake_driver {
   bool hurt_ = false;
 };
 
+// Of this thread.
+inline thread_local std::vector<CUcontext> current_contexts;
+
+// This thread has a context current by the program's choice: nothing is counted.
+class in_context {
+ public:
+  explicit in_context(CUcontext context) { current_contexts.push_back(context); }
+  ~in_context() { current_contexts.pop_back(); }
+  in_context(in_context const&) = delete;
+};
+
 inline CUcontext const first_context = reinterpret_cast<CUcontext>(0x1);
 inline CUcontext const second_context = reinterpret_cast<CUcontext>(0x2);
 inline CUstream stream(std::uint64_t number) {

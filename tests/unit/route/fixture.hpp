@@ -60,6 +60,7 @@ struct route_fixture : testing::Test {
   static outcome get(std::uint64_t bytes, CUdeviceptr* result, CUstream on = nullptr,
                      CUcontext context = tests::first_context,
                      driver::memory_kind kind = driver::memory_kind::device) {
+    tests::in_context const here(context);
     return allocate(
         {.bytes = bytes, .kind = kind, .stream_ordered = on != nullptr, .context = context, .stream = on},
         result);
@@ -75,6 +76,7 @@ struct route_fixture : testing::Test {
   }
   static outcome give(CUdeviceptr address, CUstream on = nullptr, CUcontext context = tests::first_context,
                       driver::memory_kind kind = driver::memory_kind::device) {
+    tests::in_context const here(context);
     return release({.address = address,
                     .kind = kind,
                     .stream_ordered = on != nullptr,

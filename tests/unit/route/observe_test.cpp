@@ -137,15 +137,14 @@ TEST_F(observe, a_context_that_has_ended_serves_nobody_though_nobody_said_so) {
 }
 
 TEST_F(observe, a_context_that_may_be_ending_is_entered_by_nobody_else) {
-  using enum contexts::whose_context;
   must_get(1000);
   {
     context_ending call(tests::second_context);
-    EXPECT_EQ(present->known.find_or_make(tests::second_context, others), nullptr);
-    EXPECT_TRUE(present->known.may_be_ending(tests::second_context));
+    EXPECT_EQ(present->known.find_or_make(tests::second_context), nullptr);
+    EXPECT_TRUE(stream_order::context_visits::may_be_ending(tests::second_context));
   }
-  EXPECT_FALSE(present->known.may_be_ending(tests::second_context));
-  EXPECT_NE(present->known.find_or_make(tests::second_context, others), nullptr);
+  EXPECT_FALSE(stream_order::context_visits::may_be_ending(tests::second_context));
+  EXPECT_NE(present->known.find_or_make(tests::second_context), nullptr);
 }
 
 TEST_F(observe, a_free_finds_that_its_context_has_ended) {

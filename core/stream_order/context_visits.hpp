@@ -1,0 +1,24 @@
+// Which contexts a thread has made current for a moment without being the program's choice there, and which a
+// call under way may end. A driver crashes where a context ends between a push of it and the pop (580.159,
+// tests/gpu/ended_beside_calls): so nobody enters what may be ending, and the end waits for who is inside.
+// Called by scoped_context, and around calls that may end a context; any thread. Never on a hit.
+#pragma once
+
+#include <cuda.h>
+
+namespace gpumem::stream_order::context_visits {
+
+// False: a call under way may end it, or memory is short; then it must not be made current.
+bool enter(CUcontext context) noexcept;
+void leave(CUcontext context) noexcept;
+
+// Until end_over() nobody enters. When this returns whoever was inside has left, or has been at it for a
+// second: what it waits for may be the program's to do.
+void end_begins(CUcontext context) noexcept;
+void end_over(CUcontext context) noexcept;
+bool may_be_ending(CUcontext context) noexcept;
+
+// In a forked child: its parent's other threads are not there to leave.
+void forget() noexcept;
+
+}  // namespace gpumem::stream_order::context_visits
