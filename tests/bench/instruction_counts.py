@@ -1,6 +1,6 @@
 """Instructions, atomic operations and driver calls of one pair of calls under gpumem, counted by callgrind; or a profile.
 
-instruction_counts.py BUILD [--golden FOLDER] [--profile FUNCTION]. Runs programs/counted_calls on the simulated CUDA. With
+instruction_counts.py BUILD [--golden FOLDER] [--profile FUNCTION] [--rounds N]. Runs programs/counted_calls on the simulated CUDA. With
 --golden the counts are held to the file of the same compiler: more than TOLERANCE above is a fault, a smaller count is
 fine; UPDATE_GOLDEN=1 writes it. Another compiler or no valgrind: skipped with the reason, exit code 77.
 """
@@ -29,22 +29,21 @@ HEAD = ("instructions", "atomics", "driver_calls")
 class Case:
     """The counts of one loop, for one round of it."""
 
-    def __init__(self, name, dump):
-        self.name, self.dump = name, dump
+    def __init__(self, name, dump, rounds):
+        self.name, self.dump, self.rounds = name, dump, rounds
         ours = lambda path: path.endswith("/libgpumem.so")
         driver = lambda path: "/libcuda.so" in path
         self.counts = (self.with_libc(dump.cost, dump.inclusive, ours, driver),
                        self.with_libc(dump.atomics, dump.inclusive_atomics, ours, driver),
                        sum(times for (caller, called, _), times in dump.calls.items()
-                           if ours(caller) and driver(called)) / ROUNDS)
+                           if ours(caller) and driver(called)) / rounds)
 
-    @staticmethod
-    def with_libc(own, inclusive, ours, driver):
+    def with_libc(self, own, inclusive, ours, driver):
         """What the library's code costs, and what the C library costs that it calls; the driver's part is not ours."""
         itself = sum(cost for (path, _, _), cost in own.items() if ours(path))
         called = sum(cost for (caller, path, _), cost in inclusive.items()
                      if ours(caller) and not ours(path) and not driver(path))
-        return (itself + called) / ROUNDS
+        return (itself + called) / self.rounds
 
     def profile(self):
         by_function, by_file, atomics = collections.Counter(), collections.Counter(), collections.Counter()
@@ -59,10 +58,10 @@ class Case:
                                ("libgpumem.so: instructions by source file, inlined code where it was written", by_file)):
             print(f"{self.name}, {title}, a pair")
             for name, cost in (+counter).most_common(28):
-                print(f"  {cost / ROUNDS:8.2f}  {name}")
+                print(f"  {cost / self.rounds:8.2f}  {name}")
 
 
-def measure(build, chain=""):
+def measure(build, chain="", rounds=ROUNDS):
     """All cases, in the order of the program. The second dump of a function is the one after its warm-up. `chain`: a file of
     configs/; none: pool, which is the default."""
     env = {"GPUMEM_REPORT": "none", "GPUMEM_JSON": "none"}
@@ -72,13 +71,13 @@ def measure(build, chain=""):
     with tempfile.TemporaryDirectory(prefix="gpumem-count.") as folder:
         stops = [f"--{when}={name}" for name in names for when in ("zero-before", "dump-after")]
         command = ["valgrind", "--tool=callgrind", "--collect-bus=yes", *stops, f"--callgrind-out-file={folder}/out",
-                   build.program("counted_calls"), str(ROUNDS)]
+                   build.program("counted_calls"), str(rounds)]
         outcome = build.run(command, preload=True, env=env)
         if outcome.code != 0:
             sys.exit(f"counted_calls under callgrind: exit code {outcome.code}\n{outcome.stderr[-2000:]}")
         numbered = sorted(pathlib.Path(folder).glob("out.*"), key=lambda path: int(path.suffix[1:]))
         dumps = [callgrind_file.Dump(path) for path in numbered]
-    cases = [Case(second.trigger.removeprefix("counted_"), second)
+    cases = [Case(second.trigger.removeprefix("counted_"), second, rounds)
              for first, second in zip(dumps[::2], dumps[1::2]) if first.trigger == second.trigger]
     if len(cases) != len(names):
         sys.exit(f"{len(names)} loops but {len(cases)} counts: {[case.name for case in cases]}")
@@ -120,6 +119,7 @@ def main():
     parser.add_argument("--golden", help="folder of the golden files")
     parser.add_argument("--profile", default="", help="loops whose name contains this, by function and by source file")
     parser.add_argument("--chain", default="", help="a file of configs/, instead of the default")
+    parser.add_argument("--rounds", type=int, default=ROUNDS, help="pairs of each loop; more: what comes a few times a second counts as rarely as it does")
     options = parser.parse_args()
     missing = [tool for tool in ("valgrind", "nm", "readelf") if not shutil.which(tool)]
     if missing:
@@ -132,7 +132,7 @@ def main():
     if path and not path.exists() and not update:
         print(f"skipped: no golden file for {title}: {path.name}")
         sys.exit(harness.SKIP)
-    cases = measure(build, options.chain)
+    cases = measure(build, options.chain, options.rounds)
     print(text(title, cases), end="")
     for case in cases:
         if options.profile and options.profile in case.name:

@@ -61,7 +61,7 @@ def test_counts():
     with tempfile.NamedTemporaryFile("w", suffix=".out") as file:
         file.write(DUMP)
         file.flush()
-        case = instruction_counts.Case("x", callgrind_file.Dump(file.name))
+        case = instruction_counts.Case("x", callgrind_file.Dump(file.name), instruction_counts.ROUNDS)
     assert case.dump.trigger == "counted_x"
     assert case.counts == (8.0, 3.0, 2.0), case.counts        # the driver's 9000 are not ours
     golden = instruction_counts.text("any", [case])
