@@ -46,7 +46,7 @@ void bad_value(environment& to, variable_info const& variable, std::string_view 
 
 void take_pattern(environment& to, variable_info const& variable, std::string const& value,
                   std::optional<std::string>& field) {
-  std::string const problem = holds_word(variable.words, value) ? "" : pattern_problem(value);
+  std::string const problem = pattern_problem(value, variable.words);
   if (!problem.empty()) report(to, severity::error, "E511", std::string(variable.name) + ": " + problem, "");
   field = value;
 }

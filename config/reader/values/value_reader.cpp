@@ -159,7 +159,7 @@ std::string text_problem(key_info const& key, std::string_view text) {
   if (key.kind == value_kind::name)
     return text.empty() ? "the name is empty; write the one by which the program asks" : "";
   if (key.kind == value_kind::line) return base::parse_log_pattern(text).error;
-  return key.table == "log" ? log_file_problem(text) : pattern_problem(text);
+  return key.table == "log" ? log_file_problem(text) : pattern_problem(text, key.words);
 }
 
 std::optional<option> read_text(key_info const& key, node const& value, std::string_view shown,
@@ -255,7 +255,10 @@ std::string log_file_problem(std::string_view pattern) {
   return base::expand_pattern(pattern, {}).error;
 }
 
-std::string pattern_problem(std::string_view pattern) {
+std::string pattern_problem(std::string_view pattern, std::string_view words) {
+  if (holds_word(words, pattern)) return {};
+  if (base::is_standard_stream(pattern) || pattern == "none")
+    return quoted(pattern) + " is no file here; write the name of one";
   if (pattern.empty()) return "the file name is empty; write \"none\" for no file";
   return base::expand_pattern(pattern, {}).error;
 }

@@ -23,8 +23,8 @@ std::optional<option> read_value(key_info const& key, node const& value, std::st
 // Of the schema itself: "0 B", "max", "deferred". Empty where the key has no default.
 std::optional<option> preset_value(key_info const& key);
 
-// The pattern of a file name, from the file or the environment; the problem, or empty.
-std::string pattern_problem(std::string_view pattern);
+// The pattern of a file name, from the file or the environment, or one of `words`; the problem, or empty.
+std::string pattern_problem(std::string_view pattern, std::string_view words);
 // The same for the log's, which goes to stderr or into a file.
 std::string log_file_problem(std::string_view pattern);
 

@@ -14,6 +14,8 @@
 #include <cerrno>
 #include <cstdlib>
 #include <ctime>
+#include <string_view>
+#include <tuple>
 #include <utility>
 
 #include "config/load.hpp"
@@ -215,9 +217,11 @@ std::string why_unseen(std::string const& program) {
 int run(run_options const& options) {
   library const found = find_library();
   if (!found.error.empty()) return fail(found.error);
-  for (auto const& [flag, pattern] : {std::pair("--output", options.text), std::pair("--json", options.json),
-                                      std::pair("--record", options.record)}) {
-    std::string const problem = pattern.empty() || pattern == "none" ? "" : config::pattern_problem(pattern);
+  std::string_view const report_words = "stderr|stdout|-|none";
+  for (auto const& [flag, pattern, words] :
+       {std::tuple("--output", options.text, report_words), std::tuple("--json", options.json, report_words),
+        std::tuple("--record", options.record, std::string_view("none"))}) {
+    std::string const problem = pattern.empty() ? "" : config::pattern_problem(pattern, words);
     if (!problem.empty()) return fail(std::string(flag) + ": " + problem);
   }
   run_settings settings{
