@@ -19,7 +19,10 @@ CUcontext const another = tests::second_context;
 
 struct context_visits_test : testing::Test {
   void SetUp() override { tests::fake_driver::instance().reset(); }
-  void TearDown() override { context_visits::forget(); }
+  void TearDown() override {
+    EXPECT_FALSE(context_visits::may_be_ending(visited));
+    EXPECT_FALSE(context_visits::may_be_ending(another));
+  }
 };
 
 TEST_F(context_visits_test, what_may_be_ending_is_entered_by_nobody) {
