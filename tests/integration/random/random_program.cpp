@@ -2,7 +2,9 @@
 // devices allocate, touch and free memory in all ways, on the simulated CUDA, whose checker looks on, or with
 // kernels on a GPU (device_work.hpp). Usage: random_program SEED OPERATIONS [THREADS [quiet]] [--seconds N]
 // [--devices N]. With seconds it goes on until they are over. Exit code 1: hazards, wrong words or a call
-// that failed; each is said. It must be a program that a real device runs without a race.
+// that failed; each is said; on a device
+// that is too small for it (--crowded) but for refusals. It must be a program that a real device runs without
+// a race.
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -39,6 +41,8 @@ options parse(int argc, char** argv) {
       found.devices = std::atoi(argv[++i]);
     } else if (std::strcmp(argv[i], "quiet") == 0) {
       found.quiet = true;
+    } else if (std::strcmp(argv[i], "--crowded") == 0) {
+      crowded = true;
     } else {
       auto const number = std::strtoul(argv[i], nullptr, 10);
       if (plain == 0) found.seed = static_cast<unsigned>(number);
@@ -102,6 +106,7 @@ bool found_nothing(bool quiet) {
   if (!quiet || !good) {
     std::printf("allocations %d operations %d faults %d hazards %llu\n", allocations.load(),
                 operations.load(), faults.load(), wrong);
+    if (crowded) std::printf("%d requests were refused\n", refusals.load());
     if (refused_exports != 0) std::printf("%d exports were refused\n", refused_exports.load());
   }
   device_work::describe_wrong();

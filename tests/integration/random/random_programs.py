@@ -11,7 +11,7 @@ import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
 import harness
-from random_run import SMALL_DEVICE, run
+from random_run import CROWDED_DEVICE, SMALL_DEVICE, run
 
 OPERATIONS = 30_000  # two rounds
 
@@ -24,9 +24,9 @@ def seeds():
     return ["1", fresh]
 
 
-def expect_clean(build, config, env=None):
+def expect_clean(build, config, env=None, options=()):
     for seed in seeds():
-        outcome = run(build, seed, OPERATIONS, config, env=env)
+        outcome = run(build, seed, OPERATIONS, config, env=env, options=options)
         assert outcome.code == 0, f"seed {seed}: code {outcome.code}\n{outcome.stdout}{outcome.stderr}"
         count = int(outcome.stdout.split()[1])
         assert count > OPERATIONS // 3, f"only {count} allocations: nothing was proven"
@@ -57,6 +57,11 @@ def test_returning_arena(build):
 
 def test_small_device(build):
     expect_clean(build, "pool", SMALL_DEVICE)
+
+
+def test_crowded_device(build):
+    for config in ("pool", "pool_over_vmm"):
+        expect_clean(build, config, CROWDED_DEVICE, ["--crowded"])
 
 
 def test_binning(build):

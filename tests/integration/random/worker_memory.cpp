@@ -67,8 +67,7 @@ bool worker::obtain(block& b, CUstream on) {
   if (code == CUDA_ERROR_OUT_OF_MEMORY && of_driver) return false;
   static char const* const names[] = {"plain",  "stream-ordered", "of a pool", "managed",
                                       "pinned", "pinned (old)",   "pitched"};
-  check(code, names[static_cast<std::size_t>(b.kind)]);
-  if (code != CUDA_SUCCESS) return false;
+  if (!got(code, names[static_cast<std::size_t>(b.kind)])) return false;
   if (b.address % 256 != 0) fault("a block at %llx is not aligned", b.address);
   ++allocations;
   bool const ordered = b.is_ordered();

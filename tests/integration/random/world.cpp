@@ -26,6 +26,15 @@ void check(CUresult code, char const* what, CUresult wanted) {
   if (code != wanted) fault("%s: code %d, wanted %d", what, static_cast<int>(code), static_cast<int>(wanted));
 }
 
+bool got(CUresult code, char const* what) {
+  if (crowded && code == CUDA_ERROR_OUT_OF_MEMORY) {
+    ++refusals;
+    return false;
+  }
+  check(code, what);
+  return code == CUDA_SUCCESS;
+}
+
 // Where a thread is, asked for by last_words.
 static void where_it_is(int) {
   static std::atomic_flag talking;

@@ -31,6 +31,13 @@ inline bool too_many_faults() {
 }
 #define CHECK(call) ::random_program::check(call, #call)
 
+// The device is small: a refusal for want of memory is right, and the program goes on without. Graphs have no
+// memory of their own then, which is taken when they are launched.
+inline bool crowded = false;
+inline std::atomic<int> refusals{0};
+// Whether the memory is there; any other refusal is a fault.
+bool got(CUresult code, char const* what);
+
 // What each thread does, for the last words of a program that crashes or hangs.
 inline std::array<std::atomic<char const*>, 64> doing{};
 void install_last_words();
