@@ -259,7 +259,9 @@ std::string pattern_problem(std::string_view pattern, std::string_view words) {
   if (holds_word(words, pattern)) return {};
   if (base::is_standard_stream(pattern) || pattern == "none")
     return quoted(pattern) + " is no file here; write the name of one";
-  if (pattern.empty()) return "the file name is empty; write \"none\" for no file";
+  if (pattern.empty())
+    return std::string("the file name is empty") +
+           (holds_word(words, "none") ? "; write \"none\" for no file" : "");
   return base::expand_pattern(pattern, {}).error;
 }
 

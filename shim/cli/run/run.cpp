@@ -14,7 +14,6 @@
 #include <cerrno>
 #include <cstdlib>
 #include <ctime>
-#include <string_view>
 #include <tuple>
 #include <utility>
 
@@ -217,11 +216,11 @@ std::string why_unseen(std::string const& program) {
 int run(run_options const& options) {
   library const found = find_library();
   if (!found.error.empty()) return fail(found.error);
-  std::string_view const report_words = "stderr|stdout|-|none";
-  for (auto const& [flag, pattern, words] :
-       {std::tuple("--output", options.text, report_words), std::tuple("--json", options.json, report_words),
-        std::tuple("--record", options.record, std::string_view("none"))}) {
-    std::string const problem = pattern.empty() ? "" : config::pattern_problem(pattern, words);
+  for (auto const& [flag, pattern, key] :
+       {std::tuple("--output", options.text, config::find_key("report", "text")),
+        std::tuple("--json", options.json, config::find_key("report", "json")),
+        std::tuple("--record", options.record, config::find_key("recording", "file"))}) {
+    std::string const problem = pattern.empty() ? "" : config::pattern_problem(pattern, key->words);
     if (!problem.empty()) return fail(std::string(flag) + ": " + problem);
   }
   run_settings settings{
