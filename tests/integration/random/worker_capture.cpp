@@ -93,8 +93,11 @@ void worker::refusal(CUstreamCaptureMode mode) {
   } else {
     code = refused_call();
   }
-  if (wanted != CUDA_SUCCESS || !crowded || code != CUDA_ERROR_OUT_OF_MEMORY)
+  if (wanted == CUDA_SUCCESS) {
+    got(code, unsafe_call_);
+  } else {
     check(code, unsafe_call_, wanted);
+  }
   CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
   CHECK(cuStreamIsCapturing(s, &status));
   bool const lost = wanted != CUDA_SUCCESS;
