@@ -21,13 +21,6 @@ context_entry* known_entry(CUcontext context) noexcept {
   return present != nullptr ? present->known.find_alive(context) : nullptr;
 }
 
-// The device of a context that need not be known here; -1 where the driver does not say.
-int device_of(CUcontext context) noexcept {
-  stream_order::scoped_context here(context);
-  CUdevice device = -1;
-  return here.is_there() && driver::real.cuCtxGetDevice(&device) == CUDA_SUCCESS ? device : -1;
-}
-
 void tell_chains_of_peers() noexcept {
   present->known.each(
       [](context_entry& entry) { entry.each_chain([](resource::chain& c) { c.peers_changed(); }); });
@@ -39,6 +32,12 @@ void captures_over(bool watched = true) noexcept {
 }
 
 }  // namespace
+
+int device_of(CUcontext context) noexcept {
+  stream_order::scoped_context here(context);
+  CUdevice device = -1;
+  return here.is_there() && driver::real.cuCtxGetDevice(&device) == CUDA_SUCCESS ? device : -1;
+}
 
 void start(chain_factory factory, free_mode free, rule_set* rules, bool serves_pools) noexcept {
   if (present != nullptr) return;

@@ -41,6 +41,9 @@ void start(chain_factory factory, free_mode free, rule_set* rules = nullptr,
 [[gnu::noinline]] outcome allocate_carefully(driver::request const& request, CUdeviceptr* result) noexcept;
 [[gnu::noinline]] outcome release_carefully(driver::free_request const& release) noexcept;
 
+// The device of a context that need not be known here; -1 where the driver does not say.
+int device_of(CUcontext context) noexcept;
+
 // The rules of this name, for driver::request::named; 0: there are none.
 std::uint64_t rules_named(char const* name) noexcept;
 

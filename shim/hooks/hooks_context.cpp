@@ -76,12 +76,6 @@ CUresult destroy_context(hook which, CUcontext context, Real&& real) noexcept {
   return end(which, context, real, [] { return true; });
 }
 
-int device_of(CUcontext context) noexcept {
-  stream_order::scoped_context here(context);
-  CUdevice device = -1;
-  return here.is_there() && driver::real.cuCtxGetDevice(&device) == CUDA_SUCCESS ? device : -1;
-}
-
 CUresult note_made(CUcontext const* context, CUresult code) noexcept {
   if (code == CUDA_SUCCESS) route::context_met(*context);
   return code;
@@ -198,7 +192,7 @@ CUresult cuGreenCtxDestroy(CUgreenCtx green) {
   CUdevice device = -1;
   if (hook_scope const scope; scope && driver::real.cuCtxFromGreenCtx != nullptr) {
     driver::real.cuCtxFromGreenCtx(&context, green);
-    device = device_of(context);
+    device = route::device_of(context);
   }
   return release_primary(hook::cuGreenCtxDestroy, device, [&] {
     CUresult const code = GPUMEM_REAL(cuGreenCtxDestroy)(green);

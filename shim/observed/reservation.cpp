@@ -6,18 +6,8 @@
 #include "core/stats/callers/libraries.hpp"
 #include "core/stats/callers/samples.hpp"
 #include "core/stats/page/state_page.hpp"
-#include "core/stream_order/relaxed_mode.hpp"
 
 namespace gpumem::shim {
-namespace {
-
-int device_of(CUcontext context) noexcept {
-  stream_order::scoped_context here(context);
-  CUdevice device = -1;
-  return here.is_there() && driver::real.cuCtxGetDevice(&device) == CUDA_SUCCESS ? device : -1;
-}
-
-}  // namespace
 
 owner_of_memory current_owner(void const* caller) noexcept {
   CUcontext context = nullptr;
@@ -33,7 +23,7 @@ owner_of_memory owner_by_stream(CUstream stream, void const* caller) noexcept {
   CUresult const code =
       is_default ? driver::real.cuCtxGetCurrent(&context) : driver::real.cuStreamGetCtx(stream, &context);
   if (code != CUDA_SUCCESS || context == nullptr) return {};
-  return {device_of(context), nullptr, caller};
+  return {route::device_of(context), nullptr, caller};
 }
 
 reservation::reservation(hook which, std::uint64_t bytes, owner_of_memory const& owner) noexcept
