@@ -20,7 +20,8 @@ namespace {
 struct visited {
   CUcontext context;
   int inside = 0;   // threads
-  int endings = 0;  // calls
+  int waiting = 0;  // threads, for the calls that may end it
+  int endings = 0;  // these calls
 };
 
 class registry {
@@ -40,7 +41,7 @@ class registry {
     return found != all_.end() ? &*found : nullptr;
   }
   void drop_if_idle(visited& one) noexcept GPUMEM_REQUIRES(mutex) {
-    if (one.inside != 0 || one.endings != 0) return;
+    if (one.inside != 0 || one.waiting != 0 || one.endings != 0) return;
     one = all_.back();
     all_.pop_back();
   }
@@ -48,7 +49,7 @@ class registry {
   base::mutex mutex;
 
  private:
-  // Only those that somebody is inside of, or that may be ending: as many as threads at most.
+  // Only those that somebody is inside of or waits for, or that may be ending: as many as threads at most.
   std::vector<visited, base::sure_allocator<visited>> all_ GPUMEM_GUARDED_BY(mutex);
 };
 
@@ -56,18 +57,19 @@ registry& here() noexcept {
   return base::undestroyed<registry>::get();
 }
 
-constexpr std::uint64_t longest_wait_ns = 1'000'000'000;
-
-bool is_anybody_inside(CUcontext context) noexcept {
-  registry& r = here();
-  base::lock_guard const lock(r.mutex);
-  visited const* const found = r.find(context);
-  return found != nullptr && found->inside != 0;
+// Tries again for a second.
+template <typename Attempt>
+bool soon(Attempt attempt) noexcept {
+  std::uint64_t const until = base::now_ns() + 1'000'000'000;
+  while (!attempt()) {
+    if (base::now_ns() > until) return false;
+    timespec const pause{0, 50'000};
+    nanosleep(&pause, nullptr);
+  }
+  return true;
 }
 
-}  // namespace
-
-bool enter(CUcontext context) noexcept {
+bool enter_now(CUcontext context) noexcept {
   registry& r = here();
   base::lock_guard const lock(r.mutex);
   visited* const found = r.find_or_add(context);
@@ -76,43 +78,53 @@ bool enter(CUcontext context) noexcept {
   return true;
 }
 
-void leave(CUcontext context) noexcept {
+// Adds to one of the counts; false: there is no memory for it.
+bool count(CUcontext context, int visited::*what, int more) noexcept {
   registry& r = here();
   base::lock_guard const lock(r.mutex);
-  visited* const found = r.find(context);
-  if (found == nullptr) return;
-  --found->inside;
+  visited* const found = r.find_or_add(context);
+  if (found == nullptr) return false;
+  found->*what = std::max(0, found->*what + more);
   r.drop_if_idle(*found);
+  return true;
 }
 
-void end_begins(CUcontext context) noexcept {
-  base::uncancelled const held;  // or it would be ending for good
-  {
-    registry& r = here();
-    base::lock_guard const lock(r.mutex);
-    if (visited* const found = r.find_or_add(context); found != nullptr) ++found->endings;
-  }
-  std::uint64_t const until = base::now_ns() + longest_wait_ns;
-  while (!GPUMEM_MUTANT(ending_entered) && is_anybody_inside(context) && base::now_ns() < until) {
-    timespec const pause{0, 50'000};
-    nanosleep(&pause, nullptr);
-  }
-}
-
-void end_over(CUcontext context) noexcept {
-  registry& r = here();
-  base::lock_guard const lock(r.mutex);
-  visited* const found = r.find(context);
-  if (found == nullptr || found->endings == 0) return;
-  --found->endings;
-  r.drop_if_idle(*found);
-}
-
-bool may_be_ending(CUcontext context) noexcept {
+int count_of(CUcontext context, int visited::*what) noexcept {
   registry& r = here();
   base::lock_guard const lock(r.mutex);
   visited const* const found = r.find(context);
-  return found != nullptr && found->endings != 0;
+  return found != nullptr ? found->*what : 0;
+}
+
+}  // namespace
+
+bool enter(CUcontext context, if_ending then) noexcept {
+  if (enter_now(context)) return true;
+  base::uncancelled const held;  // or it would be waited for as long as the process lives
+  if (then == if_ending::refuse || !count(context, &visited::waiting, 1)) return false;
+  bool const entered = soon([context] { return enter_now(context); });
+  count(context, &visited::waiting, -1);
+  return entered;
+}
+
+void leave(CUcontext context) noexcept {
+  count(context, &visited::inside, -1);
+}
+
+// Who waits comes first, or a thread that retains and releases a context all the time would keep it out.
+void end_begins(CUcontext context) noexcept {
+  base::uncancelled const held;  // or it would be ending for good
+  soon([context] { return count_of(context, &visited::waiting) == 0; });
+  count(context, &visited::endings, 1);
+  soon([context] { return count_of(context, &visited::inside) == 0 || GPUMEM_MUTANT(ending_entered); });
+}
+
+void end_over(CUcontext context) noexcept {
+  count(context, &visited::endings, -1);
+}
+
+bool may_be_ending(CUcontext context) noexcept {
+  return count_of(context, &visited::endings) != 0;
 }
 
 void forget() noexcept {

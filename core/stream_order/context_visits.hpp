@@ -8,8 +8,12 @@
 
 namespace gpumem::stream_order::context_visits {
 
-// False: a call under way may end it, or memory is short; then it must not be made current.
-bool enter(CUcontext context) noexcept;
+// Where a call under way may end it: not now, or when that call is over. Many of these calls end nothing, as
+// a library's that looks at the primary context: what a request needs waits for them.
+enum class if_ending { refuse, wait };
+
+// False: it is not to be made current, as it may be ending, with `wait` for a second, or memory is short.
+bool enter(CUcontext context, if_ending then) noexcept;
 void leave(CUcontext context) noexcept;
 
 // Until end_over() nobody enters. When this returns whoever was inside has left, or has been at it for a

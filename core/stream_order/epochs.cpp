@@ -181,7 +181,7 @@ CUresult epochs::synchronize_context() noexcept {
   CUresult code;
   {
     relaxed_mode relaxed(true);
-    scoped_context here(context_);
+    scoped_context here(context_, context_visits::if_ending::wait);
     code = here.is_there() ? driver::real.cuCtxSynchronize() : here.code();
   }
   {

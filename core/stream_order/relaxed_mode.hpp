@@ -42,10 +42,11 @@ inline bool is_current(CUcontext context) noexcept {
 // be ending is not entered.
 class scoped_context {
  public:
-  explicit scoped_context(CUcontext context) noexcept {
+  explicit scoped_context(CUcontext context,
+                          context_visits::if_ending then = context_visits::if_ending::refuse) noexcept {
     if (is_current(context)) return;
     code_ = CUDA_ERROR_CONTEXT_IS_DESTROYED;
-    if (!context_visits::enter(context)) return;
+    if (!context_visits::enter(context, then)) return;
     code_ = driver::real.cuCtxPushCurrent_v2(context);
     if (code_ == CUDA_SUCCESS) {
       pushed_ = context;

@@ -13,18 +13,25 @@
 
 namespace gpumem::upstream {
 
+// The driver's code. Not asked where the context has ended, or its name is another one's by now: the memory
+// went with it. Calls that may end it are waited for: most of them do not.
+template <typename Call>
+CUresult in_context(resource::chain_context const& home, Call make) noexcept {
+  base::uncancelled const held;
+  stream_order::relaxed_mode relaxed(true);
+  std::uint32_t const life = home.epochs.life();
+  stream_order::scoped_context here(home.context, stream_order::context_visits::if_ending::wait);
+  if (!here.is_there()) return here.code();
+  return home.epochs.life() == life ? make() : CUDA_ERROR_CONTEXT_IS_DESTROYED;
+}
+
 template <typename Call>
 void call(resource::chain_context const& home, std::size_t node, std::uint64_t bytes, char const* who,
           Call make) {
   base::uncancelled const held;
   stats::node_counters& counters = stats::local().nodes[node];
   stats::add(counters.requests, 1);
-  CUresult code;
-  {
-    stream_order::relaxed_mode relaxed(true);
-    stream_order::scoped_context here(home.context);
-    code = here.is_there() ? make() : here.code();
-  }
+  CUresult const code = in_context(home, make);
   if (code != CUDA_SUCCESS) {
     stats::add(counters.failed, 1);
     char text[80];
@@ -33,16 +40,6 @@ void call(resource::chain_context const& home, std::size_t node, std::uint64_t b
     throw driver::allocation_failed(code, who, text);
   }
   stats::add(counters.bytes_in, bytes);
-}
-
-// The driver's code. Not asked where the context has ended or may be ending: the memory goes with it, or is
-// given later.
-template <typename Call>
-CUresult give(resource::chain_context const& home, Call make) noexcept {
-  base::uncancelled const held;
-  stream_order::relaxed_mode relaxed(true);
-  stream_order::scoped_context here(home.context);
-  return here.is_there() ? make() : here.code();
 }
 
 // Around the call that gives memory back. Recording and ledger hear of it before, as another thread may get

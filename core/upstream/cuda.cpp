@@ -25,7 +25,7 @@ resource::extent cuda::reserve(resource::allocation_request const& request) {
 bool cuda::give_away(resource::extent const& memory) noexcept {
   stats::memory_move const move;
   segment_leaving leaving(home_.device, node_, memory);
-  CUresult const code = give(home_, [&] { return driver::real.cuMemFree_v2(memory.address); });
+  CUresult const code = in_context(home_, [&] { return driver::real.cuMemFree_v2(memory.address); });
   if (code != CUDA_SUCCESS) return false;
   leaving.gone();
   return true;
@@ -48,7 +48,7 @@ resource::extent pinned_host::reserve(resource::allocation_request const& reques
 
 bool pinned_host::give_away(resource::extent const& memory) noexcept {
   auto* const address = reinterpret_cast<void*>(memory.address);
-  CUresult const code = give(home_, [&] { return driver::real.cuMemFreeHost(address); });
+  CUresult const code = in_context(home_, [&] { return driver::real.cuMemFreeHost(address); });
   if (code != CUDA_SUCCESS) return false;
   lost(memory);
   return true;

@@ -3,6 +3,7 @@
 
 #include <array>
 #include <atomic>
+#include <optional>
 #include <utility>
 
 #include "core/driver/managed_memory.hpp"
@@ -88,7 +89,7 @@ void cuda_async::open() {
     throw driver::allocation_failed(CUDA_ERROR_NOT_SUPPORTED, name(), "needs driver 11.2 or newer");
   }
   stream_order::relaxed_mode relaxed(true);
-  stream_order::scoped_context here(home_.context);
+  stream_order::scoped_context here(home_.context, stream_order::context_visits::if_ending::wait);
   CUresult code = here.is_there() ? find_pool() : here.code();
   if (code != CUDA_SUCCESS) throw driver::allocation_failed(code, name(), "no memory pool");
   cuuint64_t threshold = options_.release_threshold;
@@ -160,45 +161,32 @@ bool cuda_async::order_after_all() noexcept {
   return home_.epochs.wait_on_device(stream_, now) || home_.epochs.wait(now);
 }
 
-// Should the list itself find no memory, the block is lost: better than one that serves others too early.
-// Until it is freed it is reserved.
-void cuda_async::free_later(resource::extent const& memory) noexcept {
-  if (!keep(memory)) lost(memory);
-}
-
-bool cuda_async::keep(resource::extent const& memory) noexcept try {
-  base::lock_guard lock(mutex_);
-  if (forgotten_) return false;
-  waiting_.push_back(memory);
-  return true;
-} catch (std::bad_alloc const&) {
-  return true;
+// Should the list find no memory, the block is lost: better than one that serves others too early.
+void cuda_async::free_or_keep(resource::extent const& memory, CUstream order) noexcept {
+  waiting_.release(
+      memory, [&](auto const& m) { return order != nullptr && give_away(m, order); },
+      [this](auto const& m) { lost(m); });
 }
 
 void cuda_async::free_what_waits() noexcept {
-  std::vector<resource::extent> now;
-  {
-    base::lock_guard lock(mutex_);
-    if (waiting_.empty() || home_.epochs.capturing()) return;
-    now.swap(waiting_);
-  }
-  bool const ordered = order_after_all();
-  for (resource::extent const& memory : now) {
-    if (ordered) {
-      free(memory, stream_);
-    } else {
-      free_later(memory);
-    }
-  }
+  if (home_.epochs.capturing()) return;
+  std::optional<bool> ordered;  // after all that is in the list, so not before it was taken from there
+  waiting_.retry(
+      [&](auto const& m) {
+        if (!ordered) ordered = order_after_all();
+        return *ordered && give_away(m, stream_);
+      },
+      [this](auto const& m) { lost(m); });
 }
 
-void cuda_async::free(resource::extent const& memory, CUstream order) noexcept {
+bool cuda_async::give_away(resource::extent const& memory, CUstream order) noexcept {
   stats::memory_move const move;
   segment_leaving leaving(home_.device, node_, memory, where());
-  CUresult const code = give(home_, [&] { return driver::real.cuMemFreeAsync(memory.address, order); });
-  if (code != CUDA_SUCCESS) return free_later(memory);
+  CUresult const code = in_context(home_, [&] { return driver::real.cuMemFreeAsync(memory.address, order); });
+  if (code != CUDA_SUCCESS) return false;
   leaving.gone();
   count(memory.bytes, false);
+  return true;
 }
 
 void cuda_async::release(resource::extent const& memory, CUstream order) noexcept {
@@ -206,9 +194,8 @@ void cuda_async::release(resource::extent const& memory, CUstream order) noexcep
   // While a stream captures it cannot; then the free waits, for nothing else keeps the driver from handing
   // the memory out.
   free_what_waits();
-  bool const free_now = order != nullptr || order_after_all();
-  if (!free_now) return free_later(memory);
-  free(memory, order != nullptr ? order : stream_);
+  bool const all_before = order == nullptr && order_after_all();
+  free_or_keep(memory, all_before ? stream_ : order);
 }
 
 // Memory of the driver's pools outlives a reset or destroyed context (measured: driver 580, explicit and
@@ -255,9 +242,8 @@ void cuda_async::free_left_behind() noexcept {
 
 void cuda_async::forget() noexcept {
   base::lock_guard lock(mutex_);
-  forgotten_ = true;
   stream_order::relaxed_mode relaxed(true);
-  for (resource::extent const& memory : std::exchange(waiting_, {})) lost(memory);
+  waiting_.forget([this](auto const& m) { lost(m); });
   if (options_.own_pool && pool_ != nullptr) driver::real.cuMemPoolDestroy(pool_);
   pool_ = nullptr;
   granted_ = 0;

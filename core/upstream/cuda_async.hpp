@@ -5,11 +5,10 @@
 // pool it is `cuda_async_managed` (RMM's cuda_async_managed_memory_resource).
 #pragma once
 
-#include <vector>
-
 #include "core/base/threads/mutex.hpp"
 #include "core/resource/resource.hpp"
 #include "core/resource/source.hpp"
+#include "core/upstream/refused_frees.hpp"
 
 namespace gpumem::upstream {
 
@@ -47,12 +46,11 @@ class cuda_async final : public resource::source {
   void free_left_behind() noexcept;
   void open();                      // pool and stream, at first use
   bool order_after_all() noexcept;  // what comes next on stream_ runs after all work of the context
-  // Gives memory back in the order of this stream; what the driver refuses is kept by free_later().
-  void free(resource::extent const& memory, CUstream order) noexcept;
-  // Keeps memory that cannot be freed now; free_what_waits() frees it when nothing captures.
-  void free_later(resource::extent const& memory) noexcept;
-  // False: after forget().
-  bool keep(resource::extent const& memory) noexcept;
+  // Gives memory back in the order of this stream; false: the driver refused.
+  bool give_away(resource::extent const& memory, CUstream order) noexcept;
+  // Without a stream, and where the driver refuses, the memory is kept; free_what_waits() frees it when
+  // nothing captures.
+  void free_or_keep(resource::extent const& memory, CUstream order) noexcept;
   void free_what_waits() noexcept;
   // cuMemAllocFromPoolAsync on this stream. Throws driver::allocation_failed.
   void allocate(CUdeviceptr* address, std::uint64_t bytes, CUstream stream);
@@ -61,9 +59,7 @@ class cuda_async final : public resource::source {
   std::size_t const node_;
   options const options_;
   base::mutex mutex_;
-  bool forgotten_ GPUMEM_GUARDED_BY(mutex_) = false;
-  // Frees that a capture kept from being ordered.
-  std::vector<resource::extent> waiting_ GPUMEM_GUARDED_BY(mutex_);
+  refused_frees waiting_;                                // and those that a capture kept from being ordered
   std::uint64_t granted_ GPUMEM_GUARDED_BY(mutex_) = 0;  // of chain_context::peers, to this pool
   // Made under the mutex, once; read without it from then on.
   CUmemoryPool pool_ = nullptr;

@@ -50,7 +50,7 @@ void managed::advise(CUdeviceptr address, std::uint64_t bytes) noexcept {
 bool managed::give_away(resource::extent const& memory) noexcept {
   stats::memory_move const move;
   segment_leaving leaving(home_.device, node_, memory, resource::lies::anywhere);
-  CUresult const code = give(home_, [&] { return driver::real.cuMemFree_v2(memory.address); });
+  CUresult const code = in_context(home_, [&] { return driver::real.cuMemFree_v2(memory.address); });
   if (code != CUDA_SUCCESS) return false;
   leaving.gone();
   return true;

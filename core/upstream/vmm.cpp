@@ -156,14 +156,10 @@ std::uint64_t vmm::map(std::uint64_t address, std::span<std::uint64_t const> pie
   std::uint64_t mapped = 0;
   stats::node_counters& counters = stats::local().nodes[node_];
   stats::add(counters.requests, 1);
-  {
-    stream_order::relaxed_mode relaxed(true);
-    stream_order::scoped_context here(home_.context);
-    CUresult const answer = here.is_there() ? add_pieces(address, pieces, mapped) : here.code();
-    if (answer != CUDA_SUCCESS) {
-      code = answer;
-      stats::add(counters.failed, 1);
-    }
+  CUresult const answer = in_context(home_, [&] { return add_pieces(address, pieces, mapped); });
+  if (answer != CUDA_SUCCESS) {
+    code = answer;
+    stats::add(counters.failed, 1);
   }
   stats::add(counters.bytes_in, mapped);
   if (mapped != 0) stats::gauge_add(stats::gauges(home_.device).growths, 1);
@@ -231,9 +227,9 @@ bool vmm::give_pieces(std::uint64_t address, std::uint64_t bytes) noexcept {
 
 bool vmm::unmap(std::uint64_t address, std::uint64_t bytes) noexcept {
   stats::memory_move const move;
-  stream_order::relaxed_mode relaxed(true);
-  stream_order::scoped_context here(home_.context);
-  return here.is_there() && give_pieces(address, bytes);
+  return in_context(home_, [&] {
+           return give_pieces(address, bytes) ? CUDA_SUCCESS : CUDA_ERROR_NOT_PERMITTED;
+         }) == CUDA_SUCCESS;
 }
 
 resource::extent vmm::reserve(resource::allocation_request const& request) {

@@ -30,7 +30,7 @@ def test_a_context_that_ended_serves(build):
 
 def test_a_context_is_entered_while_it_ends(build):
     small = {"GPUMEM_SIMULATED_DEVICES": "1", "GPUMEM_SIMULATED_MEMORY": str(2 << 30)}
-    caught(build, "ending_entered", "ending_beside_others.driver", "1000", attempts=20, simulated=small)
+    caught(build, "ending_entered", "ending_beside_others.driver", "ends", "1000", attempts=20, simulated=small)
 
 
 def test_work_of_unknown_contexts_is_forgotten(build):

@@ -17,6 +17,8 @@ namespace {
 CUcontext const visited = tests::first_context;
 CUcontext const another = tests::second_context;
 
+using context_visits::if_ending;
+
 struct context_visits_test : testing::Test {
   void SetUp() override { tests::fake_driver::instance().reset(); }
   void TearDown() override {
@@ -28,12 +30,12 @@ struct context_visits_test : testing::Test {
 TEST_F(context_visits_test, what_may_be_ending_is_entered_by_nobody) {
   context_visits::end_begins(visited);
   EXPECT_TRUE(context_visits::may_be_ending(visited));
-  EXPECT_FALSE(context_visits::enter(visited));
-  EXPECT_TRUE(context_visits::enter(another)) << "that one is not ending";
+  EXPECT_FALSE(context_visits::enter(visited, if_ending::refuse));
+  EXPECT_TRUE(context_visits::enter(another, if_ending::refuse)) << "that one is not ending";
   context_visits::leave(another);
   context_visits::end_over(visited);
   EXPECT_FALSE(context_visits::may_be_ending(visited));
-  EXPECT_TRUE(context_visits::enter(visited));
+  EXPECT_TRUE(context_visits::enter(visited, if_ending::refuse));
   context_visits::leave(visited);
 }
 
@@ -41,15 +43,15 @@ TEST_F(context_visits_test, calls_that_may_end_it_run_inside_one_another) {
   context_visits::end_begins(visited);
   context_visits::end_begins(visited);
   context_visits::end_over(visited);
-  EXPECT_FALSE(context_visits::enter(visited));
+  EXPECT_FALSE(context_visits::enter(visited, if_ending::refuse));
   context_visits::end_over(visited);
-  EXPECT_TRUE(context_visits::enter(visited));
+  EXPECT_TRUE(context_visits::enter(visited, if_ending::refuse));
   context_visits::leave(visited);
 }
 
 TEST_F(context_visits_test, an_end_waits_for_who_is_inside) {
-  ASSERT_TRUE(context_visits::enter(visited));
-  ASSERT_TRUE(context_visits::enter(visited)) << "two threads may be";
+  ASSERT_TRUE(context_visits::enter(visited, if_ending::refuse));
+  ASSERT_TRUE(context_visits::enter(visited, if_ending::refuse)) << "two threads may be";
   std::atomic<bool> left{false};
   std::jthread const leaver([&] {
     while (!context_visits::may_be_ending(visited)) std::this_thread::yield();
@@ -64,12 +66,38 @@ TEST_F(context_visits_test, an_end_waits_for_who_is_inside) {
 }
 
 TEST_F(context_visits_test, an_end_does_not_wait_for_ever) {
-  ASSERT_TRUE(context_visits::enter(visited));
+  ASSERT_TRUE(context_visits::enter(visited, if_ending::refuse));
   context_visits::end_begins(visited);
   context_visits::end_over(visited);
   context_visits::leave(visited);
-  EXPECT_TRUE(context_visits::enter(visited));
+  EXPECT_TRUE(context_visits::enter(visited, if_ending::refuse));
   context_visits::leave(visited);
+}
+
+TEST_F(context_visits_test, who_can_wait_enters_when_the_call_is_over) {
+  context_visits::end_begins(visited);
+  std::jthread const ender([&] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    context_visits::end_over(visited);
+  });
+  EXPECT_TRUE(context_visits::enter(visited, if_ending::wait));
+  EXPECT_FALSE(context_visits::may_be_ending(visited));
+  context_visits::leave(visited);
+}
+
+TEST_F(context_visits_test, calls_that_come_again_and_again_keep_nobody_out) {
+  std::atomic<bool> stop{false};
+  std::jthread const looker([&] {
+    while (!stop) {
+      context_visits::end_begins(visited);
+      context_visits::end_over(visited);
+    }
+  });
+  for (int i = 0; i < 100; ++i) {
+    ASSERT_TRUE(context_visits::enter(visited, if_ending::wait));
+    context_visits::leave(visited);
+  }
+  stop = true;
 }
 
 TEST_F(context_visits_test, a_guard_enters_only_what_is_not_current) {

@@ -51,6 +51,12 @@ std::uint64_t page_backing::left() const noexcept {
   return (most - std::min(most, taken())) / pages_.page() * pages_.page();
 }
 
+// After each time without the mutex: whoever ended the context took all segments and blocks of the region,
+// and `held` protects nothing that was known before.
+void page_backing::expect_context() const {
+  if (pool_.home.epochs.life() != 0) throw pool_.refuse.no_context();
+}
+
 bool page_backing::open_place(pool_lock& held, std::uint32_t needed, std::uint32_t wished, bool whole,
                               space::region::opening& place) {
   GPUMEM_EXPECTS(held.owns_lock());
@@ -61,6 +67,10 @@ bool page_backing::open_place(pool_lock& held, std::uint32_t needed, std::uint32
   {
     unlocked const meanwhile(held);
     range = pages_.claim(needed * space::unit);
+  }
+  if (pool_.home.epochs.life() != 0) {
+    hand_back(held, range);
+    throw pool_.refuse.no_context();
   }
   if (!pool_.region.add_range(range.address, range.bytes, range.token)) {
     hand_back(held, range);
@@ -84,6 +94,7 @@ std::uint64_t page_backing::release_pieces(pool_lock& held, std::uint64_t wanted
       unlocked const meanwhile(held);
       gone = pages_.unmap(blocks[h].begin(), size);
     }
+    if (pool_.home.epochs.life() != 0) break;  // the block went with the region
     if (!gone) {
       pool_.region.put(h, space::done);
       break;
@@ -94,19 +105,21 @@ std::uint64_t page_backing::release_pieces(pool_lock& held, std::uint64_t wanted
   return released;
 }
 
-bool page_backing::make_room(pool_lock& held, std::uint64_t bytes) noexcept {
+bool page_backing::make_room(pool_lock& held, std::uint64_t bytes) {
   GPUMEM_EXPECTS(held.owns_lock());
   for (std::uint64_t fits = left(); fits < bytes; fits = left()) {
     std::uint64_t const missing = bytes - fits;
     if (pool_.region.whole_pages(as_units(pages_.page()), missing) < missing) return false;
-    if (release_pieces(held, missing) == 0) return false;
+    std::uint64_t const released = release_pieces(held, missing);
+    expect_context();
+    if (released == 0) return false;
   }
   return true;
 }
 
 // Where the driver has less, smaller pieces, then what idle ones give.
 std::uint64_t page_backing::fill_place(pool_lock& held, space::region::opening const& place,
-                                       std::uint64_t largest_piece, CUresult& code) noexcept {
+                                       std::uint64_t largest_piece, CUresult& code) {
   GPUMEM_EXPECTS(held.owns_lock());
   space::block const& middle = pool_.home.where.blocks[place.middle];
   std::uint64_t const page = pages_.page();
@@ -128,6 +141,7 @@ std::uint64_t page_backing::fill_place(pool_lock& held, space::region::opening c
     }
     growing_ -= fresh - made;
     mapped += made;
+    expect_context();
     wanted = needed;
     if (mapped >= needed || code != CUDA_ERROR_OUT_OF_MEMORY) break;
     if (piece > page) {
@@ -136,7 +150,9 @@ std::uint64_t page_backing::fill_place(pool_lock& held, space::region::opening c
     }
     std::uint64_t const missing = needed - mapped;
     if (released || pool_.region.whole_pages(as_units(page), missing) < missing) break;
-    if (release_pieces(held, missing) < missing || left() < missing) break;  // others may have taken it
+    bool const enough = release_pieces(held, missing) >= missing;
+    expect_context();
+    if (!enough || left() < missing) break;  // others may have taken it
     released = true;
     piece = largest_piece;
   }
@@ -157,6 +173,7 @@ space::handle page_backing::grow_in_pieces(pool_lock& held, growth_request const
   count_growth();
   // Before a place is sought: what the request found, but must not cut, should not be held for it.
   if (sparing) release_pieces(held, room);
+  expect_context();
   bool const whole = policy().keeps_pieces_whole(region.reserved_bytes(), room);
   space::region::opening place;
   if (!open_place(held, as_units(room), as_units(wished), whole, place)) throw pool_.refuse.no_tables();

@@ -29,17 +29,19 @@ class page_backing final : public backing {
   // Whole pages of what stayed idle, less what is to be kept.
   std::uint64_t due_bytes(due_memory const& due) const noexcept;
   space::handle grow_in_pieces(pool_lock& held, growth_request const& wanted, std::uint64_t largest_piece);
+  // Throws where the context has ended.
+  void expect_context() const;
   // Finds the place, claiming a new range of addresses when there is none. False: no host memory.
   bool open_place(pool_lock& held, std::uint32_t needed, std::uint32_t wished, bool whole,
                   space::region::opening& place);
   // Maps what the place needs, and what it is larger while the maximum allows; bytes that are mapped from its
   // begin, which are then in `growing_`, and the code if that is not all.
   std::uint64_t fill_place(pool_lock& held, space::region::opening const& place, std::uint64_t largest_piece,
-                           CUresult& code) noexcept;
+                           CUresult& code);
   // Bytes that may still be reserved below the maximum, in whole pages.
   std::uint64_t left() const noexcept;
   // Gives idle pieces back until `bytes` fit below the maximum; false: they do not.
-  bool make_room(pool_lock& held, std::uint64_t bytes) noexcept;
+  bool make_room(pool_lock& held, std::uint64_t bytes);
   // Gives back idle pieces of `wanted` bytes or a little more, where there are so many; bytes given back.
   std::uint64_t release_pieces(pool_lock& held, std::uint64_t wanted) noexcept;
 
