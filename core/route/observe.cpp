@@ -154,14 +154,15 @@ void context_gone(CUcontext context) noexcept {
     present->streams_changed.fetch_add(1, std::memory_order_acq_rel);
     return;  // its memory is the primary context's and stays
   }
-  context_ending(context).settle(true);
+  context_ending(context, stream_order::context_visits::patience::ten_seconds).settle(true);
 }
 
-context_ending::context_ending(CUcontext which) noexcept : handle_(which) {
+context_ending::context_ending(CUcontext which, stream_order::context_visits::patience limit) noexcept
+    : handle_(which) {
   if (present == nullptr || which == nullptr) return;
   id_ = driver::id_of(which);
   present->known.end_begins(*this);
-  stream_order::context_visits::end_begins(handle_);
+  stream_order::context_visits::end_begins(handle_, limit);
   told_ = true;
 }
 

@@ -64,14 +64,14 @@ stream_place look_up(router_state& s, CUstream stream, CUcontext current) noexce
 
 // A driver that cannot tell contexts apart is asked about the address. Memory that no context owns is ours
 // where ours is such; else it is of a pool or a mapping of the program's, which has got the address since.
-static whose ask_whose_by_address(CUcontext context, CUdeviceptr address) noexcept {
+static whose ask_whose_by_address(resource::chain_context const& home, CUdeviceptr address) noexcept {
   if (driver::real.cuPointerGetAttribute == nullptr) return whose::ours;
-  stream_order::scoped_context here(context);
+  auto const here = home.epochs.enter();
   CUcontext now = nullptr;
   switch (driver::real.cuPointerGetAttribute(&now, CU_POINTER_ATTRIBUTE_CONTEXT, address)) {
     case CUDA_SUCCESS:
       if (now == nullptr && !present->where.segments.is_contextless(address)) return whose::others;
-      return now == context || now == nullptr ? whose::ours : whose::others;
+      return now == home.context || now == nullptr ? whose::ours : whose::others;
     case CUDA_ERROR_NOT_PERMITTED:
       return whose::untold;
     default:
@@ -81,7 +81,7 @@ static whose ask_whose_by_address(CUcontext context, CUdeviceptr address) noexce
 
 whose ask_whose(resource::chain_context const& home, CUdeviceptr address) noexcept {
   context_entry* const entry = present->known.find_by(home.epochs);
-  if (entry == nullptr || entry->id == 0) return ask_whose_by_address(home.context, address);
+  if (entry == nullptr || entry->id == 0) return ask_whose_by_address(home, address);
   switch (driver::state_of(entry->handle, entry->id)) {
     case driver::context_state::not_told:
       return whose::untold;
@@ -278,7 +278,7 @@ void measure() noexcept {
 
 void settle(context_entry& entry) noexcept {
   if (!std::exchange(resource::reserved_changed, false)) return stats::sample_device(entry.device);
-  look_at_use(entry.handle, entry.device);
+  look_at_use(entry.order.enter(), entry.device);
   take_down(entry.device);
 }
 

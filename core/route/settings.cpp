@@ -56,7 +56,7 @@ CUresult settings::tell_driver(router_state& s, space::handle h, bool on) noexce
     std::size_t size = 0;
     CUresult code = CUDA_ERROR_UNKNOWN;
     {
-      stream_order::scoped_context const here(home.context);
+      auto const here = home.epochs.enter();
       code = here.is_there() ? real.cuMemGetAddressRange_v2(&base, &size, at) : here.code();
     }
     if (code != CUDA_SUCCESS) return code;
@@ -136,7 +136,7 @@ bool settings::undo(router_state& s, space::handle h) noexcept {
   set_.erase(found);
   if (was.begin != s.where.blocks[h].begin() || GPUMEM_MUTANT(settings_stay)) return true;
   stream_order::relaxed_mode relaxed(true);
-  stream_order::scoped_context here(home.context);
+  auto const here = home.epochs.enter();
   bool done = !was.sync_memops.value_or(false) || tell_driver(s, h, false) == CUDA_SUCCESS;
   if (was.has_advice()) {
     done = take_back_advice(home, was) && done;

@@ -57,10 +57,10 @@ registry& here() noexcept {
   return base::undestroyed<registry>::get();
 }
 
-// Tries again for a second.
+// Tries again for so many nanoseconds.
 template <typename Attempt>
-bool soon(Attempt attempt) noexcept {
-  std::uint64_t const until = base::now_ns() + 1'000'000'000;
+bool soon(Attempt attempt, std::uint64_t limit = 1'000'000'000) noexcept {
+  std::uint64_t const until = base::now_ns() + limit;
   while (!attempt()) {
     if (base::now_ns() > until) return false;
     timespec const pause{0, 50'000};
@@ -112,11 +112,12 @@ void leave(CUcontext context) noexcept {
 }
 
 // Who waits comes first, or a thread that retains and releases a context all the time would keep it out.
-void end_begins(CUcontext context) noexcept {
+void end_begins(CUcontext context, patience limit) noexcept {
   base::uncancelled const held;  // or it would be ending for good
   soon([context] { return count_of(context, &visited::waiting) == 0; });
   count(context, &visited::endings, 1);
-  soon([context] { return count_of(context, &visited::inside) == 0 || GPUMEM_MUTANT(ending_entered); });
+  soon([context] { return count_of(context, &visited::inside) == 0 || GPUMEM_MUTANT(ending_entered); },
+       static_cast<std::uint64_t>(limit));
 }
 
 void end_over(CUcontext context) noexcept {

@@ -6,6 +6,8 @@
 
 #include <cuda.h>
 
+#include <cstdint>
+
 namespace gpumem::stream_order::context_visits {
 
 // Where a call under way may end it: not now, or when that call is over. Many of these calls end nothing, as
@@ -16,9 +18,10 @@ enum class if_ending { refuse, wait };
 bool enter(CUcontext context, if_ending then) noexcept;
 void leave(CUcontext context) noexcept;
 
-// Until end_over() nobody enters. When this returns whoever was inside has left, or has been at it for a
-// second: what it waits for may be the program's to do.
-void end_begins(CUcontext context) noexcept;
+// Until end_over() nobody enters. When this returns whoever was inside has left, or has been at it for so
+// long: what it waits for may be the program's to do.
+enum class patience : std::uint64_t { ten_seconds = 10'000'000'000, minute = 60'000'000'000 };
+void end_begins(CUcontext context, patience limit) noexcept;
 void end_over(CUcontext context) noexcept;
 bool may_be_ending(CUcontext context) noexcept;
 

@@ -99,7 +99,7 @@ CUevent epochs::take_event() noexcept {
     spare_.pop_back();
     return event;
   }
-  scoped_context here(context_);
+  scoped_context const here = enter();
   if (!here.is_there()) return nullptr;
   return driver::real.cuEventCreate(&event, CU_EVENT_DISABLE_TIMING) == CUDA_SUCCESS ? event : nullptr;
 }
@@ -181,7 +181,7 @@ CUresult epochs::synchronize_context() noexcept {
   CUresult code;
   {
     relaxed_mode relaxed(true);
-    scoped_context here(context_, context_visits::if_ending::wait);
+    scoped_context const here = enter(context_visits::if_ending::wait);
     code = here.is_there() ? driver::real.cuCtxSynchronize() : here.code();
   }
   {

@@ -18,6 +18,7 @@
 #include "core/base/threads/mutex.hpp"
 #include "core/base/threads/sure_allocator.hpp"
 #include "core/driver/table.hpp"
+#include "core/stream_order/relaxed_mode.hpp"
 
 namespace gpumem::stream_order {
 
@@ -106,6 +107,11 @@ class epochs {
   // Moves on when the context is gone: what was asked of the driver before and comes back after it belongs to
   // nobody.
   std::uint32_t life() const noexcept { return life_.load(std::memory_order_acquire); }
+  // Makes the context current for the life of the guard, unless it has ended.
+  [[nodiscard]] scoped_context enter(
+      context_visits::if_ending then = context_visits::if_ending::refuse) const noexcept {
+    return scoped_context(context_, then, &life_);
+  }
 
   CUcontext context() const noexcept { return context_; }
   int device() const noexcept { return device_; }

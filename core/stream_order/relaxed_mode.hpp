@@ -5,7 +5,9 @@
 #pragma once
 
 #include <atomic>
+#include <cstdint>
 
+#include "core/base/mutant.hpp"
 #include "core/driver/table.hpp"
 #include "core/stream_order/context_visits.hpp"
 
@@ -39,15 +41,25 @@ inline bool is_current(CUcontext context) noexcept {
 }
 
 // Makes `context` current for the life of the guard; for calls that act on the current context. One that may
-// be ending is not entered.
+// be ending is not entered, nor one that `ended` says is gone: its handle may name another by now, or one
+// that is only being made (580.159 crashes). Chains have theirs by epochs::enter.
 class scoped_context {
  public:
   explicit scoped_context(CUcontext context,
-                          context_visits::if_ending then = context_visits::if_ending::refuse) noexcept {
-    if (is_current(context)) return;
+                          context_visits::if_ending then = context_visits::if_ending::refuse,
+                          std::atomic<std::uint32_t> const* ended = nullptr) noexcept {
+    auto const is_gone = [ended] {
+      return ended != nullptr && ended->load(std::memory_order_acquire) != 0 && !GPUMEM_MUTANT(gone_entered);
+    };
     code_ = CUDA_ERROR_CONTEXT_IS_DESTROYED;
+    if (is_gone()) return;
+    if (is_current(context)) {
+      code_ = CUDA_SUCCESS;
+      return;
+    }
     if (!context_visits::enter(context, then)) return;
-    code_ = driver::real.cuCtxPushCurrent_v2(context);
+    // Asked inside: whoever ended it has said so before others could enter.
+    if (!is_gone()) code_ = driver::real.cuCtxPushCurrent_v2(context);
     if (code_ == CUDA_SUCCESS) {
       pushed_ = context;
     } else {
@@ -70,7 +82,7 @@ class scoped_context {
   CUresult code() const noexcept { return code_; }
 
  private:
-  CUresult code_ = CUDA_SUCCESS;
+  CUresult code_;
   CUcontext pushed_ = nullptr;
 };
 

@@ -19,10 +19,8 @@ template <typename Call>
 CUresult in_context(resource::chain_context const& home, Call make) noexcept {
   base::uncancelled const held;
   stream_order::relaxed_mode relaxed(true);
-  std::uint32_t const life = home.epochs.life();
-  stream_order::scoped_context here(home.context, stream_order::context_visits::if_ending::wait);
-  if (!here.is_there()) return here.code();
-  return home.epochs.life() == life ? make() : CUDA_ERROR_CONTEXT_IS_DESTROYED;
+  auto const here = home.epochs.enter(stream_order::context_visits::if_ending::wait);
+  return here.is_there() ? make() : here.code();
 }
 
 template <typename Call>

@@ -89,7 +89,7 @@ void cuda_async::open() {
     throw driver::allocation_failed(CUDA_ERROR_NOT_SUPPORTED, name(), "needs driver 11.2 or newer");
   }
   stream_order::relaxed_mode relaxed(true);
-  stream_order::scoped_context here(home_.context, stream_order::context_visits::if_ending::wait);
+  auto const here = home_.epochs.enter(stream_order::context_visits::if_ending::wait);
   CUresult code = here.is_there() ? find_pool() : here.code();
   if (code != CUDA_SUCCESS) throw driver::allocation_failed(code, name(), "no memory pool");
   cuuint64_t threshold = options_.release_threshold;

@@ -27,7 +27,7 @@ void managed::advise(CUdeviceptr address, std::uint64_t bytes) noexcept {
   CUresult code = CUDA_SUCCESS;
   {
     stream_order::relaxed_mode relaxed(true);
-    stream_order::scoped_context here(home_.context);
+    auto const here = home_.epochs.enter();
     if (!here.is_there()) return;
     auto const say = [&](CUmem_advise what, CUdevice device) {
       CUresult const answer = driver::advise(address, bytes, what, device);

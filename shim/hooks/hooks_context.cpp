@@ -43,13 +43,16 @@ bool is_alive(CUcontext context) noexcept {
   return ask != nullptr && ask(context, &version) == CUDA_SUCCESS;
 }
 
-// A call after which `context` may be gone; `surely` says whether it is, if that can be said.
+using stream_order::context_visits::patience;
+
+// A call after which `context` may be gone; `surely` says whether it is, if that can be said. What ends it
+// for certain waits for the context's work natively, too, so for as long as that takes.
 template <typename Real, typename Surely>
-CUresult end(hook which, CUcontext context, Real&& real, Surely&& surely) noexcept {
+CUresult end(hook which, CUcontext context, patience limit, Real&& real, Surely&& surely) noexcept {
   base::uncancelled const held;
   hook_scope const scope;
   if (!scope) return real();
-  route::context_ending call(context);
+  route::context_ending call(context, limit);
   CUresult const code = real();
   if (code == CUDA_SUCCESS && call.settle(surely())) observed_memory::instance().forget(context);
   return counted(which, 0, code);
@@ -61,19 +64,20 @@ template <typename Real>
 CUresult release_primary(hook which, CUdevice device, Real&& real) noexcept {
   base::uncancelled const held;
   primary_calls const alone(device);
-  return end(which, known_primary(device), real, [device] { return !primary_is_active(device); });
+  return end(which, known_primary(device), patience::ten_seconds, real,
+             [device] { return !primary_is_active(device); });
 }
 
 template <typename Real>
 CUresult reset_primary(hook which, CUdevice device, Real&& real) noexcept {
   base::uncancelled const held;
   primary_calls const alone(device);
-  return end(which, known_primary(device), real, [] { return true; });
+  return end(which, known_primary(device), patience::minute, real, [] { return true; });
 }
 
 template <typename Real>
 CUresult destroy_context(hook which, CUcontext context, Real&& real) noexcept {
-  return end(which, context, real, [] { return true; });
+  return end(which, context, patience::minute, real, [] { return true; });
 }
 
 CUresult note_made(CUcontext const* context, CUresult code) noexcept {
@@ -172,7 +176,7 @@ CUresult cuCtxDestroy_v2(CUcontext context) {
 
 CUresult cuCtxDetach(CUcontext context) {
   return end(
-      hook::cuCtxDetach, context, [&] { return GPUMEM_REAL(cuCtxDetach)(context); },
+      hook::cuCtxDetach, context, patience::ten_seconds, [&] { return GPUMEM_REAL(cuCtxDetach)(context); },
       [&] { return !is_alive(context); });
 }
 

@@ -47,7 +47,7 @@ bool guard::prepare(space::handle h, allocation_request const& request, guarded&
       std::min(blocks()[h].end(), (end + options_.redzone + space::unit - 1) / space::unit * space::unit);
   if (options_.redzone != 0) block.zone = zone_end - end;
   stream_order::relaxed_mode relaxed(true);
-  stream_order::scoped_context here(home_.context);
+  auto const here = home_.epochs.enter();
   if (!here.is_there()) return false;
   bool const ordered = has_stream(request.slot, request.stream);
   // Memory of the legacy stream may still be in use by its earlier work.
@@ -83,7 +83,7 @@ void guard::given_back(space::handle h, free_order const& order) noexcept {
     live_.erase(found);
   }
   stream_order::relaxed_mode relaxed(true);
-  stream_order::scoped_context here(home_.context);
+  auto const here = home_.epochs.enter();
   if (!here.is_there() || !settle(order)) return;
   check(h, block, order.caller());
   // What another process may have open is left alone.
@@ -98,7 +98,7 @@ void guard::given_back(space::handle h, free_order const& order) noexcept {
 void guard::synchronized() noexcept {
   if (options_.redzone == 0 || home_.epochs.capturing()) return;
   stream_order::relaxed_mode relaxed(true);
-  stream_order::scoped_context here(home_.context);
+  auto const here = home_.epochs.enter();
   if (!here.is_there()) return;
   base::lock_guard lock(mutex_);  // none of these blocks is given back meanwhile
   for (auto& [h, block] : live_) check(h, block, nullptr);

@@ -23,7 +23,7 @@ void prefetcher::move(std::uint64_t address, std::uint64_t bytes, CUstream order
   CUresult code = CUDA_ERROR_UNKNOWN;
   {
     stream_order::relaxed_mode relaxed(true);
-    stream_order::scoped_context here(home_.context);
+    auto const here = home_.epochs.enter();
     if (!here.is_there()) return;
     CUstream const on = ordered != nullptr ? ordered : own_stream();
     if (on != nullptr) code = driver::prefetch(address, bytes, device_, on);

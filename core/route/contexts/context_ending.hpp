@@ -6,13 +6,16 @@
 
 #include <cstdint>
 
+#include "core/stream_order/context_visits.hpp"
+
 namespace gpumem::route {
 
 // Lives around a call that may end a context: the driver may hand the context's handle and addresses to
 // others long before the call returns.
 class context_ending {
  public:
-  explicit context_ending(CUcontext which) noexcept;
+  // `limit`: how long the call waits for threads of other contexts that are at work in this one.
+  context_ending(CUcontext which, stream_order::context_visits::patience limit) noexcept;
   ~context_ending();
   context_ending(context_ending const&) = delete;
   // The call succeeded. `surely`: what the handle named before it has ended; otherwise that is found out, as

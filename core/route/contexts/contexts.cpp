@@ -34,10 +34,8 @@ void register_device(int device) noexcept {
   stats::register_device(device, name, text, total);
 }
 
-bool look_at_use(CUcontext context, int device) noexcept {
-  if (stream_order::active_captures.load(std::memory_order_acquire) != 0) return false;
-  stream_order::scoped_context here(context);
-  if (!here.is_there()) return false;
+bool look_at_use(stream_order::scoped_context const& here, int device) noexcept {
+  if (stream_order::active_captures.load(std::memory_order_acquire) != 0 || !here.is_there()) return false;
   bool noted = false;
   for (int attempt = 0; attempt < 3 && !noted; ++attempt) {
     stats::in_use_question question(device);
@@ -54,7 +52,9 @@ namespace {
 // What is in use before this process took anything through a hook: its context, and other processes. Later
 // growth of what is unseen is told from it.
 void look_first(CUcontext context, int device) noexcept {
-  if (stats::get(stats::gauges(device).first_looked) != 0 || !look_at_use(context, device)) return;
+  if (stats::get(stats::gauges(device).first_looked) != 0 ||
+      !look_at_use(stream_order::scoped_context(context), device))
+    return;
   stats::note_first_unseen(device);
 }
 
@@ -111,7 +111,7 @@ resource::chain* context_entry::make_chain(std::size_t k, chain_factory factory)
   if (gone.load(std::memory_order_relaxed)) return nullptr;
   try {
     stream_order::relaxed_mode relaxed(true);
-    stream_order::scoped_context here(handle);
+    auto const here = order.enter();
     if (!here.is_there()) return nullptr;
     resource::chain* const made = factory(homes_[k]).release();
     chains_[k].store(made, std::memory_order_release);

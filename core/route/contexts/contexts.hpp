@@ -23,7 +23,8 @@ namespace gpumem::route {
 void register_device(int device) noexcept;
 
 // Asks the driver how much of the device is in use, and notes it for the ledger. Not while a stream captures.
-bool look_at_use(CUcontext context, int device) noexcept;
+// `here`: a context of the device, which the guard has made current.
+bool look_at_use(stream_order::scoped_context const& here, int device) noexcept;
 
 // Gives back empty segments of every chain on the context's device; bytes given back.
 using reliever = std::uint64_t (*)(CUcontext context);

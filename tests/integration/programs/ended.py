@@ -33,6 +33,11 @@ def test_a_context_is_entered_while_it_ends(build):
     caught(build, "ending_entered", "ending_beside_others.driver", "ends", "1000", attempts=20, simulated=small)
 
 
+def test_a_context_is_entered_after_its_end(build):
+    small = {"GPUMEM_SIMULATED_DEVICES": "1", "GPUMEM_SIMULATED_MEMORY": str(2 << 30), "GPUMEM_SIMULATED_STALE_PUSHES": "1"}
+    caught(build, "gone_entered", "ending_beside_others.driver", "ends", "1000", attempts=20, simulated=small)
+
+
 def test_work_of_unknown_contexts_is_forgotten(build):
     caught(build, "unknown_contexts", "late_frees.driver", "host", config="portable_host_pool")
 

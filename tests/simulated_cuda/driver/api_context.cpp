@@ -127,7 +127,9 @@ SIMULATED_API cuCtxPushCurrent_v2(CUcontext which) {
   SIMULATED_CALL(after_init);
   context* found = nullptr;
   if (which == nullptr) return CUDA_ERROR_INVALID_CONTEXT;
-  SIMULATED_TRY(m.resolve(which, found));
+  CUresult const known = m.resolve(which, found);
+  if (known != CUDA_SUCCESS) m.note_stale_push();
+  SIMULATED_TRY(known);
   SIMULATED_TRY(push(found, true));
   // Another thread may come between this and the pop: now and then one does.
   static unsigned pushes = 0;

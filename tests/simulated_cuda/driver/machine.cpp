@@ -49,6 +49,7 @@ machine::machine() {
   char const* const clock = std::getenv("GPUMEM_SIMULATED_CLOCK");
   manual_clock_ = clock != nullptr && std::strcmp(clock, "manual") == 0;
   strict_ = number("GPUMEM_SIMULATED_STRICT", 0) != 0;
+  stale_pushes_ = number("GPUMEM_SIMULATED_STALE_PUSHES", 0) != 0;
   pageable_ = number("GPUMEM_SIMULATED_PAGEABLE", 0) != 0;
   context_bytes_ = number("GPUMEM_SIMULATED_CONTEXT", 0);
   version_ = static_cast<int>(number("GPUMEM_SIMULATED_OLD_DRIVER", static_cast<unsigned>(default_version)));
@@ -123,6 +124,11 @@ void machine::finish(context& gone) {
   memory_.of(gone.device).uncharge(std::exchange(gone.own, 0));
   memory_.forget(&gone);
   checker_.forget(&gone);
+}
+
+// Its memory may be another context's that is being made (580.159 crashes, ending_beside_others).
+void machine::note_stale_push() {
+  if (stale_pushes_) checker_.report("stale push: cuCtxPushCurrent of a context that has ended");
 }
 
 void machine::let_others_in() {

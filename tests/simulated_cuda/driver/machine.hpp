@@ -70,6 +70,7 @@ class machine {
   void trim_pools();  // what a synchronisation does to pools above their threshold
   // A call that takes a while: others get in before it returns, as they do where a driver ends a context.
   void let_others_in();
+  void note_stale_push();
 
   // --- handles
   // --------------------------------------------------------------------------------------------------
@@ -108,6 +109,7 @@ class machine {
   nanoseconds now_ = 0;
   bool manual_clock_ = false;
   bool strict_ = false;
+  bool stale_pushes_ = false;        // are reported
   bool pageable_ = false;            // devices reach any memory of the host
   std::uint64_t context_bytes_ = 0;  // that each context takes for itself
   vector_clock host_;

@@ -13,6 +13,7 @@ namespace {
 using tests::first_context;
 using tests::stream;
 using observe = route_fixture;
+constexpr auto soon_enough = stream_order::context_visits::patience::ten_seconds;
 
 // As upstreams whose memory outlives the context.
 class contextless final : public resource::source {
@@ -124,7 +125,7 @@ TEST_F(observe, a_context_that_has_ended_serves_nobody_though_nobody_said_so) {
   CUdeviceptr const old = must_get(1000), idle = must_get(3000);
   give(idle);
   done();
-  context_ending call(first_context);
+  context_ending call(first_context, soon_enough);
   EXPECT_EQ(must_get(3000), idle) << "it may end, but has not";
   driver.end_context(first_context, true);
   CUdeviceptr const fresh = must_get(1000);
@@ -139,7 +140,7 @@ TEST_F(observe, a_context_that_has_ended_serves_nobody_though_nobody_said_so) {
 TEST_F(observe, a_context_that_may_be_ending_is_entered_by_nobody_else) {
   must_get(1000);
   {
-    context_ending call(tests::second_context);
+    context_ending call(tests::second_context, soon_enough);
     EXPECT_EQ(present->known.find_or_make(tests::second_context), nullptr);
     EXPECT_TRUE(stream_order::context_visits::may_be_ending(tests::second_context));
   }
@@ -149,7 +150,7 @@ TEST_F(observe, a_context_that_may_be_ending_is_entered_by_nobody_else) {
 
 TEST_F(observe, a_free_finds_that_its_context_has_ended) {
   CUdeviceptr const old = must_get(1000);
-  context_ending call(first_context);
+  context_ending call(first_context, soon_enough);
   driver.end_context(first_context, false);
   EXPECT_PASS(give(old));
   EXPECT_FALSE(owns(old));
@@ -157,14 +158,14 @@ TEST_F(observe, a_free_finds_that_its_context_has_ended) {
 }
 
 TEST_F(observe, a_context_met_while_it_might_end_is_well_afterwards) {
-  std::optional<context_ending> call(std::in_place, first_context);
+  std::optional<context_ending> call(std::in_place, first_context, soon_enough);
   CUdeviceptr const a = must_get(1000);
   EXPECT_FALSE(call->settle(false));
   call.reset();
   EXPECT_TRUE(present->known.find(first_context)->order.well());
   EXPECT_SERVED(give(a), CUDA_SUCCESS);
   // The other way round: it was known, ended, and was met again.
-  call.emplace(first_context);
+  call.emplace(first_context, soon_enough);
   driver.end_context(first_context, true);
   must_get(1000);
   EXPECT_TRUE(call->settle(false));
@@ -177,11 +178,11 @@ TEST_F(observe, contexts_that_cannot_be_told_apart_end_when_the_call_says_so) {
   driver::real.cuCtxGetId = nullptr;
   CUdeviceptr const a = must_get(1000);
   {
-    context_ending call(first_context);
+    context_ending call(first_context, soon_enough);
     EXPECT_FALSE(call.settle(false));
   }
   EXPECT_TRUE(owns(a));
-  context_ending call(first_context);
+  context_ending call(first_context, soon_enough);
   EXPECT_TRUE(call.settle(true));
   EXPECT_FALSE(owns(a));
 }
@@ -193,7 +194,7 @@ TEST_F(observe, a_free_that_such_a_driver_says_nothing_about_is_the_drivers) {
     return CUDA_ERROR_NOT_PERMITTED;
   };
   CUdeviceptr const a = must_get(1000);
-  context_ending call(first_context);
+  context_ending call(first_context, soon_enough);
   EXPECT_PASS(give(a));
   EXPECT_FALSE(call.settle(false));
   EXPECT_TRUE(owns(a));
@@ -209,7 +210,7 @@ void expect_free_waits_for_the_end(CUdeviceptr a) {
     *static_cast<CUcontext*>(context) = nullptr;
     return answer;
   };
-  context_ending call(first_context);
+  context_ending call(first_context, soon_enough);
   std::jthread freeing([&] { EXPECT_PASS(route_fixture::give(a)); });
   while (!asked) std::this_thread::yield();
   EXPECT_TRUE(call.settle(true));
@@ -238,7 +239,7 @@ TEST_F(observe, memory_that_no_context_owns_is_freed_while_its_context_may_end) 
   };
   restart(free_mode::deferred, make_contextless_pool);
   CUdeviceptr const a = must_get(1000);
-  context_ending call(first_context);
+  context_ending call(first_context, soon_enough);
   EXPECT_SERVED(give(a), CUDA_SUCCESS);
   EXPECT_FALSE(call.settle(false));
 }
@@ -249,7 +250,7 @@ TEST_F(observe, a_synchronisation_of_a_context_that_ended_says_nothing_of_the_ne
   for (int i = 0; i < 100; ++i) done();
   std::uint64_t const mark = synchronize_begins(first_context);
   {
-    context_ending call(first_context);
+    context_ending call(first_context, soon_enough);
     driver.end_context(first_context, true);
     EXPECT_TRUE(call.settle(true));
   }

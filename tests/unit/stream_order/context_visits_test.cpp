@@ -7,6 +7,7 @@
 #include <chrono>
 #include <thread>
 
+#include "core/stream_order/epochs.hpp"
 #include "core/stream_order/relaxed_mode.hpp"
 #include "tests/unit/fake_driver/fake_driver.hpp"
 
@@ -18,6 +19,7 @@ CUcontext const visited = tests::first_context;
 CUcontext const another = tests::second_context;
 
 using context_visits::if_ending;
+using context_visits::patience;
 
 struct context_visits_test : testing::Test {
   void SetUp() override { tests::fake_driver::instance().reset(); }
@@ -28,7 +30,7 @@ struct context_visits_test : testing::Test {
 };
 
 TEST_F(context_visits_test, what_may_be_ending_is_entered_by_nobody) {
-  context_visits::end_begins(visited);
+  context_visits::end_begins(visited, patience::minute);
   EXPECT_TRUE(context_visits::may_be_ending(visited));
   EXPECT_FALSE(context_visits::enter(visited, if_ending::refuse));
   EXPECT_TRUE(context_visits::enter(another, if_ending::refuse)) << "that one is not ending";
@@ -40,8 +42,8 @@ TEST_F(context_visits_test, what_may_be_ending_is_entered_by_nobody) {
 }
 
 TEST_F(context_visits_test, calls_that_may_end_it_run_inside_one_another) {
-  context_visits::end_begins(visited);
-  context_visits::end_begins(visited);
+  context_visits::end_begins(visited, patience::minute);
+  context_visits::end_begins(visited, patience::minute);
   context_visits::end_over(visited);
   EXPECT_FALSE(context_visits::enter(visited, if_ending::refuse));
   context_visits::end_over(visited);
@@ -60,14 +62,14 @@ TEST_F(context_visits_test, an_end_waits_for_who_is_inside) {
     left = true;
     context_visits::leave(visited);
   });
-  context_visits::end_begins(visited);
+  context_visits::end_begins(visited, patience::minute);
   EXPECT_TRUE(left);
   context_visits::end_over(visited);
 }
 
 TEST_F(context_visits_test, an_end_does_not_wait_for_ever) {
   ASSERT_TRUE(context_visits::enter(visited, if_ending::refuse));
-  context_visits::end_begins(visited);
+  context_visits::end_begins(visited, patience{1'000'000});
   context_visits::end_over(visited);
   context_visits::leave(visited);
   EXPECT_TRUE(context_visits::enter(visited, if_ending::refuse));
@@ -75,7 +77,7 @@ TEST_F(context_visits_test, an_end_does_not_wait_for_ever) {
 }
 
 TEST_F(context_visits_test, who_can_wait_enters_when_the_call_is_over) {
-  context_visits::end_begins(visited);
+  context_visits::end_begins(visited, patience::minute);
   std::jthread const ender([&] {
     std::this_thread::sleep_for(std::chrono::milliseconds(20));
     context_visits::end_over(visited);
@@ -89,7 +91,7 @@ TEST_F(context_visits_test, calls_that_come_again_and_again_keep_nobody_out) {
   std::atomic<bool> stop{false};
   std::jthread const looker([&] {
     while (!stop) {
-      context_visits::end_begins(visited);
+      context_visits::end_begins(visited, patience::minute);
       context_visits::end_over(visited);
     }
   });
@@ -103,8 +105,8 @@ TEST_F(context_visits_test, calls_that_come_again_and_again_keep_nobody_out) {
 TEST_F(context_visits_test, a_guard_enters_only_what_is_not_current) {
   tests::fake_driver& driver = tests::fake_driver::instance();
   tests::in_context const chosen(visited);
-  context_visits::end_begins(visited);
-  context_visits::end_begins(another);
+  context_visits::end_begins(visited, patience::minute);
+  context_visits::end_begins(another, patience::minute);
   {
     scoped_context const own(visited);
     EXPECT_TRUE(own.is_there()) << "this thread is in it by the program's wish";
@@ -120,7 +122,21 @@ TEST_F(context_visits_test, a_guard_enters_only_what_is_not_current) {
     scoped_context const others(another);
     EXPECT_TRUE(others.is_there());
   }
-  context_visits::end_begins(another);  // and waits for nobody
+  context_visits::end_begins(another, patience::minute);  // and waits for nobody
+  context_visits::end_over(another);
+}
+
+// A handle of what has ended may be another's by now.
+TEST_F(context_visits_test, what_has_ended_is_not_entered) {
+  tests::fake_driver& driver = tests::fake_driver::instance();
+  tests::in_context const chosen(visited);
+  epochs ended(another, 0);
+  EXPECT_TRUE(ended.enter().is_there());
+  ended.abandon();
+  int const before = driver.calls("cuCtxPushCurrent_v2");
+  EXPECT_EQ(ended.enter(if_ending::wait).code(), CUDA_ERROR_CONTEXT_IS_DESTROYED);
+  EXPECT_EQ(driver.calls("cuCtxPushCurrent_v2"), before);
+  context_visits::end_begins(another, patience::minute);  // nobody is inside
   context_visits::end_over(another);
 }
 

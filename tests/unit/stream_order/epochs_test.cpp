@@ -46,7 +46,7 @@ TEST_F(epochs_test, the_epoch_moves_on_before_its_event_is_recorded) {
 }
 
 TEST_F(epochs_test, a_context_that_may_be_ending_is_made_current_by_nobody) {
-  context_visits::end_begins(tests::first_context);
+  context_visits::end_begins(tests::first_context, context_visits::patience::minute);
   int const before = driver.calls("cuCtxPushCurrent_v2");
   EXPECT_EQ(when->synchronize(), CUDA_ERROR_CONTEXT_IS_DESTROYED);
   EXPECT_EQ(driver.calls("cuCtxPushCurrent_v2"), before);
