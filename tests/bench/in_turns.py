@@ -5,12 +5,15 @@ the same processor, or few, so that a slow moment of the machine meets neighbour
 of one allocator with the same turn of the first. Whoever goes first changes from turn to turn.
 """
 import os
+import pathlib
 import re
 import statistics
 import subprocess
 import tempfile
 import threading
 import time
+
+import stalled_writer
 
 TIME = re.compile(r"^time: (.*?) ([\d.]+) (ns|us|ms)$")
 
@@ -26,6 +29,7 @@ class Worker:
         self.watchdog = threading.Timer(seconds, self.process.kill)
         self.watchdog.start()
         self.said = []
+        self.held = []
 
     def until(self, wanted):
         """The match of the first line that `wanted` matches; None: the process has ended."""
@@ -46,6 +50,7 @@ class Worker:
 
     def end(self):
         """The exit code, and what the process said last."""
+        stalled_writer.let_go(self.held)
         try:
             self.process.stdin.close()
         except BrokenPipeError:
@@ -77,11 +82,20 @@ def quietest(count):
     return sorted(times, key=times.get)[:count]
 
 
+def name_of(process, thread):
+    try:
+        return pathlib.Path(f"/proc/{process.pid}/task/{thread}/comm").read_text().strip()
+    except OSError:
+        return ""
+
+
 def same_processors(workers, chosen):
+    """But for the threads that merge and write a recording: a program has other processors for them."""
     for worker in workers:
         for thread in os.listdir(f"/proc/{worker.process.pid}/task"):
             try:
-                os.sched_setaffinity(int(thread), chosen)
+                if name_of(worker.process, thread) != "gpumem-record":
+                    os.sched_setaffinity(int(thread), chosen)
             except ProcessLookupError:
                 pass
 
@@ -92,6 +106,9 @@ def one_set(workers, steps, turns, processors):
         return []
     same_processors(workers.values(), quietest(processors))
     labels, found = list(workers), []
+    for label in labels:
+        if "stalls" in label:
+            workers[label].held = stalled_writer.hold(workers[label].process.pid)
     for number in range(-1, turns):
         first = number % len(labels)
         order = labels[first:] + labels[:first]

@@ -30,10 +30,11 @@ TORCH = (("PyTorch's own", "native", False, {}),
 TOLD = (("gpumem, no samples", "native", True, {**BARE, "GPUMEM_CONFIG": str(HERE / "configs" / "no_samples.toml")}),
         ("gpumem", "ours", True, BARE),
         ("recorded on tmpfs", "ours", True, {**BARE, "GPUMEM_RECORD": "/dev/shm/gpumem-told.%p"}),
-        ("recorded on a disk", "ours", True, {**BARE, "GPUMEM_RECORD": "/var/tmp/gpumem-told.%p"}))
+        ("recorded on a disk", "ours", True, {**BARE, "GPUMEM_RECORD": "/var/tmp/gpumem-told.%p"}),
+        ("recorded, the disk stalls", "ours", True, {**BARE, "GPUMEM_RECORD": "/var/tmp/gpumem-stalls.%p"}))
 PLATFORM = {"XLA_PYTHON_CLIENT_ALLOCATOR": "platform", "XLA_PYTHON_CLIENT_PREALLOCATE": "false"}
 
-# name, file, repeats, variants (name, role, gpumem, environment[, another file])
+# name, file, processes of its own for the memory, variants (name, role, gpumem, environment[, another file])
 PROGRAMS = (
     ("thrust sort", "thrust_sort.static", 3,
      (("cudaMalloc", "native", False, {}), ("gpumem", "ours", True, {}),
@@ -46,14 +47,16 @@ PROGRAMS = (
     ("JAX training", HERE / "programs" / "jax_train.py", 1,
      (("JAX's own, no preallocation", "native", False, {"XLA_PYTHON_CLIENT_PREALLOCATE": "false"}),
       ("platform", "peer", False, PLATFORM), ("gpumem under platform", "ours", True, PLATFORM))),
-    ("told, PyTorch training", GPU / "torch_train.py", 1, TOLD),
-    ("told, transformer inference", HERE / "programs" / "transformer.py", 1, TOLD),
+    ("told, PyTorch training", GPU / "torch_train.py", 0, TOLD),
+    ("told, transformer inference", HERE / "programs" / "transformer.py", 0, TOLD),
+    ("told, 1 GiB a millisecond", HERE / "programs" / "large_requests.py", 0, TOLD),
 )
 
 NAMES = [name for name, *_ in PROGRAMS]
 
 # steps a turn, turns, sets of processes, processors (JAX launches from threads of its own, beside its caller)
-TURNS = {"PyTorch training": (5, 100, 3, 1), "told, PyTorch training": (5, 60, 1, 1), "told, transformer inference": (2, 25, 1, 1), "transformer inference": (2, 25, 3, 1), "CuPy loop": (100, 75, 3, 1),
+TURNS = {"PyTorch training": (5, 100, 3, 1), "transformer inference": (2, 25, 3, 1), "CuPy loop": (100, 75, 3, 1),
+         "told, PyTorch training": (5, 120, 1, 1), "told, transformer inference": (2, 25, 1, 1), "told, 1 GiB a millisecond": (30, 60, 1, 1),
          "JAX training": (40, 25, 3, 4)}
 
 

@@ -7,7 +7,6 @@ whose disk takes nothing from the middle on: a file system of Python's (fuse, fu
 the thread that writes, stopped as a debugger stops it. Recordings' buffers are in GPUMEM_STATE_DIR, else on /dev/shm.
 """
 import argparse
-import ctypes
 import json
 import os
 import pathlib
@@ -22,6 +21,7 @@ import time
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent / "integration"))
 import harness
+import stalled_writer
 
 STATES = ("open", "complete", "stopped", "recovered")
 
@@ -102,21 +102,13 @@ class Stall:
         self.stop.touch()
         if self.server is not None:
             return
-        libc = ctypes.CDLL(None, use_errno=True)
-        for task in pathlib.Path(f"/proc/{program.pid}/task").iterdir():
-            if (task / "comm").read_text().strip() != "gpumem-record":
-                continue
-            if libc.ptrace(0x4206, int(task.name), None, None) == 0 and libc.ptrace(0x4207, int(task.name), None, None) == 0:  # seize, interrupt
-                self.held.append(int(task.name))
-            break  # the first that was made is the one that writes
+        self.held = stalled_writer.hold(program.pid)
         if not self.held:
             raise harness.Skipped("neither a file system of Python's nor a thread that may be stopped can be had here")
 
     def end(self):
         self.stop.unlink(missing_ok=True)
-        libc = ctypes.CDLL(None)
-        for task in self.held:
-            libc.ptrace(17, task, None, None)
+        stalled_writer.let_go(self.held)
         self.held = []
 
     def close(self):
