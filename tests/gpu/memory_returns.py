@@ -1,7 +1,7 @@
 """Memory that goes back: the rows of docs/decisions.md, each plain, with gpumem, over vmm, and with release_after = "never".
 
-memory_returns.py BUILD [SECONDS]: on a GPU, nothing else on it; SECONDS for each run with pauses (15). Prints one line a run; what the program
-is for is in memory_returns.cu.
+memory_returns.py BUILD [SECONDS [ROW,...]]: on a GPU, nothing else on it; SECONDS for each run with pauses (15). Prints one line a run; what the
+program is for is in memory_returns.cu. With two GPUs also nccl_rounds.py.
 """
 import os
 import pathlib
@@ -9,6 +9,7 @@ import subprocess
 import sys
 import tempfile
 
+HERE = pathlib.Path(__file__).resolve().parent
 VMM = 'version = 1\n[route]\ndevice = ["pool", "vmm"]\n'
 NEVER = 'version = 1\n[route]\ndevice = ["pool", "cuda"]\n[resource.pool]\nrelease_after = "never"\n'
 
@@ -25,12 +26,17 @@ def main():
         ours = {**kept, "LD_PRELOAD": str(build / "libgpumem.so"), "GPUMEM_REPORT": str(folder / "report.%p.%x"), "GPUMEM_STATE_DIR": name}
         variants = {"plain": kept, "gpumem": ours, "vmm": {**ours, "GPUMEM_CONFIG": str(folder / "vmm.toml")},
                     "never": {**ours, "GPUMEM_CONFIG": str(folder / "never.toml")}}
-        for arguments in (["facts"], ["back"], ["earned"], ["warm", "3"], ["pauses", seconds], ["partners", "20000"]):
+        rows = (["facts"], ["back"], ["earned"], ["warm", "3"], ["pauses", seconds], ["partners", "100000"], ["nccl", "100000"])
+        chosen = sys.argv[3].split(",") if len(sys.argv) > 3 else [arguments[0] for arguments in rows]
+        for arguments in rows:
             for variant, env in variants.items():
+                if arguments[0] not in chosen:
+                    continue
                 if arguments[0] == "facts" and variant != "plain":
                     continue
+                command = [sys.executable, HERE / "nccl_rounds.py", arguments[1]] if arguments[0] == "nccl" else [program, *arguments]
                 try:
-                    done = subprocess.run([program, *arguments], env=env, capture_output=True, text=True, timeout=90)
+                    done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=90)
                     said = [line for line in (done.stdout + done.stderr).splitlines() if line.strip()]
                     print(f"{' '.join(arguments)}, {variant}: code {done.returncode}; " + "; ".join(said), flush=True)
                 except subprocess.TimeoutExpired:

@@ -1,7 +1,7 @@
 """What the report tells of a PyTorch program, against what it is known to hold: lines of Python, the backward pass, phases, libraries.
 
 The group `told` of run.py: torch_told.py under `gpumem run --phases`, PyTorch's cache off. Each row has the wanted and the told size; a
-sampled size may differ by 5 %, a phase by its bound, libraries not at all from the ledger.
+sampled size may differ by 5 %, a phase by its bound, libraries not at all from the ledger. And torch_ddp.py, on two GPUs if there are two.
 """
 import pathlib
 import re
@@ -58,5 +58,42 @@ def check(build, table):
     table.add("told, libraries add up to the ledger", "PASS" if routed == ledger else "FAIL", f"{ledger:,} B", f"{routed:,} B")
 
 
+def held(library):
+    return library["routed_bytes"] + library["observed_bytes"]
+
+
+def check_job(build, table, cached):
+    """A job on two GPUs, if there are two: of each rank WHO adds up to the ledger, and three libraries have what they took, to 1 %."""
+    name = f"told, DDP, {'own cache' if cached else 'cache off'}"
+    libraries = [build.program(f"libholding_{number}.so") for number in ("first", "second", "third")]
+    run = build.run([sys.executable, str(HERE / "torch_ddp.py"), *libraries], preload=True, timeout=150,
+                    env={"NCCL_NVLS_ENABLE": "0", "TORCH_CPP_LOG_LEVEL": "ERROR", **({} if cached else {"PYTORCH_NO_CUDA_MEMORY_CACHING": "1"})})
+    if run.code == harness.SKIP:
+        return table.add(name, "SKIP", note=run.stdout.strip()[-80:])
+    if run.code != 0:
+        return table.add(name, "FAIL", note=f"exit code {run.code}", details=[run.stderr[-900:]])
+    wanted = {file: int(size) for file, size in re.findall(r"^expected: (\S+) (\d+)$", run.stdout, re.MULTILINE)}
+    ranks, faults = int(re.search(r"^ranks: (\d+)$", run.stdout, re.MULTILINE)[1]), []
+    devices = [device for report in run.reports for device in report["devices"] if device["now"]["requested_bytes"] > max(wanted.values())]
+    if len(devices) != ranks:
+        faults.append(f"{len(devices)} devices hold memory, {ranks} ranks ran")
+    for device in devices:
+        rows = {pathlib.Path(row.get("path", row.get("name", ""))).name: held(row) for row in device["libraries"]}
+        ledger, told = device["now"]["requested_bytes"], sum(row["routed_bytes"] for row in device["libraries"])
+        seen, seen_told = device["now"]["observed_bytes"], sum(row["observed_bytes"] for row in device["libraries"])
+        good = abs(told - ledger) <= ledger // 100 and abs(seen_told - seen) <= seen // 100
+        table.add(f"{name}, WHO and ledger", "PASS" if good else "FAIL", f"{(ledger + seen) / MIB:.1f} MiB", f"{(told + seen_told) / MIB:.1f} MiB",
+                  ", ".join(f"{file} {size / MIB:.0f}" for file, size in sorted(rows.items(), key=lambda row: -row[1])[:6]))
+        faults += [] if good else [f"ledger {ledger} and {seen}, libraries {told} and {seen_told}"]
+        for file, size in wanted.items():
+            if abs(rows.get(file, 0) - size) > size // 100:
+                faults.append(f"{file} took {size}, WHO says {rows.get(file, 0)}")
+        if ranks > 1 and not any("nccl" in file for file in rows):
+            faults.append(f"NCCL holds nothing: {rows}")
+    table.add(f"{name}, three libraries and {ranks} ranks", "FAIL" if faults else "PASS", note=", ".join(f"{size // MIB} MiB" for size in wanted.values()),
+              details=faults)
+
+
 def jobs(build, table, _config_file, _rounds):
-    return [("told", lambda: check(build, table))]
+    return [("told", lambda: check(build, table)),
+            *((f"told, DDP {cached}", lambda cached=cached: check_job(build, table, cached)) for cached in (False, True))]

@@ -4,11 +4,13 @@ it (`gpumem run -- tool program`), against the tool alone: the same findings, an
 Two findings depend on whose allocation a block is. An overrun into the rest of a pool's segment is not seen by memcheck, but
 with every block an allocation of the driver's (chain `cuda` alone) it is. Checkpoints (cuCheckpointProcess...) are here as well.
 """
+import csv
 import glob
 import os
 import pathlib
 import re
 import shutil
+import subprocess
 import tempfile
 
 import harness
@@ -101,6 +103,51 @@ def check(build, table, name, tool, options, arguments, read, must_find, config_
               f"{slowest:.1f} s", notes[0], faults)
 
 
+RANGES = ("load", "forward", "backward", *(f"step {number}" for number in range(20)))  # nvtx_ranges plain
+
+
+def ranges_of(nsys, trace):
+    """{name: how often} of the program's ranges, as Nsight Systems has them. Where its importer does not run: what it received, uncounted."""
+    if (raw := pathlib.Path(f"{trace}.qdstrm")).exists() and not pathlib.Path(f"{trace}.nsys-rep").exists():
+        content = raw.read_bytes()
+        return {name: 20 if name in ("forward", "backward") else 1 for name in RANGES if name.encode() in content}
+    said = subprocess.run([nsys, "stats", "-q", "--force-export=true", "--report", "nvtx_sum", "--format", "csv", f"{trace}.nsys-rep"], capture_output=True, text=True,
+                          timeout=100)
+    rows = list(csv.DictReader(line for line in said.stdout.splitlines() if line.count(",") > 4))
+    return {row["Range"].lstrip(":"): int(row["Instances"]) for row in rows}
+
+
+def ranges(build, table):
+    """The program's ranges of NVTX arrive at Nsight Systems, and as phases in the report."""
+    nsys = find("nsys")
+    if nsys is None:
+        return table.add("nsys and phases", "SKIP", note="not installed")
+    found, faults = {}, []
+    for way in ("plain", "before", "behind"):
+        with tempfile.TemporaryDirectory(prefix="gpumem-tools.") as folder:
+            command = [nsys, "profile", "--trace=nvtx,cuda", "-o", f"{folder}/trace", build.program("nvtx_ranges.shared"), "plain"]
+            outcome = build.run(command, preload=way == "before", tool=["-q", "--phases"] if way == "behind" else None,
+                                env={"GPUMEM_PHASES": "1"} if way == "before" else {}, timeout=100)
+            found[way] = ranges_of(nsys, f"{folder}/trace")
+        if way == "plain":
+            if not found[way]:
+                return table.add("nsys and phases", "SKIP", note="found nothing plain", details=[outcome.stdout[-300:] + outcome.stderr[-300:]])
+            continue
+        phases = {}
+        for report in outcome.reports:
+            for phase in (report.get("phases") or {}).get("names", []):
+                phases[phase["name"]] = phases.get(phase["name"], 0) + phase["entered"]
+        wanted = {}
+        for name, times in found["plain"].items():
+            name = re.sub(r"\d+", "N", name)
+            wanted[name] = wanted.get(name, 0) + times
+        if found[way] != found["plain"]:
+            faults.append(f"{way}: Nsight has {found[way]}, plain {found['plain']}")
+        if phases != wanted:
+            faults.append(f"{way}: phases {phases}, wanted {wanted}")
+    table.add("nsys and phases", "FAIL" if faults else "PASS", note=f"{sum(found['plain'].values())} ranges at both", details=faults)
+
+
 def checkpoint(build, table, rounds, mode, config_file):
     """The whole number of rounds over the chain of the default, a tenth of it over others."""
     plain = build.run([build.program("checkpoint"), rounds, mode], timeout=280)
@@ -125,5 +172,6 @@ def checkpoint(build, table, rounds, mode, config_file):
 def jobs(build, table, config_file, rounds):
     found = [(f"tools {name}", lambda row=(name, *rest): check(build, table, *row, config_file))
              for name, *rest in [*jobs_of_sanitizer(build), *jobs_of_others(build)]]
+    found.append(("nsys and phases", lambda: ranges(build, table)))
     return found + [(f"checkpoint {mode}", lambda mode=mode: checkpoint(build, table, str(rounds), mode, config_file))
                     for mode in ("idle", "working")]
