@@ -35,6 +35,8 @@ class page_source {
   // mapped, and the code if not all.
   virtual std::uint64_t map(std::uint64_t address, std::span<std::uint64_t const> pieces,
                             CUresult& code) noexcept = 0;
+  // True: the driver has less than that for certain.
+  virtual bool lacks(std::uint64_t bytes) noexcept = 0;
   // Whole pieces that nothing uses any more. False: the driver refused, as it does in a callback; all is
   // still there.
   virtual bool unmap(std::uint64_t address, std::uint64_t bytes) noexcept = 0;

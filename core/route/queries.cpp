@@ -256,6 +256,10 @@ std::uint64_t give_back(CUcontext context) noexcept {
   return asked != nullptr ? give_back_on(asked->device) : 0;
 }
 
+void give_back_device(int device) noexcept {
+  give_back_on(device);
+}
+
 std::uint64_t rules_named(char const* name) noexcept {
   return present != nullptr && present->every_rule != nullptr ? present->every_rule->named(name) : 0;
 }

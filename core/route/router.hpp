@@ -70,6 +70,8 @@ std::uint64_t idle_bytes(CUcontext context) noexcept;
 // done; call when a call that we only observe ran out of memory, then repeat it: what others gave back is not
 // in the answer, the bytes given back.
 std::uint64_t give_back(CUcontext context) noexcept;
+// The same where no context is current: every one of the device.
+void give_back_device(int device) noexcept;
 
 // --- what the shim observes ---
 

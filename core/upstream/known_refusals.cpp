@@ -25,6 +25,11 @@ bool known_refusals::is_certain(std::size_t device_slot, std::uint64_t bytes) no
   return lacks(bytes, free) && free <= then;
 }
 
+bool known_refusals::has_less_than(std::uint64_t bytes) noexcept {
+  std::uint64_t free = 0;
+  return !driver_keeps_memory.load(std::memory_order_relaxed) && lacks(bytes, free);
+}
+
 void known_refusals::note(std::size_t device_slot, std::uint64_t bytes) noexcept {
   refusal& last = last_[device_slot];
   std::uint64_t free = 0;

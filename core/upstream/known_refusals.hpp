@@ -27,6 +27,8 @@ class known_refusals {
  public:
   // The driver would refuse so many bytes.
   static bool is_certain(std::size_t device_slot, std::uint64_t bytes) noexcept;
+  // The same, asked of the driver now.
+  static bool has_less_than(std::uint64_t bytes) noexcept;
   // It has refused so many.
   static void note(std::size_t device_slot, std::uint64_t bytes) noexcept;
 

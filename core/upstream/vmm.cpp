@@ -8,6 +8,7 @@
 
 #include "core/stats/page/state_page.hpp"
 #include "core/upstream/call.hpp"
+#include "core/upstream/known_refusals.hpp"
 
 namespace gpumem::upstream {
 
@@ -165,6 +166,12 @@ std::uint64_t vmm::map(std::uint64_t address, std::span<std::uint64_t const> pie
   if (mapped != 0) stats::gauge_add(stats::gauges(home_.device).growths, 1);
   note_mapped(home_, mapped);
   return mapped;
+}
+
+bool vmm::lacks(std::uint64_t bytes) noexcept {
+  return in_context(home_, [bytes] {
+           return known_refusals::has_less_than(bytes) ? CUDA_ERROR_OUT_OF_MEMORY : CUDA_SUCCESS;
+         }) == CUDA_ERROR_OUT_OF_MEMORY;
 }
 
 // Bytes of the piece that begins at this entry, of `most` that may belong to it.

@@ -32,6 +32,7 @@ class vmm final : public deferred_release_source, public resource::page_source {
   std::uint64_t map(std::uint64_t address, std::span<std::uint64_t const> pieces,
                     CUresult& code) noexcept override;
   bool unmap(std::uint64_t address, std::uint64_t bytes) noexcept override;
+  bool lacks(std::uint64_t bytes) noexcept override;
 
  private:
   using physical = CUmemGenericAllocationHandle;  // one piece

@@ -4,6 +4,7 @@
 // served memory that is about to die. Nothing is freed here.
 #include <array>
 #include <atomic>
+#include <ctime>
 
 #include "core/route/contexts/met_contexts.hpp"
 #include "shim/hooks/dispatch.hpp"
@@ -80,7 +81,25 @@ CUresult destroy_context(hook which, CUcontext context, Real&& real) noexcept {
   return end(which, context, patience::minute, real, [] { return true; });
 }
 
-CUresult note_made(CUcontext const* context, CUresult code) noexcept {
+// A context takes memory of the device for itself (0.5 GiB on an H100): what chains keep idle makes room.
+// More than once, as other threads' requests may hold a part of what they then do not get: a few ms at most.
+template <typename Real>
+CUresult make(CUdevice device, Real&& real) noexcept {
+  CUresult code = real();
+  if (code != CUDA_ERROR_OUT_OF_MEMORY) return code;
+  base::uncancelled const held;
+  for (int attempt = 0; attempt < 8 && code == CUDA_ERROR_OUT_OF_MEMORY; ++attempt) {
+    timespec const pause{.tv_sec = 0, .tv_nsec = 500'000L * (attempt != 0)};
+    nanosleep(&pause, nullptr);
+    route::give_back_device(device);
+    code = real();
+  }
+  return code;
+}
+
+template <typename Real>
+CUresult make_context(CUcontext const* context, CUdevice device, Real&& real) noexcept {
+  CUresult const code = make(device, real);
   if (code == CUDA_SUCCESS) route::context_met(*context);
   return code;
 }
@@ -106,7 +125,7 @@ extern "C" {
 CUresult cuDevicePrimaryCtxRetain(CUcontext* context, CUdevice device) {
   base::uncancelled const held;
   primary_calls const alone(device);
-  CUresult const code = GPUMEM_REAL(cuDevicePrimaryCtxRetain)(context, device);
+  CUresult const code = make(device, [&] { return GPUMEM_REAL(cuDevicePrimaryCtxRetain)(context, device); });
   if (code == CUDA_SUCCESS && has_slot(device)) {
     primary_context(device).store(*context, std::memory_order_release);
     route::context_met(*context);
@@ -116,17 +135,19 @@ CUresult cuDevicePrimaryCtxRetain(CUcontext* context, CUdevice device) {
 
 // Not counted, and noted from before the start on, too.
 CUresult cuCtxCreate_v2(CUcontext* context, unsigned int flags, CUdevice device) {
-  return note_made(context, GPUMEM_REAL(cuCtxCreate_v2)(context, flags, device));
+  return make_context(context, device, [&] { return GPUMEM_REAL(cuCtxCreate_v2)(context, flags, device); });
 }
 
 CUresult cuCtxCreate_v3(CUcontext* context, CUexecAffinityParam* parameters, int count, unsigned int flags,
                         CUdevice device) {
-  return note_made(context, GPUMEM_REAL(cuCtxCreate_v3)(context, parameters, count, flags, device));
+  return make_context(context, device,
+                      [&] { return GPUMEM_REAL(cuCtxCreate_v3)(context, parameters, count, flags, device); });
 }
 
 CUresult cuCtxCreate_v4(CUcontext* context, CUctxCreateParams* parameters, unsigned int flags,
                         CUdevice device) {
-  return note_made(context, GPUMEM_REAL(cuCtxCreate_v4)(context, parameters, flags, device));
+  return make_context(context, device,
+                      [&] { return GPUMEM_REAL(cuCtxCreate_v4)(context, parameters, flags, device); });
 }
 
 CUresult cuDevicePrimaryCtxRelease(CUdevice device) {

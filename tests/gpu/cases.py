@@ -59,6 +59,8 @@ GROUPS = {
         Case("host_memory", ("200",), configs=("host_pool",), counts=False),
         *[Case("memory_returns", (mode,), counts=False) for mode in ("back", "earned")],
         Case("memory_returns", ("partners", "20000"), counts=False),
+        *[Case("room_for_others", (what,), configs=("pool_over_vmm",) if what == "context" else (), counts=False)
+          for what in ("context", "primary", "module", "library", "local", "heap", "graph", "streams", "events")],
         Case("fragmentation", ("10", "32"), configs=("bounded_vmm", *SPARING), counts=False),
         Case("system_memory", ("200",), configs=("rmm/system_headroom", "pool_over_system")),
     ],
@@ -121,6 +123,7 @@ GROUPS = {
         # "ends" with few rounds: natively threads that allocate keep one out that makes contexts (10 rounds: not done after 60 s).
         *[Case("ending_beside_others", mode, links=("driver",), counts=False, configs=("pool_over_vmm", "small_pool"))
           for mode in (("ends", "2"), ("look", "10"))],
+        Case("crowded_device", ("made", "3"), links=("driver",), counts=False, configs=("pool_over_vmm", "pool_over_cuda_async")),
         *[Case("forks", (mode,)) for mode in ("before", "after", "vfork", "spawn", "daemon", "posix_spawn")],
         Case("exec_forms"),
         *[Case("exits", (way,), code=None)

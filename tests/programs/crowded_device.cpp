@@ -1,7 +1,8 @@
 // Threads that ask at once for all of the device but a little, which was freed a moment ago: each gets its
 // part, as what a pool keeps of freed memory is nobody's. Modes: `managed`: by a call that no chain serves by
-// default; `contexts`: each in a context of its own, by cuMemAlloc. Four threads; the number of rounds is the
-// second argument.
+// default; `contexts`: each in a context of its own, by cuMemAlloc. `made`: contexts are made where all of
+// the device was freed a moment ago, each of which takes memory for itself. Four threads; the number of
+// rounds is the second argument.
 #include <cuda.h>
 
 #include <barrier>
@@ -27,6 +28,31 @@ void take_part(CUcontext context, std::size_t bytes, bool managed, std::barrier<
   REQUIRE(cuMemFree(part));
 }
 
+// One block of all that is free, and its end.
+void fill_and_free() {
+  std::size_t free_bytes = 0;
+  std::size_t total = 0;
+  REQUIRE(cuMemGetInfo(&free_bytes, &total));
+  CUdeviceptr block = 0;
+  std::size_t bytes = free_bytes >> 21 << 21;
+  while (cuMemAlloc(&block, bytes) == CUDA_ERROR_OUT_OF_MEMORY) bytes -= std::size_t{2} << 20;
+  REQUIRE(cuMemFree(block));
+}
+
+void make_contexts(int rounds) {
+  CUcontext mine = nullptr;
+  REQUIRE(cuCtxCreate(&mine, nullptr, 0, 0));
+  for (int i = 0; i < rounds; ++i) {
+    CUcontext other = nullptr;
+    fill_and_free();
+    REQUIRE(cuCtxCreate(&other, nullptr, 0, 0));
+    REQUIRE(cuCtxDestroy(other));
+    fill_and_free();
+    REQUIRE(cuDevicePrimaryCtxRetain(&other, 0));
+    REQUIRE(cuDevicePrimaryCtxRelease(0));
+  }
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -34,6 +60,11 @@ int main(int argc, char** argv) {
   bool const managed = std::strcmp(argv[1], "managed") == 0;
   int const rounds = std::atoi(argv[2]);
   REQUIRE(cuInit(0));
+  if (std::strcmp(argv[1], "made") == 0) {
+    make_contexts(rounds);
+    std::puts("made: each context was made");
+    return 0;
+  }
   CUcontext primary = nullptr;
   REQUIRE(cuDevicePrimaryCtxRetain(&primary, 0));
   std::vector<CUcontext> contexts(threads, primary);

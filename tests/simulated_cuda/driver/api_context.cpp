@@ -38,8 +38,11 @@ CUresult create(machine& m, CUcontext* out, unsigned flags, CUdevice device) {
   auto* made = new context;
   made->device = device;
   made->flags = flags;
+  if (!m.start(*made)) {
+    delete made;
+    return CUDA_ERROR_OUT_OF_MEMORY;
+  }
   m.contexts_.insert(made);
-  m.start(*made);
   *out = handle(made);
   return push(made);
 }
@@ -90,7 +93,7 @@ CUresult simulated::primary_retain(machine& m, CUdevice device, context*& result
   if (device < 0 || device >= m.device_count()) return CUDA_ERROR_INVALID_DEVICE;
   result = &m.primary(device);
   while (result->ending) m.let_others_in();
-  if (!result->alive) m.start(*result);
+  if (!result->alive && !m.start(*result)) return CUDA_ERROR_OUT_OF_MEMORY;
   ++result->references;
   return CUDA_SUCCESS;
 }

@@ -82,13 +82,14 @@ void machine::after_fork_in_child() {
   if (initialised_) forked_ = true;
 }
 
-void machine::start(context& made) {
+bool machine::start(context& made) {
+  if (made.green_of == nullptr && !memory_.of(made.device).charge(context_bytes_)) return false;
+  made.own = made.green_of == nullptr ? context_bytes_ : 0;
   made.alive = true;
   made.id = next_id_++;
   made.legacy = make_stream(made, CU_STREAM_DEFAULT, 0);
   made.legacy->is_legacy = true;
-  bool const takes = made.green_of == nullptr && memory_.of(made.device).charge(context_bytes_);
-  made.own = takes ? context_bytes_ : 0;
+  return true;
 }
 
 // What a green context has not finished stays its primary context's.

@@ -79,7 +79,7 @@ class machine {
   CUresult resolve(CUevent handle, event*& result);
   CUresult resolve(CUcontext handle, context*& result);
   context& primary(int device) { return *primary_[static_cast<std::size_t>(device)]; }
-  void start(context& made);   // gives it its default stream
+  bool start(context& made);   // gives it its default stream; false: the device has no room for it
   void finish(context& gone);  // destroys all it holds
   stream* make_stream(context& owner, unsigned flags, int priority);
   void destroy_stream(stream* gone);

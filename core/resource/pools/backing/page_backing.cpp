@@ -129,6 +129,17 @@ std::uint64_t page_backing::fill_place(pool_lock& held, space::region::opening c
   std::uint64_t wanted = std::min(middle.bytes(), std::max(needed, left()));
   std::uint64_t mapped = 0;
   std::uint64_t piece = largest_piece;
+  // What the device has no room for takes no part of it meanwhile: others may need what there is.
+  if (needed >= large_request) {
+    std::uint64_t const idle = pool_.region.whole_pages(as_units(page), needed);
+    bool lacking = false;
+    {
+      unlocked const meanwhile(held);
+      lacking = idle < needed && pages_.lacks(needed - idle);
+    }
+    expect_context();
+    if (lacking) return 0;
+  }
   for (bool released = false;;) {
     auto const pieces = pieces_for(std::max(own, mapped) - mapped, wanted - mapped, page, piece);
     if (pieces.empty() || !pool_.region.lay(address + mapped, as_units(page), pieces)) break;

@@ -68,6 +68,7 @@ class scripted_source final : public source, public page_source {
     }
     return mapped;
   }
+  bool lacks(std::uint64_t) noexcept override { return false; }
   bool unmap(std::uint64_t address, std::uint64_t bytes) noexcept override {
     expect_unlocked();
     std::uint64_t gone = 0;
