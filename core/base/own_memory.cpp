@@ -22,6 +22,21 @@ std::size_t read_in_page(void const* from, void* to, std::size_t bytes) noexcept
 
 }  // namespace
 
+std::size_t read_own_memory(std::span<own_range const> ranges) noexcept {
+  if (ranges.empty()) return 0;
+  int const saved = errno;
+  iovec here[16];
+  iovec there[16];
+  std::size_t const count = std::min(ranges.size(), std::size(here));
+  for (std::size_t i = 0; i < count; ++i) {
+    here[i] = {ranges[i].to, ranges[i].bytes};
+    there[i] = {const_cast<void*>(ranges[i].from), ranges[i].bytes};
+  }
+  ssize_t const got = ::process_vm_readv(::getpid(), here, count, there, count, 0);
+  errno = saved;
+  return got < 0 ? 0 : static_cast<std::size_t>(got);
+}
+
 std::size_t read_own_memory(void const* from, void* to, std::size_t bytes) noexcept {
   int const saved = errno;
   std::size_t done = 0;

@@ -5,11 +5,21 @@
 #pragma once
 
 #include <cstddef>
+#include <span>
 
 namespace gpumem::base {
 
 // How many bytes could be read, from the first on; the part behind them is as it was.
 std::size_t read_own_memory(void const* from, void* to, std::size_t bytes) noexcept;
+
+// Several ranges, each within a page, in one system call: how many bytes could be read, of one after the
+// other. At most 16.
+struct own_range {
+  void const* from = nullptr;
+  void* to = nullptr;
+  std::size_t bytes = 0;
+};
+std::size_t read_own_memory(std::span<own_range const> ranges) noexcept;
 
 template <typename value>
 bool read_own(void const* from, value& to) noexcept {

@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "core/base/own_memory.hpp"
+#include "core/base/own_memory_pieces.hpp"
 #include "core/stats/callers/python/line_table.hpp"
 
 namespace gpumem::stats::python {
@@ -24,11 +25,13 @@ bool is_of_type(offsets const& of, void const* object, void const* type) noexcep
   return object != nullptr && field(object, of.object_type, there) && there == type;
 }
 
-void const* innermost(offsets const& of) noexcept {
-  void const* const state = state_of_this_thread(of);
+void const* innermost(offsets const& of, base::own_memory_pieces& memory) noexcept {
+  auto const* const state = static_cast<char const*>(state_of_this_thread(of, memory));
   void const* found = nullptr;
-  if (state == nullptr || !field(state, of.thread_frame, found) || found == nullptr) return nullptr;
-  if (of.by_c_frame && !field(found, of.c_frame_frame, found)) return nullptr;
+  if (state == nullptr || !memory.read_value(state + of.thread_frame, found) || found == nullptr)
+    return nullptr;
+  auto const* const frame = static_cast<char const*>(found) + of.c_frame_frame;
+  if (of.by_c_frame && !memory.read_value(frame, found)) return nullptr;
   return found;
 }
 
@@ -41,31 +44,11 @@ struct raw_frame {
   bool is_of_python = true;  // not one that the interpreter puts between
 };
 
-// From 3.11 on frames lie side by side: each call of the system brings several. They are this thread's own,
-// and do not change while it is here. Its pieces lie within pages, so that a page that is not there costs no
-// more.
-class memory_window {
- public:
-  bool read(void const* from, char* to, std::size_t bytes) noexcept {
-    auto const at = reinterpret_cast<std::uintptr_t>(from);
-    std::uintptr_t const piece = at / sizeof held_ * sizeof held_;
-    if (at + bytes > piece + sizeof held_) return base::read_own_memory(from, to, bytes) == bytes;
-    if (piece != begin_ || size_ == 0) {
-      begin_ = piece;
-      size_ = base::read_own_memory(reinterpret_cast<void const*>(piece), held_, sizeof held_);
-    }
-    if (at + bytes > begin_ + size_) return false;
-    std::memcpy(to, held_ + (at - begin_), bytes);
-    return true;
-  }
+// From 3.11 on frames lie side by side, and in a loop they are where they were: one call of the system brings
+// what was looked at last. They are this thread's own, and do not change while it is here.
+constinit thread_local base::own_memory_pieces::places last_places{};
 
- private:
-  char held_[1024];
-  std::uintptr_t begin_ = 0;
-  std::size_t size_ = 0;
-};
-
-bool read_frame(offsets const& of, memory_window& memory, void const* at, raw_frame& to) noexcept {
+bool read_frame(offsets const& of, base::own_memory_pieces& memory, void const* at, raw_frame& to) noexcept {
   char bytes[128];
   std::size_t const wanted = std::max({of.frame_code, of.frame_previous, of.frame_instruction}) + 8;
   std::size_t const whole = std::max({wanted, of.frame_owner + 1, of.frame_bytecode + 4});
@@ -90,14 +73,15 @@ bool read_frame(offsets const& of, memory_window& memory, void const* at, raw_fr
 
 template <typename visitor>
 void each_raw_frame(offsets const& of, visitor visit) noexcept {
-  void const* at = innermost(of);
-  memory_window memory;
+  base::own_memory_pieces memory(last_places);
+  void const* at = innermost(of, memory);
   for (std::size_t passed = 0; at != nullptr && passed < most_passed; ++passed) {
     raw_frame found;
-    if (!read_frame(of, memory, at, found)) return;
-    if (found.is_of_python && !visit(found)) return;
+    if (!read_frame(of, memory, at, found)) break;
+    if (found.is_of_python && !visit(found)) break;
     at = found.previous;
   }
+  last_places = memory.places_used();
 }
 
 // --- text ---

@@ -140,10 +140,10 @@ offsets const* find_interpreter() noexcept {
   return seen == interpreter::is_known ? &found : nullptr;  // who comes while another asks goes without
 }
 
-void const* state_of_this_thread(offsets const& of) noexcept {
+void const* state_of_this_thread(offsets const& of, base::own_memory_pieces& memory) noexcept {
   char const* const state = static_cast<char const*>(PyGILState_GetThisThreadState());
   void const* interpreter = nullptr;
-  if (state == nullptr || !base::read_own(state + of.thread_interpreter, interpreter)) return nullptr;
+  if (state == nullptr || !memory.read_value(state + of.thread_interpreter, interpreter)) return nullptr;
   return interpreter != nullptr && interpreter == PyInterpreterState_Main() ? state : nullptr;
 }
 

@@ -9,6 +9,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "core/base/own_memory_pieces.hpp"
+
 namespace gpumem::stats::python {
 
 enum class lines_of { line_increments, line_ranges, locations };  // 3.9; 3.10; from 3.11 on
@@ -48,7 +50,7 @@ inline offsets const* known_interpreter() noexcept {
 
 // The interpreter's state of this thread; null without one, as of a thread that no Python code ran on, or
 // after the interpreter has ended, and of threads of subinterpreters.
-void const* state_of_this_thread(offsets const& of) noexcept;
+void const* state_of_this_thread(offsets const& of, base::own_memory_pieces& memory) noexcept;
 
 struct types {
   void const *code, *text, *bytes;
