@@ -238,6 +238,7 @@ void suballocator::reap() noexcept {
 // `only` null: all magazines.
 void suballocator::flush(magazine* only, std::uint32_t units) noexcept {
   if (only == nullptr) reap();
+  if (only == nullptr) put_list(bins_.empty(blocks()), space::pending);
   caches_.empty(
       blocks(), only, [&](stream_order::slot s, space::handle freed) { put_list(freed, free_list_of(s)); },
       units);
@@ -307,6 +308,9 @@ space::handle suballocator::try_rungs(slow_request& c) {
   }
   lock held = enter();
   reap();
+  if ((waits_.is_high() || GPUMEM_MUTANT(always_shares) || GPUMEM_MUTANT(bin_not_done)) && may_share())
+      [[unlikely]]
+    start_to_share();
   if (!exported_.is_below(c.units) && is_to_be_exported(c)) [[unlikely]] {
     if (auto h = take_apart(held, c); h != space::none) return h;
   }

@@ -41,6 +41,7 @@ void suballocator::note_unproven(space::segment& in, std::uint64_t bytes) noexce
 }
 
 void suballocator::sweep(std::uint64_t now) noexcept {
+  if (sharing_.load(std::memory_order_relaxed) && !waits_.waited_lately()) stop_sharing();
   auto const old_enough = age_.old_enough(now);
   auto const put = [&](stream_order::slot s, space::handle freed) { put_list(freed, free_list_of(s)); };
   std::uint64_t const stay = caches_.sweep(

@@ -79,6 +79,10 @@ space::handle suballocator::allocate_slow(allocation_request const& request, mag
   std::uint32_t const units = rounded_units(request.bytes);
   if (own == nullptr) own = caches_.find_or_make(request.slot);
   slow_request c{.request = request, .units = units, .own = own, .look = look};
+  if (shares(units)) [[unlikely]] {
+    space::handle const h = from_bin(c);
+    return h != space::none ? h : allocate_counted(c);
+  }
   space::handle const h = own != nullptr && !look.done ? from_magazine(c) : space::none;
   if (h == space::none) {
     if (own != nullptr) own->note_asked(units);
@@ -109,6 +113,7 @@ void suballocator::deallocate_slow(space::handle h, free_order const& order) noe
   space::block& b = blocks()[h];
   stats::add(count().bytes_out, b.bytes());
   b.freed = order.settled ? home_.epochs.last_done() : home_.epochs.open();
+  if (shares(b.units) && bins_.put(blocks(), h)) return;
   magazine* const m = caches_.find_or_make(order.slot);
   space::handle const evicted = m != nullptr ? m->put(blocks(), h) : (b.next = space::none, h);
   if (evicted == space::none) return;
@@ -162,6 +167,8 @@ idle_usage suballocator::measure() noexcept {
     m.measure(
         blocks(), [&](space::epoch_id s) { return home_.epochs.is_done(s); }, cached, sum.pending);
   });
+  bins_.measure(
+      blocks(), [&](space::epoch_id s) { return home_.epochs.is_done(s); }, cached, sum.pending);
   sum.idle += cached;
   return sum;
 }
@@ -189,6 +196,7 @@ void suballocator::stream_gone(stream_order::slot s) noexcept {
 void suballocator::forget() noexcept {
   lock held(mutex_);
   caches_.visit([&](magazine& m) { m.empty(blocks()); });
+  bins_.empty(blocks());
   while (!region_.segments().empty()) {
     space::segment* const s = region_.segments().back();
     lose_blocks(*this, *s);

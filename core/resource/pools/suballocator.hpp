@@ -18,6 +18,7 @@
 #include "core/resource/pools/backing/segment_backing.hpp"
 #include "core/resource/pools/cache/cache_set.hpp"
 #include "core/resource/pools/cache/contention.hpp"
+#include "core/resource/pools/cache/shared_bins.hpp"
 #include "core/resource/pools/cache/size_classes.hpp"
 #include "core/resource/pools/exported_sizes.hpp"
 #include "core/resource/resource.hpp"
@@ -138,6 +139,18 @@ class suballocator : public resource, public source {
       return slot != stream_order::no_slot || home_.epochs.is_done(s) || runs_in_one_order(slot);
     };
   }
+  // Large sizes lie in bins, as many threads wait for the mutex (sharing.cpp).
+  bool shares(std::uint32_t units) const noexcept {
+    return sharing_.load(std::memory_order_relaxed) && shared_bins::has_bin(units);
+  }
+  bool has_plenty() const noexcept;
+  bool may_share() const noexcept;
+  void start_to_share() noexcept;
+  // Nobody waited for a while: each thread has its own again. Under the mutex.
+  void stop_sharing() noexcept;
+  // The request gets the size of its bin, and a block of that bin, if one may serve it soon.
+  space::handle from_bin(slow_request& c) noexcept;
+  space::handle wait_for_bin(slow_request& c) noexcept;
   // Closes the epoch that blocks of this size wait for, then looks in the magazine again.
   space::handle settled_by_an_event(slow_request& c) noexcept;
   // What was freed without a stream may serve it although the work before the free still runs.
@@ -212,6 +225,9 @@ class suballocator : public resource, public source {
 
   mutable base::adaptive_mutex mutex_;
   contention waits_;
+  std::atomic<bool> sharing_{false};             // bins_ are in use
+  std::atomic<std::uint64_t> no_wait_until_{0};  // ns: what lies in bins is not done soon
+  shared_bins bins_;
   space::region region_;
   cache_set caches_;
   std::variant<std::monostate, segment_backing, page_backing> made_;

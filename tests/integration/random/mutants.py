@@ -38,6 +38,17 @@ def test_no_bug_is_clean(build):
         assert outcome.code == 0 and outcome.report, f"seed {seed}: {outcome.code}\n{outcome.stdout}{outcome.stderr}"
 
 
+def test_bins_that_threads_share_are_clean(build):
+    # As if threads waited for the mutex from the start (resource/pools/sharing.cpp).
+    for seed, config in ((1, "pool"), (2, "binning"), (3, "arena"), (4, "pool"), (5, "small_pool")):
+        outcome = mutate(build, "always_shares", seed, config, threads=8)
+        assert outcome.code == 0 and outcome.report, f"seed {seed}, {config}: {outcome.code}\n{outcome.stdout}{outcome.stderr}"
+
+
+def test_bin_not_done(build):
+    expect_caught(build, "bin_not_done", "unordered reuse")
+
+
 def test_always_done(build):
     expect_caught(build, "always_done", "unordered reuse")
 

@@ -72,6 +72,11 @@ class cache_set {
       if (only == nullptr || m.get() == only) put(m->stream, std::exchange(m->emptied, space::none));
     }
   }
+  // Blocks of more units stay in no magazine from now on; those that are there stay. Under the mutex.
+  void keep_up_to(std::uint32_t units) noexcept {
+    keeps_up_to_ = units;
+    visit([units](magazine& m) { m.keep_up_to(units); });
+  }
   // The same of the blocks of each whose epoch `goes`; the bytes that stay.
   template <typename Predicate, typename Put>
   std::uint64_t sweep(space::block_table& blocks, Predicate goes, Put put) noexcept {
@@ -101,6 +106,7 @@ class cache_set {
   bool const one_for_all_;
   std::size_t const index_;  // in thread_slots; thread_slots::most: none
   bool has_index_;
+  std::uint32_t keeps_up_to_ = ~0u;
   std::vector<std::unique_ptr<magazine>> made_;  // of threads and of streams
   std::array<std::atomic<magazine*>, stream_order::most_slots> by_stream_{};
 };

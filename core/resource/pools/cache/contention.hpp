@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <utility>
 
 namespace gpumem::resource {
 
@@ -14,13 +15,19 @@ class contention {
     if (score_ != 0) [[unlikely]]
       --score_;
   }
-  void waited() noexcept { score_ = std::min(score_ + 3, 2 * much); }
+  void waited() noexcept {
+    score_ = std::min(score_ + 3, 2 * much);
+    lately_ = true;
+  }
   bool is_high() const noexcept { return score_ >= much; }
+  // Anybody since the last question.
+  bool waited_lately() noexcept { return std::exchange(lately_, false); }
 
  private:
   static constexpr std::uint32_t much = 512;
 
   std::uint32_t score_ = 0;
+  bool lately_ = false;
 };
 
 }  // namespace gpumem::resource

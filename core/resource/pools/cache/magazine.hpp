@@ -185,6 +185,9 @@ class alignas(64) magazine {
     return get(turn_units_) == units ? get(turn_count_) : 0;
   }
 
+  // Larger blocks are kept elsewhere from now on. Between enter and leave.
+  void keep_up_to(std::uint32_t units) noexcept { keeps_up_to_.store(units, std::memory_order_relaxed); }
+
   // Blocks that an event of now would settle.
   std::uint32_t fresh() const noexcept { return get(fresh_); }
 
@@ -217,6 +220,8 @@ class alignas(64) magazine {
 
   // Blocks of this size may stay here.
   bool comes_back(std::uint32_t units) const noexcept {
+    if (units > get(keeps_up_to_)) [[unlikely]]
+      return false;
     return units <= size_classes::largest || stream == stream_order::no_slot ||
            get(asked_[row_of(units) - size_classes::count].again) == units;
   }
@@ -304,6 +309,7 @@ class alignas(64) magazine {
     std::atomic<std::uint32_t> again{0};
   };
   std::array<asked, shared_rows> asked_{};
+  std::atomic<std::uint32_t> keeps_up_to_{~0u};  // units
   std::uint64_t bytes_ = 0;
   std::array<row, row_count> rows_{};
 };
