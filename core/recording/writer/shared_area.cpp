@@ -28,8 +28,9 @@ area* shared_area::open(bool monotonic, char const*& reason) noexcept {
   reason = "the folder of the state pages cannot be had";
   void* base = nullptr;
   unsigned exec_no = 0;
+  constexpr stats::file_part fixed[] = {{0, area_fixed_bytes}};
   if (own_directory(directory))
-    base = stats::create_and_map(directory, sizeof(area), area_fixed_bytes, file_, exec_no, reason);
+    base = stats::create_and_map(directory, sizeof(area), fixed, file_, exec_no, reason);
   if (base != nullptr) {
     reason = "";
   } else {

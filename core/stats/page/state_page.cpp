@@ -82,12 +82,37 @@ void lay_out(page& page) noexcept {
 #undef GPUMEM_NODE_GAUGE
 }
 
+// What the first thread writes on the first device beside the fixed part. To ask for its space by itself,
+// later, would take an open, a look and a close more for each, inside the program's first allocation.
+constexpr file_part first_parts[page_file::most_parts] = {
+    {0, sizeof(fixed_part)},
+    {offsetof(page, timelines), sizeof(device_timeline)},
+    {offsetof(page, shards), sizeof(shard_slot)},
+};
+
+// A page of memory appears when it is first written, and each costs the program's first allocation more than
+// all that is counted in it. The parts that it writes are here from the start.
+void make_first_pages(page& made) noexcept {
+  constexpr std::size_t page_bytes = 4096;
+  fixed_part& fixed = made.fixed;
+  void* const fixed_parts[] = {&fixed.nodes[0],           &fixed.devices[0],
+                               &fixed.gauges[0],          &fixed.libraries[1],
+                               &fixed.head.library_count, &fixed.library_gauges_of[0][0]};
+  auto const make = [](void* place) { *static_cast<char volatile*>(place) = '\0'; };  // as it is
+  for (void* const part : fixed_parts) make(part);
+  for (file_part const& part : std::span(first_parts).subspan(1)) {
+    if (!state.file.has_space_for(part.offset, part.bytes)) continue;  // writing there would be SIGBUS
+    for (std::size_t at = 0; at < part.bytes; at += page_bytes)
+      make(reinterpret_cast<char*>(&made) + part.offset + at);
+  }
+}
+
 page* map_page(unsigned& exec_no) noexcept {
   char directory[path_limit];
   char const* reason = "its name is too long, or its folder is gone";
   void* base = nullptr;
   if (state_directory(directory)) {
-    base = create_and_map(directory, sizeof(page), sizeof(fixed_part), state.file, exec_no, reason);
+    base = create_and_map(directory, sizeof(page), first_parts, state.file, exec_no, reason);
   }
   if (base != nullptr) return static_cast<page*>(base);
   char text[1024];
@@ -135,6 +160,7 @@ bool open_page(open_options const& options) noexcept {
     page* const made = map_page(exec_no);
     if (made == nullptr) return false;  // not even 17 MiB of addresses: the static shard goes on
     lay_out(*made);
+    make_first_pages(*made);
     page_header& head = made->fixed.head;
     head.exec_no = exec_no;
     head.opened_mono_ns = base::now_ns();

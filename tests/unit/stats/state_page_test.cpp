@@ -335,6 +335,30 @@ TEST_F(small_disk, too_small_for_the_header) {
   EXPECT_TRUE(files().empty());
 }
 
+// The space of the first device and the first thread is there from the start: nothing is asked for later.
+TEST_F(small_disk, full_after_the_start) {
+  mount("size=1m,mode=0700");
+  if (IsSkipped()) return;
+  expect_good_child([this] {
+    int ends[2];
+    ASSERT_EQ(::pipe2(ends, O_NONBLOCK), 0);
+    base::start_log(ends[1], base::log_level::warn);
+    ASSERT_TRUE(open_test_page());
+    int const other = ::open((folder_ + "/other").c_str(), O_WRONLY | O_CREAT, 0600);
+    ASSERT_GE(other, 0);
+    char const filler[4096] = {};
+    while (::write(other, filler, sizeof filler) > 0) {
+    }
+    char text[4096];
+    register_device(0, "H100", "GPU-0", 1000);
+    sample_device(0);
+    EXPECT_LT(::read(ends[0], text, sizeof text), 0);
+    register_device(1, "H100", "GPU-1", 1000);
+    EXPECT_GT(::read(ends[0], text, sizeof text), 0);
+    ::unlink((folder_ + "/other").c_str());
+  });
+}
+
 TEST_F(small_disk, full_after_some_threads) {
   mount("size=320k,mode=0700");
   if (IsSkipped()) return;

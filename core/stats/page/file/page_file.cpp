@@ -7,6 +7,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <cstdlib>
@@ -119,8 +120,14 @@ std::uint64_t pid_namespace() noexcept {
   return ::stat("/proc/self/ns/pid", &there) == 0 ? there.st_ino : 0;
 }
 
-void* create_and_map(char const* directory, std::size_t bytes, std::size_t head_bytes, page_file& file,
-                     unsigned& exec_no, char const*& reason) noexcept {
+bool page_file::has_space_for(std::size_t offset, std::size_t bytes) const noexcept {
+  return path[0] == '\0' || std::ranges::any_of(reserved, [=](file_part const& part) {
+           return offset >= part.offset && offset + bytes <= part.offset + part.bytes;
+         });
+}
+
+void* create_and_map(char const* directory, std::size_t bytes, std::span<file_part const> parts,
+                     page_file& file, unsigned& exec_no, char const*& reason) noexcept {
   file = page_file{};
   reason = check_directory(directory, true);
   if (reason != nullptr) return nullptr;
@@ -141,7 +148,8 @@ void* create_and_map(char const* directory, std::size_t bytes, std::size_t head_
   struct stat made {};
   void* base = MAP_FAILED;
   if (descriptor >= 0 && ::fstat(descriptor, &made) == 0 &&
-      ::ftruncate(descriptor, static_cast<off_t>(bytes)) == 0 && reserve_space(descriptor, 0, head_bytes)) {
+      ::ftruncate(descriptor, static_cast<off_t>(bytes)) == 0 &&
+      reserve_space(descriptor, parts[0].offset, parts[0].bytes)) {
     base = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, descriptor, 0);
   }
   if (base == MAP_FAILED) {
@@ -153,6 +161,10 @@ void* create_and_map(char const* directory, std::size_t bytes, std::size_t head_
     ::madvise(base, bytes, MADV_RANDOM);
     file.device = made.st_dev;
     file.inode = made.st_ino;
+    std::size_t count = 0;
+    for (file_part const& part : parts.first(std::min(parts.size(), page_file::most_parts))) {
+      if (count == 0 || reserve_space(descriptor, part.offset, part.bytes)) file.reserved[count++] = part;
+    }
   }
   if (descriptor >= 0) ::close(descriptor);
   return base == MAP_FAILED ? nullptr : base;
@@ -160,7 +172,7 @@ void* create_and_map(char const* directory, std::size_t bytes, std::size_t head_
 
 bool back_or_replace(page_file const& file, void* base, std::size_t offset, std::size_t bytes,
                      char const*& reason) noexcept {
-  if (file.path[0] == '\0') return true;  // plain memory already
+  if (file.has_space_for(offset, bytes)) return true;
   char* const part = static_cast<char*>(base) + offset;
   errno = 0;
   int const descriptor = ::open(file.path, O_RDWR | O_NOFOLLOW | O_CLOEXEC);

@@ -8,6 +8,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 
 namespace gpumem::stats {
 
@@ -26,16 +27,29 @@ std::uint64_t start_ticks_of(pid_t pid) noexcept;
 // The number of the namespace that this process has its PID in; 0: not told.
 std::uint64_t pid_namespace() noexcept;
 
+struct file_part {
+  std::size_t offset = 0;
+  std::size_t bytes = 0;
+};
+
 struct page_file {
+  static constexpr std::size_t most_parts = 3;
+
   char path[path_limit] = {};  // empty: plain memory
   dev_t device = 0;
   ino_t inode = 0;
+  file_part reserved[most_parts] = {};  // what has had disk space since the file was made
+
+  // Plain memory has no need of any.
+  bool has_space_for(std::size_t offset, std::size_t bytes) const noexcept;
 };
 
-// Creates PID-START-N in `directory`, `bytes` long and sparse, with disk space for the first `head_bytes`,
-// and maps it. Null on failure, with the reason in `reason`; nothing is left behind then.
-void* create_and_map(char const* directory, std::size_t bytes, std::size_t head_bytes, page_file& file,
-                     unsigned& exec_no, char const*& reason) noexcept;
+// Creates PID-START-N in `directory`, `bytes` long and sparse, with disk space for `parts`, and maps it. Null
+// on failure, with the reason in `reason`; nothing is left behind then. Only the first part must have its
+// space: the others ask again when they are used (back_or_replace), and cost no look at the file if they got
+// it here.
+void* create_and_map(char const* directory, std::size_t bytes, std::span<file_part const> parts,
+                     page_file& file, unsigned& exec_no, char const*& reason) noexcept;
 
 // Reserves disk space for a part of the mapped file, so that writing to it can never raise SIGBUS on a full
 // disk. Where that fails the part becomes plain memory at the same address; false then, with the reason.
