@@ -6,6 +6,7 @@
 #include "core/resource/free_duties.hpp"
 #include "core/resource/pools/cache/thread_slots.hpp"
 #include "core/route/contexts/met_contexts.hpp"
+#include "core/route/first_request.hpp"
 #include "core/route/returns.hpp"
 #include "core/route/router_state.hpp"
 #include "core/route/thread_streams.hpp"
@@ -54,6 +55,7 @@ void start(chain_factory factory, free_mode free, rule_set* rules, bool serves_p
   made->every_rule = rules;
   made->serves_pools = serves_pools;
   made->known.use(rules);
+  prepare_first_request(made->where);
   present = made;
 }
 

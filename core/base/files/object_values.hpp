@@ -31,6 +31,12 @@ class object_values {
     return std::nullopt;
   }
 
+  // Its memory is there from now on, before the first that is remembered.
+  void make_pages() noexcept {
+    writing_.clear(std::memory_order_relaxed);
+    table_.front().since.store(0, std::memory_order_relaxed);
+  }
+
   void remember(known const& what, std::uint64_t now) noexcept {
     if (writing_.test_and_set(std::memory_order_acquire)) return;
     for (entry& place : table_) {

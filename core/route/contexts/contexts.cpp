@@ -9,6 +9,7 @@
 #include "core/base/log/log.hpp"
 #include "core/base/mutant.hpp"
 #include "core/base/threads/uncancelled.hpp"
+#include "core/route/contexts/device_facts.hpp"
 #include "core/stats/page/in_use.hpp"
 #include "core/stream_order/one_stream.hpp"
 #include "core/stream_order/relaxed_mode.hpp"
@@ -17,21 +18,8 @@
 namespace gpumem::route {
 
 void register_device(int device) noexcept {
-  auto const& real = driver::real;
-  char name[96] = "";
-  CUuuid uuid{};
-  std::size_t total = 0;
-  real.cuDeviceGetName(name, sizeof name, device);
-  real.cuDeviceGetUuid(&uuid, device);
-  real.cuDeviceTotalMem_v2(&total, device);
-  char text[48] = "GPU-";
-  int at = 4;
-  for (int i = 0; i < 16; ++i) {
-    if (i == 4 || i == 6 || i == 8 || i == 10) text[at++] = '-';
-    std::snprintf(text + at, 3, "%02x", static_cast<unsigned>(static_cast<unsigned char>(uuid.bytes[i])));
-    at += 2;
-  }
-  stats::register_device(device, name, text, total);
+  device_facts const facts = facts_of(device);
+  stats::register_device(device, facts.name, facts.uuid, facts.total);
 }
 
 bool look_at_use(stream_order::scoped_context const& here, int device) noexcept {

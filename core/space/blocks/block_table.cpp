@@ -13,6 +13,10 @@ block_table::block_table() noexcept
       blocks_(static_cast<block*>(pages_.begin())),
       capacity_(pages_.capacity()) {}
 
+void block_table::make_first_pages() noexcept {
+  if (pages_.open(window)) blocks_[none].now.store(state::unused, std::memory_order_relaxed);
+}
+
 // Blocks made one after the other often go to different threads, which then write to them at each allocation
 // and free: within a window of 1024 handles they are dealt out four apart, which is three cache lines.
 handle block_table::spread(handle ordinal) noexcept {

@@ -20,6 +20,8 @@ class block_table {
   block_table() noexcept;  // reserves its addresses; memory comes with use
   block_table(block_table const&) = delete;
 
+  // The memory of the first blocks is there from now on.
+  void make_first_pages() noexcept;
   // A fresh block with every field zero, or `none` when the table is full.
   handle acquire() noexcept;
   // The handle may name another block from now on.

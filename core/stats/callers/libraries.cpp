@@ -39,8 +39,14 @@ library_id number_of(page& now, library_entry const& library) noexcept {
   return id;
 }
 
-library_entry path_of_program() noexcept {
+// As the head of the page has it, unless that is too long for an entry and cut elsewhere.
+library_entry path_of_program(page const& now) noexcept {
   library_entry program{};
+  std::string_view const known(now.fixed.head.exe);
+  if (!known.empty() && known.size() < sizeof program.path) {
+    std::ranges::copy(known, program.path);
+    return program;
+  }
   base::uncancelled const held;
   int const saved = errno;
   if (::readlink("/proc/self/exe", program.path, sizeof program.path - 1) <= 0)
@@ -65,7 +71,7 @@ library_id find_library(void const* code) noexcept {
     };
     known.emplace();
     if (base::find_loaded_object(address, known->object, take, &library)) {
-      if (library.path[0] == '\0') library = path_of_program();
+      if (library.path[0] == '\0') library = path_of_program(*now);
       known->value = number_of(*now, library);
     } else {  // of no file: not asked again for its neighbours
       std::uintptr_t const begin = address / code_page * code_page;
@@ -76,6 +82,10 @@ library_id find_library(void const* code) noexcept {
   last_library = {known->object.low, known->object.high - known->object.low, since,
                   static_cast<library_id>(known->value)};
   return last_library.id;
+}
+
+void make_library_pages() noexcept {
+  known_libraries.make_pages();
 }
 
 void look_again_if_changed() noexcept {

@@ -39,6 +39,9 @@ library_id find_library(void const* code) noexcept;
   return find_library(code);
 }
 
+// Before any request: the memory that the first one would make.
+void make_library_pages() noexcept;
+
 // Drops the memo if a library may have gone since: another may lie there now. Asked now and then, as requests
 // do not look; until then they count for the one before.
 void look_again_if_changed() noexcept;

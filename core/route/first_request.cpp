@@ -1,0 +1,49 @@
+// See first_request.hpp.
+#include "core/route/first_request.hpp"
+
+#include <cstdlib>
+#include <mutex>
+#include <shared_mutex>
+
+#include "core/base/threads/biased_lock.hpp"
+#include "core/resource/pools/cache/thread_slots.hpp"
+#include "core/route/contexts/device_facts.hpp"
+#include "core/stats/callers/libraries.hpp"
+
+namespace gpumem::route {
+
+namespace {
+
+constexpr std::size_t page_bytes = 4096;
+// A chain of a pool, its context, and a thread's magazine of it (measured: 41 KiB). Below what malloc maps by
+// itself.
+constexpr std::size_t heap_bytes = 12 * page_bytes;
+
+// The heap's pages stay when this is freed: what is allocated next lies in them.
+void make_heap_pages() noexcept {
+  void* const memory = std::malloc(heap_bytes);
+  if (memory == nullptr) return;
+  for (std::size_t at = 0; at < heap_bytes; at += page_bytes) static_cast<char volatile*>(memory)[at] = '\0';
+  std::free(memory);
+}
+
+// Where the functions are is found at their first use (shim/process/older_libc.cpp).
+void find_lock_functions() noexcept {
+  std::shared_mutex any;
+  { std::unique_lock const writes(any); }
+  { std::shared_lock const reads(any); }
+}
+
+}  // namespace
+
+void prepare_first_request(space::block_registry& where) noexcept {
+  ask_ahead();
+  find_lock_functions();
+  base::has_barrier();
+  resource::attach_thread();  // it is mostly this thread that allocates first
+  stats::make_library_pages();
+  where.blocks.make_first_pages();
+  make_heap_pages();
+}
+
+}  // namespace gpumem::route
