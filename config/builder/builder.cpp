@@ -21,6 +21,23 @@ namespace {
 
 plan const* in_use = nullptr;
 
+bool is_of_free(option const& held) {
+  auto const* const size = std::get_if<size_value>(&held);
+  return size != nullptr && size->kind == size_value::unit::percent_of_free;
+}
+
+// Whether a size of any resource is a share of the free memory of its device.
+bool has_shares_of_free(plan const& effective) {
+  auto const any = [](std::map<std::string, resource_plan> const& resources) {
+    return std::ranges::any_of(resources, [](auto const& named) {
+      return std::ranges::any_of(named.second.options,
+                                 [](auto const& set) { return is_of_free(set.second); });
+    });
+  };
+  return any(effective.resources) ||
+         std::ranges::any_of(effective.devices, [&](auto const& own) { return any(own.second); });
+}
+
 // Where in the chain the construction stands, bottom up: what is below as a resource and as a source of
 // segments.
 struct ground {
@@ -50,11 +67,12 @@ class construction {
         route_name_(route_name),
         home_(home),
         built_(std::make_unique<resource::chain>()) {
+    // The driver takes its time to say what is free, and the program's first allocation waits for it.
+    if (!has_shares_of_free(plan_)) return;
     std::size_t free_bytes = 0;
     std::size_t total = 0;
     driver::real.cuMemGetInfo_v2(&free_bytes, &total);
     free_ = free_bytes;
-    total_ = total;
   }
 
   std::unique_ptr<resource::chain> run() {
@@ -240,8 +258,8 @@ class construction {
   std::unique_ptr<resource::chain> built_;
   std::vector<resource::suballocator*> prepared_;
   std::map<std::size_t, std::size_t> superblocks_;  // by the node of their arena
-  std::uint64_t free_ = 0;
-  std::uint64_t total_ = 0;
+  std::uint64_t free_ = 0;                          // of the device, where a size is a share of it
+  std::uint64_t const total_ = stats::get(stats::gauges(home_.device).total);
 };
 
 std::unique_ptr<resource::chain> build(resource::chain_context const& home) {
