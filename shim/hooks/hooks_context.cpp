@@ -7,6 +7,7 @@
 #include <ctime>
 
 #include "core/route/contexts/met_contexts.hpp"
+#include "core/route/first_request.hpp"
 #include "shim/hooks/dispatch.hpp"
 #include "shim/observed/virtual_memory.hpp"
 #include "shim/process/primary_calls.hpp"
@@ -100,7 +101,10 @@ CUresult make(CUdevice device, Real&& real) noexcept {
 template <typename Real>
 CUresult make_context(CUcontext const* context, CUdevice device, Real&& real) noexcept {
   CUresult const code = make(device, real);
-  if (code == CUDA_SUCCESS) route::context_met(*context);
+  if (code == CUDA_SUCCESS) {
+    route::context_met(*context);
+    route::prepare_first_request_in(*context);
+  }
   return code;
 }
 
@@ -129,6 +133,7 @@ CUresult cuDevicePrimaryCtxRetain(CUcontext* context, CUdevice device) {
   if (code == CUDA_SUCCESS && has_slot(device)) {
     primary_context(device).store(*context, std::memory_order_release);
     route::context_met(*context);
+    route::prepare_first_request_in(*context);
   }
   return code;
 }
