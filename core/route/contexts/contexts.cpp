@@ -37,6 +37,9 @@ bool look_at_use(stream_order::scoped_context const& here, int device) noexcept 
 
 namespace {
 
+// When each device was looked at first; 0: not yet, or it has been asked since.
+constinit std::array<std::atomic<std::uint64_t>, stats::max_devices> first_looks{};
+
 // What is in use before this process took anything through a hook: its context, and other processes. Later
 // growth of what is unseen is told from it.
 void look_first(CUcontext context, int device) noexcept {
@@ -44,6 +47,8 @@ void look_first(CUcontext context, int device) noexcept {
       !look_at_use(stream_order::scoped_context(context), device))
     return;
   stats::note_first_unseen(device);
+  first_looks[stats::device_slot(device)].store(stats::get(stats::gauges(device).used_at_ns),
+                                                std::memory_order_relaxed);
 }
 
 void log_passthrough(int device, char const* why) noexcept {
@@ -72,6 +77,19 @@ std::array<resource::chain_context, max_chains> homes(space::block_registry& whe
 }
 
 }  // namespace
+
+// A driver takes whole pages of this size: of a growth by them it has taken as much as the ledger says
+// (measured up to 10 GiB), so that nothing has become unseen since.
+bool has_just_looked_first(int device) noexcept {
+  constexpr std::uint64_t driver_page = 2 << 20;
+  constexpr std::uint64_t just = 50'000'000;  // ns: within the same call, also of a slow machine
+  auto& gauges = stats::gauges(device);
+  std::uint64_t const looked = first_looks[stats::device_slot(device)].exchange(0, std::memory_order_relaxed);
+  if (looked == 0 || looked != stats::get(gauges.used_at_ns) || stats::elapsed_ns() - looked > just)
+    return false;
+  std::uint64_t const known = stats::get(gauges.reserved) + stats::get(gauges.observed);
+  return (known - stats::get(gauges.used_known)) % driver_page == 0;
+}
 
 context_entry::context_entry(space::block_registry& where, peers const& access, CUcontext context,
                              int device_number, rule_set const* rules, std::uint64_t order_of_making,

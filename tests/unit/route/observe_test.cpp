@@ -1,9 +1,16 @@
 // What the shim reports to the router: captures, streams and contexts that come and go, pools, forks.
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
 #include <atomic>
+#include <filesystem>
 #include <optional>
+#include <string>
 #include <thread>
 
 #include "core/resource/adaptors/budget.hpp"
+#include "core/resource/pools/direct.hpp"
 #include "core/route/limits.hpp"
 #include "tests/unit/route/fixture.hpp"
 
@@ -404,6 +411,44 @@ TEST_F(observe, what_was_in_use_before_the_first_request_is_kept) {
   must_get(1u << 30);  // grows, and so looks again
   EXPECT_EQ(stats::get(gauges.first_unseen), before);
   EXPECT_EQ(stats::get(gauges.used) - stats::get(gauges.used_known), before + (3u << 20));
+}
+
+// Each request is one allocation of the driver's.
+std::unique_ptr<resource::chain> make_without_pool(resource::chain_context const& home) {
+  auto built = std::make_unique<resource::chain>();
+  auto& below = built->add_source(std::make_unique<upstream::cuda>(home, 1));
+  built->add(std::make_unique<resource::direct>(home, 2, below));
+  return built;
+}
+
+// In a child, as a process opens its page once.
+void expect_looks(chain_factory factory, std::uint64_t first_request, int looks) {
+  std::string folder = "/tmp/gpumem_looks_XXXXXX";
+  ASSERT_NE(::mkdtemp(folder.data()), nullptr);
+  pid_t const child = ::fork();
+  if (child == 0) {
+    ::setenv("GPUMEM_STATE_DIR", folder.c_str(), 1);
+    auto& driver = tests::fake_driver::instance();
+    EXPECT_TRUE(stats::open_page({}));
+    route_fixture::restart(free_mode::deferred, factory);
+    int const before = driver.calls("cuMemGetInfo_v2");
+    route_fixture::must_get(first_request);
+    EXPECT_EQ(driver.calls("cuMemGetInfo_v2") - before, looks);
+    route_fixture::must_get(1u << 30);  // every later growth looks
+    EXPECT_EQ(driver.calls("cuMemGetInfo_v2") - before, looks + 1);
+    ::_exit(testing::Test::HasFailure() ? 1 : 0);
+  }
+  int status = -1;
+  EXPECT_EQ(::waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
+  std::filesystem::remove_all(folder);
+}
+
+TEST_F(observe, the_first_growth_is_looked_at_only_where_the_driver_may_have_taken_more) {
+  expect_looks(make_pools, 4096, 1);  // grows by 2 MiB
+  expect_looks(make_pools, 64u << 20, 1);
+  expect_looks(make_without_pool, 64u << 20, 1);
+  expect_looks(make_without_pool, 4096, 2);
 }
 
 TEST_F(observe, the_first_look_waits_while_a_stream_captures) {
