@@ -1,0 +1,45 @@
+// The first allocation of a process that has a context, by itself: counted_first is called once, between two
+// writes that fail and that a trace of system calls shows. Argument: malloc or async; prints the page faults
+// of the call. first_call_counts.py runs it, also under strace and callgrind. Simulated CUDA, one thread.
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <cstring>
+
+#include "tests/programs/support.hpp"
+
+namespace {
+
+long page_faults() {
+  rusage used{};
+  getrusage(RUSAGE_SELF, &used);
+  return used.ru_minflt + used.ru_majflt;  // of a file without data, which is no disk's, some count as major
+}
+
+void mark(const char* text) {
+  if (write(-1, text, std::strlen(text)) >= 0) std::abort();
+}
+
+}  // namespace
+
+extern "C" __attribute__((noinline, visibility("default"))) void counted_first(void** block,
+                                                                               cudaStream_t stream) {
+  REQUIRE(stream != nullptr ? cudaMallocAsync(block, 4096, stream) : cudaMalloc(block, 4096));
+}
+
+int main(int argc, char** argv) {
+  if (argc != 2) return 2;
+  cudaStream_t stream = nullptr;
+  REQUIRE(cudaFree(nullptr));
+  if (std::strcmp(argv[1], "async") == 0) REQUIRE(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
+  void* block = nullptr;
+  mark("warm");
+  page_faults();
+  mark("begin");
+  const long before = page_faults();
+  counted_first(&block, stream);
+  const long after = page_faults();
+  mark("end");
+  std::printf("faults %ld\n", after - before);
+  REQUIRE(stream != nullptr ? cudaFreeAsync(block, stream) : cudaFree(block));
+}

@@ -1,0 +1,128 @@
+"""What the first allocation of a process does that later ones do not: system calls, page faults, driver calls, instructions.
+
+first_call_counts.py BUILD [--golden FOLDER]. Runs programs/counted_first_call on the simulated CUDA, with the default chain. With
+--golden the counts are held to the file of the same compiler: a smaller count is fine; UPDATE_GOLDEN=1 writes it. Another
+compiler, or no valgrind or strace: skipped with the reason, exit code 77. --names: the calls by name as well.
+"""
+import argparse
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "integration"))
+import callgrind_file
+import harness
+import instruction_counts
+
+CALLS = ("malloc", "async")
+HEAD = ("system_calls", "page_faults", "driver_calls", "instructions")
+TRIES = 5                       # the least page faults of these: what else the machine does can only add some
+ALLOWED = (0, 2, 0, None)       # above the golden count; pages of code are read around as the kernel sees fit. None: TOLERANCE
+
+
+def run(build, command):
+    outcome = build.run(command, preload=True, env={"GPUMEM_REPORT": "none", "GPUMEM_JSON": "none"})
+    if outcome.code != 0:
+        sys.exit(f"{' '.join(command)}: exit code {outcome.code}\n{outcome.stderr[-2000:]}")
+    return outcome.stdout
+
+
+def system_calls(build, program, call, folder):
+    """The lines that strace writes between the two marks, without the count of page faults, which is the program's."""
+    trace = pathlib.Path(folder, f"strace.{call}")
+    # Of its processes the one that is traced alone is preloaded.
+    command = ["env", "-u", "LD_PRELOAD", "strace", "-f", "-o", str(trace), "-E", f"LD_PRELOAD={build.preload()}", program, call]
+    run(build, command)
+    lines = [line.split(None, 1)[1] for line in trace.read_text().splitlines()]
+    marks = [number for number, line in enumerate(lines) if re.match(r'write\(-1, "(begin|end)"', line)]
+    if len(marks) != 2:
+        sys.exit(f"strace of {call}: {len(marks)} marks, not 2")
+    return [line for line in lines[marks[0] + 1:marks[1]] if not line.startswith("getrusage(")]
+
+
+def is_driver(path):
+    return "/libcuda.so" in path
+
+
+def driver_calls(dump):
+    return {name: times for (caller, called, name), times in sorted(dump.calls.items())
+            if caller.endswith("/libgpumem.so") and is_driver(called)}
+
+
+def instructions(dump):
+    """All of the call but the driver's part, which is not ours; the runtime's is small."""
+    in_driver = sum(cost for (caller, called, _), cost in dump.inclusive.items() if is_driver(called) and not is_driver(caller))
+    return sum(dump.cost.values()) - in_driver
+
+
+def count(build, call, names):
+    program = build.program("counted_first_call")
+    with tempfile.TemporaryDirectory(prefix="gpumem-first.") as folder:
+        system = system_calls(build, program, call, folder)
+        faults = min(int(re.search(r"faults (\d+)", run(build, [program, call])).group(1)) for _ in range(TRIES))
+        run(build, ["valgrind", "--tool=callgrind", "--collect-bus=yes", "--zero-before=counted_first", "--dump-after=counted_first",
+                    f"--callgrind-out-file={folder}/out", program, call])
+        dump = callgrind_file.Dump(pathlib.Path(folder, "out.1"))
+    of_driver = driver_calls(dump)
+    if names:
+        for name, times in of_driver.items():
+            print(f"{call}: {times} {name}")
+        for line in system:
+            print(f"{call}: {line}")
+    return len(system), faults, sum(of_driver.values()), instructions(dump)
+
+
+def text(title, counts):
+    lines = [f"# {title}. The first call of a process; first_call_counts.py says how to read and update this."]
+    lines.append(f"{'call':12}" + "".join(f"{name:>14}" for name in HEAD))
+    return "\n".join(lines + [f"{call:12}" + "".join(f"{number:14}" for number in numbers) for call, numbers in counts.items()]) + "\n"
+
+
+def faults(golden, counts):
+    """Counts that grew; calls that are missing on either side."""
+    wanted = {line.split()[0]: [int(part) for part in line.split()[1:]] for line in golden.splitlines()[2:]}
+    found = [f"{call}: only on one side" for call in wanted.keys() ^ counts.keys()]
+    for call in wanted.keys() & counts.keys():
+        for what, now, before, more in zip(HEAD, counts[call], wanted[call], ALLOWED):
+            if now > before + (before * instruction_counts.TOLERANCE if more is None else more):
+                found.append(f"{call}: {now} {what}, the golden file has {before}; --names lists the calls")
+    return found
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("build")
+    parser.add_argument("--golden", help="folder of the golden files")
+    parser.add_argument("--names", action="store_true", help="the driver calls and system calls as well")
+    options = parser.parse_args()
+    missing = [tool for tool in ("valgrind", "strace", "readelf") if not shutil.which(tool)]
+    if missing or subprocess.run(["strace", "-o", os.devnull, "true"], capture_output=True).returncode != 0:
+        print(f"skipped: no {' and no '.join(missing)} here (scripts/setup.sh installs them)" if missing else "skipped: strace may not trace here")
+        sys.exit(harness.SKIP)
+    build = harness.Build(options.build)
+    title = instruction_counts.compiler(build)
+    path = pathlib.Path(options.golden, "first_call." + re.sub(r"[^\w.]+", "-", title.strip()) + ".txt") if options.golden else None
+    update = os.environ.get("UPDATE_GOLDEN") == "1"
+    if path and not path.exists() and not update:
+        print(f"skipped: no golden file for {title}: {path.name}")
+        sys.exit(harness.SKIP)
+    counts = {call: count(build, call, options.names) for call in CALLS}
+    print(text(title, counts), end="")
+    if path and update:
+        path.write_text(text(title, counts))
+    elif path:
+        found = faults(path.read_text(), counts)
+        if found:                # a machine that is busy may have made the call so slow that the driver was asked once more
+            again = {call: count(build, call, names=False) for call in CALLS}
+            found = faults(path.read_text(), {call: tuple(map(min, counts[call], again[call])) for call in CALLS})
+        for fault in found:
+            print(f"grown: {fault}")
+        sys.exit(1 if found else 0)
+
+
+if __name__ == "__main__":
+    main()
