@@ -23,13 +23,16 @@ constexpr std::size_t page_bytes = 4096;
 // A chain of a pool, its context, and a thread's magazine of it (measured: 41 KiB). Below what malloc maps by
 // itself.
 constexpr std::size_t heap_bytes = 12 * page_bytes;
+constinit std::atomic<void*> kept_heap{nullptr};
 
-// The heap's pages stay when this is freed: what is allocated next lies in them.
-void make_heap_pages() noexcept {
+// Held until the first context is used: driver and runtime, which are still setting themselves up, would take
+// it else. Its pages stay when it is freed.
+void keep_heap_pages() noexcept {
+  if (kept_heap.load(std::memory_order_relaxed) != nullptr) return;  // a forked child has its parent's
   void* const memory = std::malloc(heap_bytes);
   if (memory == nullptr) return;
   for (std::size_t at = 0; at < heap_bytes; at += page_bytes) static_cast<char volatile*>(memory)[at] = '\0';
-  std::free(memory);
+  kept_heap.store(memory, std::memory_order_relaxed);
 }
 
 // Where the functions are is found at their first use (shim/process/older_libc.cpp).
@@ -48,7 +51,11 @@ void prepare_first_request(space::block_registry& where) noexcept {
   resource::attach_thread();  // it is mostly this thread that allocates first
   stats::make_library_pages();
   where.blocks.make_first_pages();
-  make_heap_pages();
+  keep_heap_pages();
+}
+
+void give_up_heap_pages() noexcept {
+  std::free(kept_heap.exchange(nullptr, std::memory_order_relaxed));
 }
 
 // A function of the driver takes several times as long when a process calls it first: what is free 21 to 27
