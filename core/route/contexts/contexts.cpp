@@ -38,8 +38,12 @@ bool look_at_use(stream_order::scoped_context const& here, int device) noexcept 
 
 namespace {
 
-// When each device was looked at first; 0: not yet, or it has been asked since.
-constinit std::array<std::atomic<std::uint64_t>, stats::max_devices> first_looks{};
+// Which thread looked at a device first, and in which of its calls; null: not yet, or it was asked again.
+struct first_look {
+  std::atomic<stats::shard const*> by{nullptr};
+  std::atomic<std::uint64_t> calls_before{0};
+};
+constinit std::array<first_look, stats::max_devices> first_looks{};
 
 // What is in use before this process took anything through a hook: its context, and other processes. Later
 // growth of what is unseen is told from it.
@@ -48,8 +52,9 @@ void look_first(CUcontext context, int device) noexcept {
       !look_at_use(stream_order::scoped_context(context), device))
     return;
   stats::note_first_unseen(device);
-  first_looks[stats::device_slot(device)].store(stats::get(stats::gauges(device).used_at_ns),
-                                                std::memory_order_relaxed);
+  first_look& look = first_looks[stats::device_slot(device)];
+  look.calls_before.store(stats::calls_of_this_thread(), std::memory_order_relaxed);
+  look.by.store(&stats::local(), std::memory_order_release);
 }
 
 void log_passthrough(int device, char const* why) noexcept {
@@ -81,13 +86,14 @@ std::array<resource::chain_context, max_chains> homes(space::block_registry& whe
 
 // A driver takes whole pages of this size: of a growth by them it has taken as much as the ledger says
 // (measured up to 10 GiB), so that nothing has become unseen since.
-bool has_just_looked_first(int device) noexcept {
+bool looked_first_in_this_call(int device) noexcept {
   constexpr std::uint64_t driver_page = 2 << 20;
-  constexpr std::uint64_t just = 50'000'000;  // ns: within the same call, also of a slow machine
-  auto& gauges = stats::gauges(device);
-  std::uint64_t const looked = first_looks[stats::device_slot(device)].exchange(0, std::memory_order_relaxed);
-  if (looked == 0 || looked != stats::get(gauges.used_at_ns) || stats::elapsed_ns() - looked > just)
+  first_look& look = first_looks[stats::device_slot(device)];
+  if (look.by.load(std::memory_order_relaxed) == nullptr) return false;
+  if (look.by.exchange(nullptr, std::memory_order_acquire) != &stats::local() ||
+      look.calls_before.load(std::memory_order_relaxed) != stats::calls_of_this_thread())
     return false;
+  auto& gauges = stats::gauges(device);
   std::uint64_t const known = stats::get(gauges.reserved) + stats::get(gauges.observed);
   return (known - stats::get(gauges.used_known)) % driver_page == 0;
 }

@@ -25,9 +25,10 @@ void register_device(int device) noexcept;
 // Asks the driver how much of the device is in use, and notes it for the ledger. Not while a stream captures.
 // `here`: a context of the device, which the guard has made current.
 bool look_at_use(stream_order::scoped_context const& here, int device) noexcept;
-// Whether that was done a moment ago, before all that this process has of the device: then the driver need
-// not be asked again after the first growth. True once.
-bool has_just_looked_first(int device) noexcept;
+// Whether that was done for the first time in the hooked call that this thread is in, and what the process
+// has taken since is all that the driver has: then it need not be asked again after the first growth. True
+// once.
+bool looked_first_in_this_call(int device) noexcept;
 
 // Gives back empty segments of every chain on the context's device; bytes given back.
 using reliever = std::uint64_t (*)(CUcontext context);

@@ -10,6 +10,7 @@
 
 #include "core/base/threads/uncancelled.hpp"
 #include "core/stats/page/page_state.hpp"
+#include "core/stats/page/state_page.hpp"
 
 namespace gpumem::stats {
 
@@ -78,6 +79,12 @@ shard& attach_shard() noexcept {
   if (thread_end_ready.load(std::memory_order_relaxed)) pthread_setspecific(thread_end_key, &mine);
   own_shard = &mine;
   return mine;
+}
+
+std::uint64_t calls_of_this_thread() noexcept {
+  std::uint64_t sum = 0;
+  for (hook_counters& each : local().hooks) sum += get(each.calls);
+  return sum;
 }
 
 void forget_own_shard() noexcept {

@@ -37,6 +37,10 @@ inline std::size_t shard_number(page const& of, shard const& one) noexcept {
   return offset < sizeof of.shards ? offset / sizeof(shard_slot) : max_shards;
 }
 
+// How many hooked calls of this thread are over, or of the threads that had its counters before: the same
+// number is the same call. A hundred additions.
+std::uint64_t calls_of_this_thread() noexcept;
+
 // Nanoseconds since the page was opened; 0 before.
 std::uint64_t elapsed_ns() noexcept;
 

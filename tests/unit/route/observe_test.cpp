@@ -1,12 +1,6 @@
 // What the shim reports to the router: captures, streams and contexts that come and go, pools, forks.
-#include <stdlib.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
 #include <atomic>
-#include <filesystem>
 #include <optional>
-#include <string>
 #include <thread>
 
 #include "core/resource/adaptors/budget.hpp"
@@ -421,34 +415,30 @@ std::unique_ptr<resource::chain> make_without_pool(resource::chain_context const
   return built;
 }
 
-// In a child, as a process opens its page once.
-void expect_looks(chain_factory factory, std::uint64_t first_request, int looks) {
-  std::string folder = "/tmp/gpumem_looks_XXXXXX";
-  ASSERT_NE(::mkdtemp(folder.data()), nullptr);
-  pid_t const child = ::fork();
-  if (child == 0) {
-    ::setenv("GPUMEM_STATE_DIR", folder.c_str(), 1);
-    auto& driver = tests::fake_driver::instance();
-    EXPECT_TRUE(stats::open_page({}));
-    route_fixture::restart(free_mode::deferred, factory);
-    int const before = driver.calls("cuMemGetInfo_v2");
-    route_fixture::must_get(first_request);
-    EXPECT_EQ(driver.calls("cuMemGetInfo_v2") - before, looks);
-    route_fixture::must_get(1u << 30);  // every later growth looks
-    EXPECT_EQ(driver.calls("cuMemGetInfo_v2") - before, looks + 1);
-    ::_exit(testing::Test::HasFailure() ? 1 : 0);
-  }
-  int status = -1;
-  EXPECT_EQ(::waitpid(child, &status, 0), child);
-  EXPECT_EQ(status, 0);
-  std::filesystem::remove_all(folder);
-}
-
 TEST_F(observe, the_first_growth_is_looked_at_only_where_the_driver_may_have_taken_more) {
-  expect_looks(make_pools, 4096, 1);  // grows by 2 MiB
-  expect_looks(make_pools, 64u << 20, 1);
-  expect_looks(make_without_pool, 64u << 20, 1);
-  expect_looks(make_without_pool, 4096, 2);
+  auto const looks_of = [&](chain_factory factory, auto between, std::uint64_t bytes) {
+    restart(free_mode::deferred, factory);
+    stats::set(stats::gauges(0).first_looked, 0);
+    int const before = driver.calls("cuMemGetInfo_v2");
+    between();
+    must_get(bytes);
+    int const looks = driver.calls("cuMemGetInfo_v2") - before;
+    must_get(1u << 30);
+    EXPECT_EQ(driver.calls("cuMemGetInfo_v2") - before, looks + 1) << "every later growth";
+    context_gone(first_context);
+    return looks;
+  };
+  auto const nothing = [] {};
+  EXPECT_EQ(looks_of(make_pools, nothing, 4096), 1);  // grows by 2 MiB
+  EXPECT_EQ(looks_of(make_pools, nothing, 64u << 20), 1);
+  EXPECT_EQ(looks_of(make_without_pool, nothing, 64u << 20), 1);
+  EXPECT_EQ(looks_of(make_without_pool, nothing, 4096), 2);
+  // An earlier call looked: what is unseen may have changed since.
+  auto const earlier_call = [] {
+    present->known.find_or_make(first_context);
+    stats::add(stats::local().hooks[0].calls, 1);
+  };
+  EXPECT_EQ(looks_of(make_pools, earlier_call, 4096), 2);
 }
 
 TEST_F(observe, the_first_look_waits_while_a_stream_captures) {
