@@ -2,10 +2,10 @@
 #include "core/route/first_request.hpp"
 
 #include <atomic>
-#include <cstdlib>
 #include <mutex>
 #include <shared_mutex>
 
+#include "core/base/kept_heap.hpp"
 #include "core/base/threads/biased_lock.hpp"
 #include "core/base/threads/uncancelled.hpp"
 #include "core/driver/context_id.hpp"
@@ -19,21 +19,10 @@ namespace gpumem::route {
 
 namespace {
 
-constexpr std::size_t page_bytes = 4096;
-// A chain of a pool, its context, and a thread's magazine of it (measured: 41 KiB). Below what malloc maps by
-// itself.
-constexpr std::size_t heap_bytes = 12 * page_bytes;
-constinit std::atomic<void*> kept_heap{nullptr};
-
-// Held until the first context is used: driver and runtime, which are still setting themselves up, would take
-// it else. Its pages stay when it is freed.
-void keep_heap_pages() noexcept {
-  if (kept_heap.load(std::memory_order_relaxed) != nullptr) return;  // a forked child has its parent's
-  void* const memory = std::malloc(heap_bytes);
-  if (memory == nullptr) return;
-  for (std::size_t at = 0; at < heap_bytes; at += page_bytes) static_cast<char volatile*>(memory)[at] = '\0';
-  kept_heap.store(memory, std::memory_order_relaxed);
-}
+// A chain of a pool, its context, and a thread's magazine of it (measured: 41 KiB). Held until a context is
+// used (contexts::find_or_make): driver and runtime, which are still setting themselves up, would take it
+// else.
+constexpr std::size_t heap_bytes = 48 << 10;
 
 // Where the functions are is found at their first use (shim/process/older_libc.cpp).
 void find_lock_functions() noexcept {
@@ -51,11 +40,7 @@ void prepare_first_request(space::block_registry& where) noexcept {
   resource::attach_thread();  // it is mostly this thread that allocates first
   stats::make_library_pages();
   where.blocks.make_first_pages();
-  keep_heap_pages();
-}
-
-void give_up_heap_pages() noexcept {
-  std::free(kept_heap.exchange(nullptr, std::memory_order_relaxed));
+  base::keep_heap(heap_bytes);
 }
 
 // A function of the driver takes several times as long when a process calls it first: what is free 21 to 27

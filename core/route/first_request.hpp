@@ -12,8 +12,6 @@ namespace gpumem::route {
 
 // By start().
 void prepare_first_request(space::block_registry& where) noexcept;
-// When a context is first used: what is made for it and its chain from here on lies in memory that is there.
-void give_up_heap_pages() noexcept;
 // By whichever hook sees the first context made; it is not to end meanwhile. Nothing before the start.
 void prepare_first_request_in(CUcontext context) noexcept;
 

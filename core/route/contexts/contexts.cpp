@@ -6,11 +6,11 @@
 #include <string>
 #include <utility>
 
+#include "core/base/kept_heap.hpp"
 #include "core/base/log/log.hpp"
 #include "core/base/mutant.hpp"
 #include "core/base/threads/uncancelled.hpp"
 #include "core/route/contexts/device_facts.hpp"
-#include "core/route/first_request.hpp"
 #include "core/stats/page/in_use.hpp"
 #include "core/stream_order/one_stream.hpp"
 #include "core/stream_order/relaxed_mode.hpp"
@@ -240,7 +240,7 @@ context_entry* contexts::find_or_make(CUcontext context) noexcept {
     stream_order::scoped_context here(context);
     if (!here.is_there() || driver::real.cuCtxGetDevice(&device) != CUDA_SUCCESS) return nullptr;
   }
-  give_up_heap_pages();
+  base::give_up_kept_heap();  // for what is made of the context and its chain
   register_device(device);
   look_first(context, device);
   context_entry* made = nullptr;
