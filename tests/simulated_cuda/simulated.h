@@ -131,6 +131,10 @@ inline unsigned long long in_use(int device) {
   auto* const function = find<decltype(simulatedInUse)>("simulatedInUse");
   return function == nullptr ? 0 : function(device);
 }
+inline unsigned long long most_in_use(int device) {
+  auto* const function = find<decltype(simulatedMostInUse)>("simulatedMostInUse");
+  return function == nullptr ? 0 : function(device);
+}
 inline unsigned long long sync_memops() {
   auto* const function = find<decltype(simulatedSyncMemops)>("simulatedSyncMemops");
   return function == nullptr ? 0 : function();

@@ -1,6 +1,6 @@
-// One workload over one allocator: bench WORKLOAD ALLOCATOR [seconds=N] [bytes=N] [largest=N] [threads=N].
-// Results are JSON lines on stdout. scripts/bench.sh runs it for each variant, plain and under gpumem; by
-// hand it serves a profiler.
+// One workload over one allocator: bench WORKLOAD ALLOCATOR [seconds=N] [bytes=N] [largest=N] [threads=N]
+// [seed=N]. Results are JSON lines on stdout. scripts/bench.sh runs it for each variant, plain and under
+// gpumem; by hand it serves a profiler.
 #include <cstring>
 
 #include "tests/bench/workloads/workloads.hpp"
@@ -33,8 +33,9 @@ constexpr entry list[] = {
 };
 
 [[noreturn]] void usage() {
-  std::fprintf(stderr,
-               "usage: bench WORKLOAD ALLOCATOR [seconds=N] [bytes=N] [largest=N] [threads=N]; workloads:");
+  std::fprintf(
+      stderr,
+      "usage: bench WORKLOAD ALLOCATOR [seconds=N] [bytes=N] [largest=N] [threads=N] [seed=N]; workloads:");
   for (const entry& each : list) std::fprintf(stderr, " %s", each.name);
   std::fprintf(stderr, "\n");
   std::exit(2);
@@ -57,6 +58,8 @@ int main(int argc, char** argv) {
       wanted.largest = std::strtoull(value, nullptr, 10);
     } else if (key == "threads") {
       wanted.threads = std::atoi(value);
+    } else if (key == "seed") {
+      wanted.seed = std::strtoull(value, nullptr, 10);
     } else {
       usage();
     }

@@ -11,6 +11,7 @@ struct options {
   std::size_t bytes = 0;          // the only size of pairs; 0: all of them
   std::size_t largest = 1000000;  // holes or allocations swept up to this
   int threads = 16;               // swept up to this
+  std::uint64_t seed = 0;         // of footprint: other sizes, and another order
 };
 
 void pairs(allocator& memory, const options& wanted);
