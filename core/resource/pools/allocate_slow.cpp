@@ -19,6 +19,9 @@ static constexpr std::uint64_t from_parts_beyond = 64ull << 20;
 // Units, 256 KiB: blocks up to here hold few bytes, and serve most requests of mixed sizes.
 static constexpr std::uint32_t small = 512;
 
+// Magazines from which on a pool is one that many share.
+static constexpr std::size_t many_sharers = 8;
+
 space::handle suballocator::settled_by_an_event(slow_request& c) noexcept {
   home_.epochs.collect(c.look.waiting);
   return from_magazine(c);
@@ -168,7 +171,8 @@ space::handle suballocator::grow(lock& held, slow_request& c, std::uint64_t at_l
                         .at_least = at_least,
                         .hidden = c.hidden,
                         .apart = c.apart,
-                        .for_whole_piece = c.would_split_piece};
+                        .for_whole_piece = c.would_split_piece,
+                        .of_many = spare_ != nullptr || caches_.count() >= many_sharers};
   for (;;) {
     space::handle h = backing_->grow(held, wanted);
     if (h == space::none) h = search(c, true);

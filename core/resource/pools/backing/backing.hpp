@@ -45,6 +45,7 @@ struct growth_request {
   bool anywhere = false;         // with room to hold the aligned block wherever the memory begins
   bool apart = false;            // a segment of its own
   bool for_whole_piece = false;  // there is idle memory for it, which must not be cut
+  bool of_many = false;          // many threads, streams or parts share the pool
 
   // Room that holds the aligned block wherever it begins.
   std::uint64_t room() const noexcept {

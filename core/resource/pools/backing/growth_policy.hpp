@@ -4,6 +4,7 @@
 #pragma once
 
 #include <algorithm>
+#include <bit>
 #include <cstdint>
 
 #include "core/space/blocks/block.hpp"
@@ -54,8 +55,10 @@ class growth_policy {
   }
 
   // Bytes to reserve for a request of `bytes`, rounded up as a driver takes them. While a stream captures
-  // nothing that is freed serves again, so that growths come one after the other and each is larger.
-  constexpr std::uint64_t step(std::uint64_t bytes, std::uint64_t reserved, bool capturing) const noexcept {
+  // nothing that is freed serves again, so that growths come one after the other and each is larger. `idle`:
+  // bytes that are done, and do not fit, of a pool that many share.
+  constexpr std::uint64_t step(std::uint64_t bytes, std::uint64_t reserved, bool capturing,
+                               std::uint64_t idle = 0) const noexcept {
     std::uint64_t step = options_.growth;
     // What is a good part of the whole is not rounded up to more: there cannot be many such growths.
     if (step == 0 && bytes < reserved / 64 && !would_exceed(reserved, bytes))
@@ -65,7 +68,10 @@ class growth_policy {
         !would_exceed(reserved, beside_a_capture))
       step = beside_a_capture;
     std::uint64_t const unit = options_.round_to > space::unit ? options_.round_to : driver_page;
-    return (std::max(step, bytes) + unit - 1) / unit * unit;
+    std::uint64_t const exact = round_up(std::max(step, bytes), unit);
+    if (!is_in_pieces(reserved, idle)) return exact;
+    std::uint64_t const even = round_up(exact, std::min(std::bit_floor(reserved / 16), largest_step));
+    return would_exceed(reserved, even) ? exact : even;
   }
 
   // How long, in nanoseconds, a request that finds only memory whose work still runs looks for its end before
@@ -105,9 +111,21 @@ class growth_policy {
  private:
   static constexpr std::uint64_t driver_page = 2ull << 20;  // the driver's own granularity
   static constexpr std::uint64_t largest_step = 256ull << 20;
+  static constexpr std::uint64_t many_segments = 64ull << 20;
   static constexpr std::uint64_t beside_a_capture = 16ull << 20;
   static constexpr std::uint64_t batch_bytes = 256ull << 20;
   static constexpr std::uint64_t price_of_growth_ns = 100'000;
+
+  // Nothing merges across the ends of segments, and of what one thread brought together others cut. Where
+  // much is idle and does not fit, segments of a few even sizes serve more requests than those that were each
+  // made for one.
+  constexpr bool is_in_pieces(std::uint64_t reserved, std::uint64_t idle) const noexcept {
+    return options_.growth == 0 && options_.round_to == space::unit && !options_.one_magazine &&
+           reserved >= many_segments && idle > reserved / 4;
+  }
+  static constexpr std::uint64_t round_up(std::uint64_t bytes, std::uint64_t unit) noexcept {
+    return (bytes + unit - 1) / unit * unit;
+  }
 
   static constexpr std::uint64_t most_to_rotate(std::uint64_t bytes) noexcept {
     return batch_bytes + 2 * bytes;

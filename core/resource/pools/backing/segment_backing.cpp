@@ -24,8 +24,11 @@ space::segment& segment_backing::add(pool_lock& held, extent const& memory) {
 
 std::uint64_t segment_backing::size_for(std::uint64_t bytes, growth_request const& wanted) const noexcept {
   if (wanted.apart) return bytes;
-  std::uint64_t const step = policy().step(std::max(bytes, wanted.at_least), pool_.region.reserved_bytes(),
-                                           pool_.home.epochs.capturing());
+  space::region const& region = pool_.region;
+  bool const even = wanted.of_many && wanted.at_least == 0;
+  std::uint64_t const idle = even ? region.idle_bytes() - region.pending_bytes() : 0;
+  std::uint64_t const step = policy().step(std::max(bytes, wanted.at_least), region.reserved_bytes(),
+                                           pool_.home.epochs.capturing(), idle);
   return std::min(step, pool_.options.maximum - taken()) / space::unit * space::unit;
 }
 

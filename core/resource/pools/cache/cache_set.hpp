@@ -43,6 +43,9 @@ class cache_set {
     return by_stream_[s].load(std::memory_order_acquire);
   }
 
+  // Magazines made so far; under the mutex.
+  std::size_t count() const noexcept { return made_.size(); }
+
   // The thread of this magazine has ended: the next new thread may have it. Takes the mutex.
   void hand_back(magazine* m) noexcept;
   // Nobody looks for a magazine here again: the place in thread_slots may be another set's.

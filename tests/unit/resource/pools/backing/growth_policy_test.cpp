@@ -21,6 +21,25 @@ TEST(growth_policy, a_step_is_a_part_of_what_is_reserved) {
   EXPECT_EQ(policy.step(3 * mib, 0, false), 4 * mib) << "the driver's page";
 }
 
+TEST(growth_policy, where_much_is_idle_in_pieces_segments_get_even_sizes) {
+  suballocator_options const options{.sparing_beyond = 2 * gib};
+  growth_policy const policy(options);
+  EXPECT_EQ(policy.step(33 * mib, 600 * mib, false, 151 * mib), 64 * mib) << "the power of two below 1/16";
+  EXPECT_EQ(policy.step(33 * mib, 600 * mib, false, 150 * mib), 34 * mib) << "a quarter is usual";
+  EXPECT_EQ(policy.step(3 * mib, 63 * mib, false, 50 * mib), 4 * mib) << "few segments keep little apart";
+  EXPECT_EQ(policy.step(4 * kib, 1 * gib, false, 512 * mib), 64 * mib);
+  EXPECT_EQ(policy.step(33 * mib, 2 * gib - 40 * mib, false, 1 * gib), 34 * mib)
+      << "not where memory is to be spared";
+  suballocator_options const unbounded{};
+  EXPECT_EQ(growth_policy(unbounded).step(1 * gib + 1, 64 * gib, false, 32 * gib), 1 * gib + 256 * mib)
+      << "never much more";
+  suballocator_options const part{.one_magazine = true};
+  EXPECT_EQ(growth_policy(part).step(33 * mib, 600 * mib, false, 400 * mib), 34 * mib)
+      << "what an arena's part has too much of the others lack";
+  suballocator_options const fixed{.growth = 2 * mib};
+  EXPECT_EQ(growth_policy(fixed).step(33 * mib, 600 * mib, false, 400 * mib), 34 * mib);
+}
+
 TEST(growth_policy, a_step_of_the_options_wins_and_sizes_are_whole) {
   suballocator_options const options{.round_to = 3 * mib, .growth = 8 * mib};
   EXPECT_EQ(growth_policy(options).step(1, 64 * gib, false), 9 * mib);
