@@ -113,14 +113,20 @@ space::handle suballocator::watch(lock& held, slow_request& c) {
   return h;
 }
 
-// What the parts of an arena have idle serves the part that asks before the whole of them grows.
+// What the parts of an arena have idle serves the part that asks before the whole of them grows: some parts
+// at a time, as what they give has to lie together, until each was asked.
 space::handle suballocator::take_from_parts(lock& held, slow_request& c) {
   GPUMEM_EXPECTS(held.owns_lock());
   if (spare_ == nullptr || region_.reserved_bytes() < from_parts_beyond) return space::none;
-  held.unlock();
-  std::uint64_t const given = spare_(*spare_of_, c.units * space::unit);
-  held.lock();
-  return given > 0 ? search(c, false) : space::none;
+  space::handle h = space::none;
+  for (std::size_t asked = 0; h == space::none;) {
+    held.unlock();
+    std::uint64_t const given = spare_(*spare_of_, c.units * space::unit, asked);
+    held.lock();
+    if (given == 0) break;
+    h = search(c, false);
+  }
+  return h;
 }
 
 space::handle suballocator::wait_on_device(lock&, slow_request& c) {

@@ -14,8 +14,6 @@ namespace {
 // A part keeps this much that is idle; above it whole superblocks go back.
 constexpr std::uint64_t kept_idle = 64ull << 20;
 
-// So that a look at parts does not come to more than the growth that it may save; not tuned.
-constexpr std::size_t parts_at_a_time = 16;
 // What fewer have idle they need again soon: they are better off with it.
 constexpr std::size_t many_parts = 8;
 
@@ -63,11 +61,11 @@ space::handle arena::allocate(allocation_request const& request) {
   }
 }
 
-std::uint64_t arena::spare(std::uint64_t bytes) noexcept {
-  if (parts_.load(std::memory_order_relaxed) < many_parts) return 0;
+std::uint64_t arena::spare(std::uint64_t bytes, std::size_t& asked) noexcept {
+  std::size_t const parts = parts_.load(std::memory_order_relaxed);
+  if (parts < many_parts) return 0;
   std::uint64_t given = 0;
-  std::size_t asked = 0;
-  for (std::size_t i = 0; i < 2 * most_parts && given < bytes && asked < parts_at_a_time; ++i) {
+  for (std::size_t i = 0; i < 2 * most_parts && given < bytes && asked < parts; ++i) {
     std::size_t const n = next_spare_.fetch_add(1, std::memory_order_relaxed) % (2 * most_parts);
     part const& p = n < most_parts ? of_streams_[n] : of_threads_[n - most_parts];
     suballocator* const made = p.load(std::memory_order_acquire);

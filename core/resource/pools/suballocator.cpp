@@ -221,7 +221,8 @@ std::uint64_t suballocator::give_back() noexcept {
 std::uint64_t suballocator::give_back_idle() noexcept {
   lock held(mutex_, std::try_to_lock);  // whoever has it is at work there
   if (!held) return 0;
-  flush(nullptr);
+  settle(held);
+  if (GPUMEM_MUTANT(parts_are_done)) region_.reap([](space::epoch_id) { return true; });
   return backing_->release_empty(held, 0);
 }
 

@@ -83,14 +83,15 @@ class suballocator : public resource, public source {
   std::uint64_t trim() noexcept override { return give_back(); }
 
   // Asks `spare` for idle memory, with the mutex given up, before this grows: that of the resources above,
-  // which may take memory from one another in this way. It gives back so many bytes or more, if it can.
-  using spare_memory = std::uint64_t (*)(resource& of, std::uint64_t bytes) noexcept;
+  // which may take memory from one another in this way. It gives back so many bytes or more, if it can, and
+  // goes on where `asked` says that it stopped; 0: nobody has more.
+  using spare_memory = std::uint64_t (*)(resource& of, std::uint64_t bytes, std::size_t& asked) noexcept;
   void grow_after(spare_memory spare, resource& of) noexcept {
     spare_ = spare;
     spare_of_ = &of;
   }
-  // Gives back the segments of which nothing is in use, and of which it is known that no work uses them. Does
-  // not wait, and asks no driver.
+  // Gives back the segments of which nothing is in use, and of which the driver says that no work uses them.
+  // Does not wait.
   std::uint64_t give_back_idle() noexcept;
 
   // Bytes reserved now; 0 where the mutex is held, as by a thread that an exit stopped.

@@ -62,6 +62,30 @@ TEST_F(arenas, what_one_part_has_idle_serves_another_before_all_of_them_grow) {
   EXPECT_LE(below->reserved(), 256 * mib);
 }
 
+// Nobody has asked the driver since: the look at a part does.
+TEST_F(arenas, what_parts_have_idle_is_found_to_be_done) {
+  driver.manual_events(false);
+  arena& a = make_arena();
+  for (stream_order::slot s = 1; s < 40; ++s) give(a, get(a, 32 * mib, s), s);
+  EXPECT_LE(below->reserved(), 320 * mib);
+}
+
+// As many bytes as are asked for are of no use where they do not lie together.
+TEST_F(arenas, parts_are_asked_until_the_request_fits) {
+  driver.manual_events(false);
+  arena& a = make_arena();
+  give(a, get(a, 128 * mib, 60), 60);
+  settle();
+  std::vector<std::pair<space::handle, stream_order::slot>> held;
+  for (stream_order::slot s = 1; s <= 4; ++s) held.emplace_back(get(a, 33 * mib, s), s);
+  for (stream_order::slot s = 10; s <= 25; ++s) held.emplace_back(get(a, 8 * mib, s), s);
+  std::uint64_t const before = below->reserved();
+  for (auto const& [h, s] : held) give(a, h, s);
+  settle();
+  get(a, 100 * mib, 30);
+  EXPECT_EQ(below->reserved(), before);
+}
+
 TEST_F(arenas, parts_give_while_their_streams_work_and_no_two_blocks_overlap) {
   driver.manual_events(false);
   arena& a = make_arena();
