@@ -5,6 +5,7 @@
 #pragma once
 
 #include <array>
+#include <bit>
 #include <cstdint>
 
 #include "core/space/blocks/block_table.hpp"
@@ -24,6 +25,27 @@ class free_index {
   // less than 1/16 larger than the request among very many of that class, so that its cost has a bound; what
   // it then gives is of the next class that has any.
   handle find(block_table& blocks, std::uint32_t units, bool thorough) const noexcept;
+  // The tightest that `wanted` of the first class that has one; it looks at `most` blocks and no more.
+  template <typename Predicate>
+  handle find_near(block_table& blocks, std::uint32_t units, int most, Predicate wanted) const noexcept {
+    auto [row, column] = place_of(units);
+    for (; row < rows; ++row, column = 0) {
+      std::uint32_t classes = (rows_ >> row & 1) != 0
+                                  ? columns_[static_cast<std::size_t>(row)] & (~std::uint32_t{0} << column)
+                                  : 0;
+      for (; classes != 0; classes &= classes - 1) {
+        handle best = none;
+        auto const at = static_cast<std::size_t>(std::countr_zero(classes));
+        for (handle h = heads_[static_cast<std::size_t>(row)][at]; h != none && most-- > 0;
+             h = blocks[h].next) {
+          bool const tighter = best == none || blocks[h].units < blocks[best].units;
+          if (blocks[h].units >= units && tighter && wanted(h)) best = h;
+        }
+        if (best != none || most <= 0) return best;
+      }
+    }
+    return none;
+  }
   // Units of the largest block, 0 when empty.
   std::uint32_t largest(block_table& blocks) const noexcept;
   bool empty() const noexcept { return rows_ == 0; }

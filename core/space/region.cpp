@@ -100,6 +100,21 @@ handle region::take_whole(std::uint32_t units, std::uint32_t page, bool hidden, 
   return would_split_piece ? none : take_from(h, 0, units, hidden, alignment);
 }
 
+handle region::take_in_proportion(std::uint32_t units, bool hidden, std::uint64_t alignment) noexcept {
+  constexpr std::uint64_t any_up_to = 2ull << 20, any_from = 64ull << 20;
+  constexpr int most_looks = 256;
+  auto const fits = [&](handle h) {
+    block const& b = blocks()[h];
+    if (alignment > unit && std::uint64_t{units} + gap_before(b.begin(), alignment) > b.units) return false;
+    std::uint64_t const bytes = registry_.segments[b.segment].bytes;
+    if (bytes <= any_up_to || bytes > any_from) return true;
+    bool const empty = b.before == none && b.after == none;
+    return empty ? 4 * units * unit >= 3 * bytes : 16 * units * unit >= bytes;
+  };
+  handle const h = done_.find_near(blocks(), units, most_looks, fits);
+  return h != none ? take_from(h, 0, units, hidden, alignment) : none;
+}
+
 handle region::find_aligned(free_index const& idle, std::uint32_t units, bool thorough,
                             std::uint64_t alignment) noexcept {
   auto const holds = [&](handle h) {

@@ -38,6 +38,10 @@ class region {
   // begins at one where it can, so that its free makes all of them idle.
   handle take_whole(std::uint32_t units, std::uint32_t page, bool hidden, std::uint64_t alignment,
                     bool& would_split_piece) noexcept;
+  // The same from `done`, but out of no segment that the block would keep from going back for little: an
+  // empty one is to be filled by three quarters, another one is at most 16 times as large. Those up to the
+  // driver's page take any; so do very large ones, which cost more to get again. May overlook blocks.
+  handle take_in_proportion(std::uint32_t units, bool hidden, std::uint64_t alignment) noexcept;
   // The same from any free list but `done` and `except`: the caller must order the block's next use after its
   // epoch.
   handle take_unfinished(free_list_id except, std::uint32_t units) noexcept;
@@ -98,6 +102,15 @@ class region {
       if (whole && wanted(*s, b.freed)) return s;
     }
     return nullptr;
+  }
+  // Bytes of all such segments.
+  std::uint64_t empty_bytes() noexcept {
+    std::uint64_t sum = 0;
+    empty_segment_if([&sum](segment const& s, epoch_id) {
+      sum += s.bytes;
+      return false;
+    });
+    return sum;
   }
   // A segment with withheld memory of which nothing is in use, though its work may not be done; or null.
   segment* left_segment() noexcept;

@@ -171,6 +171,11 @@ space::handle suballocator::grow(lock& held, slow_request& c, std::uint64_t at_l
   GPUMEM_EXPECTS(held.owns_lock());
   watched_ns_ = 0;
   c.grew = true;
+  if (page_ == 0 && would_exceed(c.units * space::unit)) {
+    std::uint64_t const empty = region_.empty_bytes();
+    mixing_.note_growth(c.units * space::unit, region_.reserved_bytes(), empty,
+                        region_.idle_bytes() - region_.pending_bytes() - empty);
+  }
   growth_request wanted{.units = c.units,
                         .alignment = c.request.alignment,
                         .flags = c.request.flags,
@@ -232,10 +237,13 @@ space::handle suballocator::find(slow_request& c, bool thorough) noexcept {
     if (h == space::none && GPUMEM_MUTANT(tighter_unfinished)) h = region_.take_unfinished(own, c.units);
     if (h != space::none) return h;
   }
+  bool const apart = mixing_.is_avoided() && !thorough && would_exceed(c.units * space::unit);
   bool const whole =
       page_ != 0 && !thorough && policy().keeps_pieces_whole(region_.reserved_bytes(), c.units * space::unit);
-  auto const h = whole ? region_.take_whole(c.units, page_, c.hidden, request.alignment, c.would_split_piece)
-                       : region_.take(space::done, c.units, thorough, c.hidden, request.alignment);
+  auto const h = apart ? region_.take_in_proportion(c.units, c.hidden, request.alignment)
+                 : whole
+                     ? region_.take_whole(c.units, page_, c.hidden, request.alignment, c.would_split_piece)
+                     : region_.take(space::done, c.units, thorough, c.hidden, request.alignment);
   if (h != space::none || !runs_in_one_order(request.slot)) return h;
   return region_.take(space::pending, c.units, thorough, c.hidden, request.alignment);
 }

@@ -16,6 +16,7 @@
 #include "core/resource/pools/backing/page_backing.hpp"
 #include "core/resource/pools/backing/refusals.hpp"
 #include "core/resource/pools/backing/segment_backing.hpp"
+#include "core/resource/pools/backing/segment_mixing.hpp"
 #include "core/resource/pools/cache/cache_set.hpp"
 #include "core/resource/pools/cache/contention.hpp"
 #include "core/resource/pools/cache/shared_bins.hpp"
@@ -235,6 +236,7 @@ class suballocator : public resource, public source {
   backing* const backing_;        // one of both
   std::uint64_t rotating_ = 0;    // bytes being taken so that more blocks of a size take turns
   std::uint64_t watched_ns_ = 0;  // for freed memory, since the last growth
+  segment_mixing mixing_;
   exported_sizes exported_;
   going_back age_;
   std::uint64_t idle_throughout_ = 0;  // bytes, as of the last interval

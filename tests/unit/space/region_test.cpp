@@ -60,6 +60,33 @@ TEST_F(region_test, of_two_free_lists_the_block_that_is_cut_less) {
   EXPECT_EQ(space.take_tighter(first_stream + 4, 15, false, false, unit), none) << "of no other stream";
 }
 
+TEST_F(region_test, in_proportion_no_small_block_keeps_a_large_segment) {
+  constexpr std::uint32_t mib = (1u << 20) / unit;
+  auto const take_one = [&](std::uint32_t units) {
+    handle const h = space.take_in_proportion(units, false, unit);
+    if (h != none) model.out.insert(h);
+    return h;
+  };
+  add(first_address, 32 * mib);
+  EXPECT_EQ(take_one(23 * mib), none) << "an empty segment is to be filled by three quarters";
+  handle const large = take_one(24 * mib);
+  ASSERT_NE(large, none);
+  EXPECT_EQ(take_one(2 * mib - 1), none) << "beside others a block is 1/16 of it at least";
+  handle const beside = take_one(2 * mib);
+  ASSERT_NE(beside, none);
+  add(first_address + (1ull << 30), 2 * mib);
+  handle const small = take_one(1);
+  ASSERT_NE(small, none) << "a page of the driver's takes any";
+  EXPECT_GE(where.blocks[small].begin(), first_address + (1ull << 30));
+  add(first_address + (2ull << 30), 65 * mib);
+  handle const any = take_one(3 * mib);
+  ASSERT_NE(any, none);
+  EXPECT_LT(where.blocks[any].begin(), first_address + (1ull << 30)) << "the tightest";
+  EXPECT_NE(take_one(7 * mib), none) << "what is larger than 64 MiB takes any";
+  EXPECT_EQ(space.empty_bytes(), 0u);
+  check();
+}
+
 TEST_F(region_test, cuts_and_merges_from_all_sides) {
   add(first_address, 100);
   handle const a = take(done, 10), b = take(done, 20), c = take(done, 70);

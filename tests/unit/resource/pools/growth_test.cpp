@@ -109,5 +109,33 @@ TEST_F(growth, memory_that_is_free_in_less_time_than_a_growth_takes_is_waited_fo
   }
 }
 
+// Sizes even in the logarithm: small blocks lay in large segments, and kept 1.5 times what was in use.
+TEST_F(growth, a_sparing_pool_is_not_held_by_small_blocks_in_large_segments) {
+  driver.manual_events(false);
+  auto& p = make<pool>(pool_options{.sparing_beyond = 0}, here->cuda);
+  std::vector<space::handle> live(48, space::none);
+  std::uint64_t random = 7, used = 0, most_used = 0, most_reserved = 0;
+  auto const next = [&](std::uint64_t below) {
+    random = random * 6364136223846793005u + 1442695040888963407u;
+    return (random >> 33) % below;
+  };
+  for (int i = 0; i < 20'000; ++i) {
+    space::handle& chosen = live[next(live.size())];
+    if (chosen != space::none) {
+      used -= block(chosen).bytes();
+      give(p, std::exchange(chosen, space::none));
+      continue;
+    }
+    std::uint64_t const power = std::uint64_t{512} << next(16);
+    chosen = get(p, power + next(power));
+    used += block(chosen).bytes();
+    most_used = std::max(most_used, used);
+    most_reserved = std::max(most_reserved, p.reserved());
+  }
+  EXPECT_LE(most_reserved, most_used + most_used / 4);
+  for (space::handle const h : live)
+    if (h != space::none) give(p, h);
+}
+
 }  // namespace
 }  // namespace gpumem::resource
