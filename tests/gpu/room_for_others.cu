@@ -21,10 +21,11 @@ void said(char const* call, int code) {
   std::printf("%s: %d\n", call, code);
 }
 
-// Takes all of the device in blocks of 256 MiB, and what is left in smaller ones, and frees all.
+// Takes all of the device in blocks of 32 MiB, which a pool keeps for a while, and what is left in smaller
+// ones, and frees all.
 void fill_and_free() {
   std::vector<void*> blocks;
-  for (std::size_t bytes = 256 * mib; bytes >= 2 * mib; bytes /= 2) {
+  for (std::size_t bytes = 32 * mib; bytes >= 2 * mib; bytes /= 2) {
     void* block = nullptr;
     while (cudaMalloc(&block, bytes) == cudaSuccess) blocks.push_back(block);
     cudaGetLastError();
@@ -74,7 +75,7 @@ int main(int argc, char** argv) {
     CUcontext primary = nullptr;
     REQUIRE(cuCtxCreate(&mine, nullptr, 0, 0));
     std::vector<CUdeviceptr> blocks;
-    for (std::size_t bytes = 256 * mib; bytes >= 2 * mib; bytes /= 2) {
+    for (std::size_t bytes = 32 * mib; bytes >= 2 * mib; bytes /= 2) {
       CUdeviceptr block = 0;
       while (cuMemAlloc(&block, bytes) == CUDA_SUCCESS) blocks.push_back(block);
     }

@@ -1,8 +1,8 @@
 // Threads that ask at once for all of the device but a little, which was freed a moment ago: each gets its
 // part, as what a pool keeps of freed memory is nobody's. Modes: `managed`: by a call that no chain serves by
-// default; `contexts`: each in a context of its own, by cuMemAlloc. `made`: contexts are made where all of
-// the device was freed a moment ago, each of which takes memory for itself. Four threads; the number of
-// rounds is the second argument.
+// default; `contexts`: each in a context of its own, by cuMemAlloc. `made`: contexts and streams are made
+// where all of the device was freed a moment ago, each of which takes memory for itself. Four threads; the
+// number of rounds is the second argument.
 #include <cuda.h>
 
 #include <barrier>
@@ -47,6 +47,10 @@ void make_contexts(int rounds) {
     fill_and_free();
     REQUIRE(cuCtxCreate(&other, nullptr, 0, 0));
     REQUIRE(cuCtxDestroy(other));
+    fill_and_free();
+    CUstream stream = nullptr;
+    REQUIRE(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+    REQUIRE(cuStreamDestroy(stream));
     fill_and_free();
     REQUIRE(cuDevicePrimaryCtxRetain(&other, 0));
     REQUIRE(cuDevicePrimaryCtxRelease(0));

@@ -9,7 +9,9 @@ namespace {
 
 CUresult create(machine& m, context& here, CUstream* out, unsigned flags, int priority) {
   if (out == nullptr || flags > CU_STREAM_NON_BLOCKING) return CUDA_ERROR_INVALID_VALUE;
-  *out = reinterpret_cast<CUstream>(m.make_stream(here, flags, std::clamp(priority, -5, 0)));
+  stream* const made = m.make_own_stream(here, flags, std::clamp(priority, -5, 0));
+  if (made == nullptr) return CUDA_ERROR_OUT_OF_MEMORY;
+  *out = reinterpret_cast<CUstream>(made);
   return CUDA_SUCCESS;
 }
 

@@ -52,6 +52,7 @@ machine::machine() {
   stale_pushes_ = number("GPUMEM_SIMULATED_STALE_PUSHES", 0) != 0;
   pageable_ = number("GPUMEM_SIMULATED_PAGEABLE", 0) != 0;
   context_bytes_ = number("GPUMEM_SIMULATED_CONTEXT", 0);
+  stream_bytes_ = number("GPUMEM_SIMULATED_STREAM", 0);
   version_ = static_cast<int>(number("GPUMEM_SIMULATED_OLD_DRIVER", static_cast<unsigned>(default_version)));
   pthread_atfork([] { get().before_fork(); }, [] { get().after_fork_in_parent(); },
                  [] { get().after_fork_in_child(); });
@@ -151,7 +152,15 @@ stream* machine::make_stream(context& owner, unsigned flags, int priority) {
   return made;
 }
 
+stream* machine::make_own_stream(context& owner, unsigned flags, int priority) {
+  if (!memory_.of(owner.device).charge(stream_bytes_)) return nullptr;
+  stream* const made = make_stream(owner, flags, priority);
+  made->bytes = stream_bytes_;
+  return made;
+}
+
 void machine::destroy_stream(stream* gone) {
+  memory_.of(gone->owner->device).uncharge(gone->bytes);
   // A stream that only joined a capture may go, its work joined back or not: what it put into the graph stays
   // there (NVIDIA's sample graphMemoryNodes does it). With its origin a capture is over. Both measured.
   if (gone->capturing) {

@@ -82,6 +82,7 @@ class machine {
   bool start(context& made);   // gives it its default stream; false: the device has no room for it
   void finish(context& gone);  // destroys all it holds
   stream* make_stream(context& owner, unsigned flags, int priority);
+  stream* make_own_stream(context& owner, unsigned flags, int priority);  // null: no room on the device
   void destroy_stream(stream* gone);
   void thread_ends(std::uint64_t id);
   void leave_work(stream& gone);  // what a stream has not finished stays the context's
@@ -112,6 +113,7 @@ class machine {
   bool stale_pushes_ = false;        // are reported
   bool pageable_ = false;            // devices reach any memory of the host
   std::uint64_t context_bytes_ = 0;  // that each context takes for itself
+  std::uint64_t stream_bytes_ = 0;   // and each stream that the program makes
   vector_clock host_;
   memory memory_;
   checker checker_{host_};

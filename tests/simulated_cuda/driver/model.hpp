@@ -77,6 +77,7 @@ struct stream {
   unsigned flags = 0;
   int priority = 0;
   std::size_t slot = 0;
+  std::uint64_t bytes = 0;  // of the device, for itself
   bool is_legacy = false;
   point tail;  // after the last submitted operation
   std::shared_ptr<capture> capturing;
