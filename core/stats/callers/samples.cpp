@@ -11,6 +11,7 @@
 #include "core/base/threads/uncancelled.hpp"
 #include "core/base/threads/walk_stack.hpp"
 #include "core/stats/callers/python/frames.hpp"
+#include "core/stats/callers/python/thread_memory.hpp"
 #include "core/stats/page/page_state.hpp"
 #include "core/stats/page/state_page.hpp"
 
@@ -85,38 +86,32 @@ call_site walked_or_caller(sampled_request const& request, bool walk) noexcept {
 // In a loop that asks for the same size from the same native code again and again, within a millisecond or
 // two, and has been at the same place so many times, it is asked at one request in four: three blocks at
 // most go to the line before.
-class python_place {
- public:
-  std::uint64_t here(std::uint64_t native) noexcept {
-    std::uint64_t const now = base::now_ns();
-    bool const again = native == native_ && now - asked_ < soon_ns;
-    if (again && left_ != 0) {
-      --left_;
-      return place_;
-    }
-    std::uint64_t const place = python::place_of_this_thread();
-    same_ = again && place == place_ ? std::min(same_ + 1, settled) : 0;
-    left_ = same_ == settled && place != 0 ? 3 : 0;
-    native_ = native;
-    place_ = place;
-    asked_ = now;
-    return place;
+constexpr int settled = 16;
+constexpr std::uint64_t soon_ns = 6'000'000;  // for all that may be left
+
+std::uint64_t python_place(std::uint64_t native) noexcept {
+  python::thread_memory* const last = python::memory_of_this_thread();
+  if (last == nullptr) return python::place_of_this_thread();
+  std::uint64_t const now = base::now_ns();
+  bool const again = native == last->native && now - last->asked_ns < soon_ns;
+  if (again && last->left != 0) {
+    --last->left;
+    return last->place;
   }
-
- private:
-  static constexpr int settled = 16;
-  static constexpr std::uint64_t soon_ns = 6'000'000;  // for all that left_ allows
-
-  std::uint64_t native_ = 0, place_ = 0, asked_ = 0;
-  int same_ = 0, left_ = 0;
-};
-constinit thread_local python_place last_place;
+  std::uint64_t const place = python::place_of_this_thread();
+  last->same = again && place == last->place ? std::min(last->same + 1, settled) : 0;
+  last->left = last->same == settled && place != 0 ? 3 : 0;
+  last->native = native;
+  last->place = place;
+  last->asked_ns = now;
+  return place;
+}
 
 call_site site_for(sampled_request const& request) noexcept {
   std::uint64_t const native =
       mixed(reinterpret_cast<std::uint64_t>(request.caller) ^
             mixed(reinterpret_cast<std::uint64_t>(request.stack) + request.device_slot));
-  std::uint64_t const key = mixed(native ^ (python::is_here() ? last_place.here(native + request.bytes) : 0));
+  std::uint64_t const key = mixed(native ^ (python::is_here() ? python_place(native + request.bytes) : 0));
   auto& place = last_sites[key % last_sites.size()];
   auto last = std::bit_cast<remembered>(place.load(std::memory_order_relaxed));
   auto const tag = static_cast<std::uint32_t>(key >> 32);

@@ -8,6 +8,7 @@
 #include "core/base/own_memory.hpp"
 #include "core/base/own_memory_pieces.hpp"
 #include "core/stats/callers/python/line_table.hpp"
+#include "core/stats/callers/python/thread_memory.hpp"
 
 namespace gpumem::stats::python {
 namespace {
@@ -44,10 +45,6 @@ struct raw_frame {
   bool is_of_python = true;  // not one that the interpreter puts between
 };
 
-// From 3.11 on frames lie side by side, and in a loop they are where they were: one call of the system brings
-// what was looked at last. They are this thread's own, and do not change while it is here.
-constinit thread_local base::own_memory_pieces::places last_places{};
-
 bool read_frame(offsets const& of, base::own_memory_pieces& memory, void const* at, raw_frame& to) noexcept {
   char bytes[128];
   std::size_t const wanted = std::max({of.frame_code, of.frame_previous, of.frame_instruction}) + 8;
@@ -73,7 +70,10 @@ bool read_frame(offsets const& of, base::own_memory_pieces& memory, void const* 
 
 template <typename visitor>
 void each_raw_frame(offsets const& of, visitor visit) noexcept {
-  base::own_memory_pieces memory(last_places);
+  // From 3.11 on frames lie side by side, and in a loop they are where they were: one call of the system
+  // brings what was looked at last. They are this thread's own, and do not change while it is here.
+  thread_memory* const last = memory_of_this_thread();
+  base::own_memory_pieces memory(last != nullptr ? last->frames : base::own_memory_pieces::places{});
   void const* at = innermost(of, memory);
   for (std::size_t passed = 0; at != nullptr && passed < most_passed; ++passed) {
     raw_frame found;
@@ -81,7 +81,7 @@ void each_raw_frame(offsets const& of, visitor visit) noexcept {
     if (found.is_of_python && !visit(found)) break;
     at = found.previous;
   }
-  last_places = memory.places_used();
+  if (last != nullptr) last->frames = memory.places_used();
 }
 
 // --- text ---
