@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "core/base/clock.hpp"
 #include "core/base/mutant.hpp"
 #include "core/base/threads/uncancelled.hpp"
 #include "core/route/router_state.hpp"
@@ -254,6 +255,25 @@ std::uint64_t give_back(CUcontext context) noexcept {
   if (present == nullptr) return 0;
   context_entry* const asked = present->known.find(context);
   return asked != nullptr ? give_back_on(asked->device) : 0;
+}
+
+bool give_back_if_idle(CUcontext context) noexcept {
+  if (present == nullptr || stream_order::active_captures.load(std::memory_order_acquire) != 0) return false;
+  context_entry* const asked = present->known.find(context);
+  if (asked == nullptr) return false;
+  std::uint64_t const until = base::now_ns() + 100'000'000;
+  bool idle = true;
+  present->known.each([&](context_entry& e) {
+    if (e.device != asked->device || e.gone.load(std::memory_order_acquire)) return;
+    space::epoch_id const mark = e.order.open();
+    while (idle && !e.order.collect(mark)) {
+      constexpr timespec pause{.tv_sec = 0, .tv_nsec = 50'000};
+      nanosleep(&pause, nullptr);
+      idle = base::now_ns() < until;
+    }
+  });
+  if (idle) give_back_on(asked->device);
+  return idle;
 }
 
 void give_back_device(int device) noexcept {

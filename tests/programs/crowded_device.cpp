@@ -1,8 +1,9 @@
 // Threads that ask at once for all of the device but a little, which was freed a moment ago: each gets its
 // part, as what a pool keeps of freed memory is nobody's. Modes: `managed`: by a call that no chain serves by
 // default; `contexts`: each in a context of its own, by cuMemAlloc. `made`: contexts and streams are made
-// where all of the device was freed a moment ago, each of which takes memory for itself. Four threads; the
-// number of rounds is the second argument.
+// where all of the device was freed a moment ago, each of which takes memory for itself; `loads`: the same of
+// a module and of a launch, on the simulated CUDA (tests/gpu/room_for_others asks a driver). Four threads;
+// the number of rounds is the second argument.
 #include <cuda.h>
 
 #include <barrier>
@@ -57,6 +58,22 @@ void make_contexts(int rounds) {
   }
 }
 
+void load_and_launch(int rounds) {
+  CUcontext mine = nullptr;
+  REQUIRE(cuCtxCreate(&mine, nullptr, 0, 0));
+  for (int i = 0; i < rounds; ++i) {
+    CUmodule module = nullptr;
+    CUfunction function = nullptr;
+    fill_and_free();
+    REQUIRE(cuModuleLoadData(&module, "simulated module 33554432"));
+    REQUIRE(cuModuleGetFunction(&function, module, "local 67108864"));
+    fill_and_free();
+    REQUIRE(cuLaunchKernel(function, 1, 1, 1, 1, 1, 1, 0, nullptr, nullptr, nullptr));
+    REQUIRE(cuModuleUnload(module));
+  }
+  REQUIRE(cuCtxSynchronize());
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -67,6 +84,11 @@ int main(int argc, char** argv) {
   if (std::strcmp(argv[1], "made") == 0) {
     make_contexts(rounds);
     std::puts("made: each context was made");
+    return 0;
+  }
+  if (std::strcmp(argv[1], "loads") == 0) {
+    load_and_launch(rounds);
+    std::puts("loads: each was loaded and launched");
     return 0;
   }
   CUcontext primary = nullptr;
