@@ -11,7 +11,7 @@
 #include "core/base/threads/uncancelled.hpp"
 #include "core/base/threads/walk_stack.hpp"
 #include "core/stats/callers/python/frames.hpp"
-#include "core/stats/callers/python/thread_memory.hpp"
+#include "core/stats/callers/thread_memory.hpp"
 #include "core/stats/page/page_state.hpp"
 #include "core/stats/page/state_page.hpp"
 
@@ -90,15 +90,15 @@ constexpr int settled = 16;
 constexpr std::uint64_t soon_ns = 6'000'000;  // for all that may be left
 
 std::uint64_t python_place(std::uint64_t native) noexcept {
-  python::thread_memory* const last = python::memory_of_this_thread();
-  if (last == nullptr) return python::place_of_this_thread();
+  thread_memory* const last = memory_of_this_thread();
+  if (last == nullptr) return python::place_of_this_thread(nullptr);
   std::uint64_t const now = base::now_ns();
   bool const again = native == last->native && now - last->asked_ns < soon_ns;
   if (again && last->left != 0) {
     --last->left;
     return last->place;
   }
-  std::uint64_t const place = python::place_of_this_thread();
+  std::uint64_t const place = python::place_of_this_thread(&last->frames);
   last->same = again && place == last->place ? std::min(last->same + 1, settled) : 0;
   last->left = last->same == settled && place != 0 ? 3 : 0;
   last->native = native;

@@ -100,7 +100,7 @@ TEST(python_offsets, of_another_structure_are_not_believed) {
 
 TEST(python_frames, are_none_without_an_interpreter) {
   EXPECT_FALSE(is_here());
-  EXPECT_EQ(place_of_this_thread(), 0u);
+  EXPECT_EQ(place_of_this_thread(nullptr), 0u);
   python_line lines[4];
   EXPECT_EQ(python_lines_here(lines), 0u);
 }

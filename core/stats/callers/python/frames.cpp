@@ -8,7 +8,6 @@
 #include "core/base/own_memory.hpp"
 #include "core/base/own_memory_pieces.hpp"
 #include "core/stats/callers/python/line_table.hpp"
-#include "core/stats/callers/python/thread_memory.hpp"
 
 namespace gpumem::stats::python {
 namespace {
@@ -69,11 +68,10 @@ bool read_frame(offsets const& of, base::own_memory_pieces& memory, void const* 
 }
 
 template <typename visitor>
-void each_raw_frame(offsets const& of, visitor visit) noexcept {
+void each_raw_frame(offsets const& of, visitor visit, frame_places* last = nullptr) noexcept {
   // From 3.11 on frames lie side by side, and in a loop they are where they were: one call of the system
   // brings what was looked at last. They are this thread's own, and do not change while it is here.
-  thread_memory* const last = memory_of_this_thread();
-  base::own_memory_pieces memory(last != nullptr ? last->frames : base::own_memory_pieces::places{});
+  base::own_memory_pieces memory(last != nullptr ? *last : base::own_memory_pieces::places{});
   void const* at = innermost(of, memory);
   for (std::size_t passed = 0; at != nullptr && passed < most_passed; ++passed) {
     raw_frame found;
@@ -81,7 +79,7 @@ void each_raw_frame(offsets const& of, visitor visit) noexcept {
     if (found.is_of_python && !visit(found)) break;
     at = found.previous;
   }
-  if (last != nullptr) last->frames = memory.places_used();
+  if (last != nullptr) *last = memory.places_used();
 }
 
 // --- text ---
@@ -173,16 +171,19 @@ bool read_code(offsets const& of, raw_frame const& in, frame& to) noexcept {
 
 }  // namespace
 
-std::uint64_t place_in(offsets const& of) noexcept {
+std::uint64_t place_in(offsets const& of, frame_places* last) noexcept {
   constexpr std::size_t looked_at = 32;
   std::uint64_t place = 0;
   std::size_t seen = 0;
-  each_raw_frame(of, [&](raw_frame const& found) {
-    place = (place ^ reinterpret_cast<std::uint64_t>(found.code) ^ found.instruction * 31) *
-            0x9e3779b97f4a7c15ull;
-    place ^= place >> 29;
-    return ++seen < looked_at;
-  });
+  each_raw_frame(
+      of,
+      [&](raw_frame const& found) {
+        place = (place ^ reinterpret_cast<std::uint64_t>(found.code) ^ found.instruction * 31) *
+                0x9e3779b97f4a7c15ull;
+        place ^= place >> 29;
+        return ++seen < looked_at;
+      },
+      last);
   return place;
 }
 

@@ -1,13 +1,13 @@
 // What is remembered of a thread's Python frames from one sample to the next: where in memory they were, and
 // the place that a loop is at. By the thread's number among the counters, as static TLS is scarce. Used by
-// frames.cpp and samples.cpp, by the thread itself.
+// samples, on the thread itself.
 #pragma once
 
 #include <cstdint>
 
 #include "core/base/own_memory_pieces.hpp"
 
-namespace gpumem::stats::python {
+namespace gpumem::stats {
 
 struct thread_memory {
   std::uint64_t owner = 0;  // the thread's identity
@@ -21,4 +21,4 @@ struct thread_memory {
 // Null: it has no memory of its own, as of the 128th thread on.
 thread_memory* memory_of_this_thread() noexcept;
 
-}  // namespace gpumem::stats::python
+}  // namespace gpumem::stats

@@ -1,11 +1,11 @@
 // See thread_memory.hpp.
-#include "core/stats/callers/python/thread_memory.hpp"
+#include "core/stats/callers/thread_memory.hpp"
 
 #include <array>
 
 #include "core/stats/page/state_page.hpp"
 
-namespace gpumem::stats::python {
+namespace gpumem::stats {
 
 thread_memory* memory_of_this_thread() noexcept {
   static constinit std::array<thread_memory, 128> all{};
@@ -22,4 +22,4 @@ thread_memory* memory_of_this_thread() noexcept {
   return &found;
 }
 
-}  // namespace gpumem::stats::python
+}  // namespace gpumem::stats
