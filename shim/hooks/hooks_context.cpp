@@ -87,7 +87,7 @@ CUresult destroy_context(hook which, CUcontext context, Real&& real) noexcept {
 template <typename Real>
 CUresult make(CUdevice device, Real&& real) noexcept {
   CUresult code = real();
-  if (code != CUDA_ERROR_OUT_OF_MEMORY) return code;
+  if (code != CUDA_ERROR_OUT_OF_MEMORY || !process::is_running()) return code;
   base::uncancelled const held;
   for (int attempt = 0; attempt < 8 && code == CUDA_ERROR_OUT_OF_MEMORY; ++attempt) {
     timespec const pause{.tv_sec = 0, .tv_nsec = 500'000L * (attempt != 0)};
@@ -103,7 +103,7 @@ CUresult make_context(CUcontext const* context, CUdevice device, Real&& real) no
   CUresult const code = make(device, real);
   if (code == CUDA_SUCCESS) {
     route::context_met(*context);
-    route::prepare_first_request_in(*context);
+    if (process::is_running()) route::prepare_first_request_in(*context);
   }
   return code;
 }
@@ -133,7 +133,7 @@ CUresult cuDevicePrimaryCtxRetain(CUcontext* context, CUdevice device) {
   if (code == CUDA_SUCCESS && has_slot(device)) {
     primary_context(device).store(*context, std::memory_order_release);
     route::context_met(*context);
-    route::prepare_first_request_in(*context);
+    if (process::is_running()) route::prepare_first_request_in(*context);
   }
   return code;
 }

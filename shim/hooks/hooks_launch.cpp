@@ -11,6 +11,7 @@ namespace {
 
 // Natively such a call waits for nothing: a kernel that runs may be waiting for this very call.
 [[gnu::noinline, gnu::cold]] bool has_made_room() noexcept {
+  if (!process::is_running()) return false;
   base::uncancelled const held;
   CUcontext const context = current_context();
   return context != nullptr && route::give_back_if_idle(context);

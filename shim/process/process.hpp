@@ -23,6 +23,11 @@ inline bool ensure_running() noexcept {
   return now != life::off && start();
 }
 
+// Whether it has started; starts nothing.
+inline bool is_running() noexcept {
+  return state.load(std::memory_order_acquire) == life::running;
+}
+
 // Writes the report, once.
 [[gnu::cold]] void finish(int code) noexcept;
 // For a finish() that is yet to come and is not told the code itself.
