@@ -150,6 +150,9 @@ inline resource& owner_of(space::segment const& s) noexcept {
   return *static_cast<resource*>(
       std::atomic_ref<space::segment_owner*>(owner).load(std::memory_order_acquire));
 }
+inline resource& owner_of(space::segment_table::place const& p) noexcept {
+  return *static_cast<resource*>(p.owner);
+}
 inline resource& owner_of(space::block_registry& where, space::handle h) noexcept {
   return owner_of(where.segments[where.blocks[h].segment]);
 }

@@ -128,10 +128,11 @@ CUresult refusal_of_none(driver::free_request const& release) noexcept {
 }
 
 bool ask_unknown_free(router_state& s, CUdeviceptr address) noexcept {
-  space::segment* const inside = s.where.segments.containing(address);
-  if (inside == nullptr) return false;
-  if (inside->owner == nullptr) return true;
-  resource::chain_context const& home = resource::owner_of(*inside).home();
+  auto const inside = s.where.segments.containing(address);
+  if (inside.in == nullptr) return false;
+  if (inside.owner == nullptr) return true;
+  resource::chain_context const& home = resource::owner_of(inside).home();
+  if (home.epochs.life() != 0) return false;  // it went with its context, and is others' by now
   return !home.epochs.ending() || ask_whose(home, address) == whose::ours;
 }
 
@@ -163,10 +164,10 @@ space::handle block_around(router_state& s, CUdeviceptr address, resource::resou
   if (h != space::none) {
     owner = &resource::owner_of(where, h);
   } else {
-    space::segment* const inside = where.segments.containing(address);
-    if (inside == nullptr || inside->owner == nullptr) return space::none;
-    owner = &resource::owner_of(*inside);
-    h = owner->block_at(*inside, address);
+    auto const inside = where.segments.containing(address);
+    if (inside.owner == nullptr) return space::none;
+    owner = &resource::owner_of(inside);
+    h = owner->block_at(*inside.in, address);
     if (h == space::none || where.blocks[h].now.load(std::memory_order_acquire) != space::state::live)
       return space::none;
   }
@@ -195,11 +196,11 @@ std::uint64_t identity_of(CUdeviceptr address) noexcept {
 
 bool is_idle(CUdeviceptr address) noexcept {
   if (present == nullptr || live_block_at(*present, address) != space::none) return false;
-  space::segment* const inside = present->where.segments.containing(address);
-  if (inside == nullptr) return false;
-  if (inside->owner == nullptr) return true;  // of a context that ended
+  auto const inside = present->where.segments.containing(address);
+  if (inside.in == nullptr) return false;
+  if (inside.owner == nullptr) return true;  // of a context that ended
   block_range block;
-  return !find(address, block) && !ask_whether_of_others(resource::owner_of(*inside).home(), address);
+  return !find(address, block) && !ask_whether_of_others(resource::owner_of(inside).home(), address);
 }
 
 void exported(CUdeviceptr address) noexcept {

@@ -80,12 +80,13 @@ void segment_table::each_containing(std::uint64_t address, Visit visit) noexcept
   }
 }
 
-segment* segment_table::containing(std::uint64_t address) noexcept {
-  std::shared_lock lock(mutex_);
-  for (auto level = by_depth_.rbegin(); level != by_depth_.rend(); ++level) {
-    if (segment* const s = in_level(*level, address); s != nullptr) return s;
-  }
-  return nullptr;
+segment_table::place segment_table::containing(std::uint64_t address) noexcept {
+  place found;
+  each_containing(address, [&found](segment& s) {
+    found = {&s, s.owner};
+    return true;
+  });
+  return found;
 }
 
 segment* segment_table::containing(std::uint64_t address, segment_owner const* owner) noexcept {

@@ -57,7 +57,12 @@ class segment_table {
   }
   // The segment that contains `address`, or null. A pool below another pool has segments inside segments: the
   // innermost, added last, is the one that is found.
-  segment* containing(std::uint64_t address) noexcept;
+  // With its owner as of then: another thread may remove it at once, and its place is the next one's.
+  struct place {
+    segment* in = nullptr;
+    segment_owner* owner = nullptr;
+  };
+  place containing(std::uint64_t address) noexcept;
   // The same of this owner's.
   segment* containing(std::uint64_t address, segment_owner const* owner) noexcept;
   // Whether the outermost of them, which is the driver's, is contextless.

@@ -273,7 +273,7 @@ TEST_F(region_test, a_segment_goes_with_its_live_blocks) {
   model.out.clear();
   check();
   EXPECT_EQ(where.map.find(at), none);
-  EXPECT_EQ(where.segments.containing(at), nullptr);
+  EXPECT_EQ(where.segments.containing(at).in, nullptr);
 }
 
 }  // namespace

@@ -18,12 +18,12 @@ TEST(segment_table, finds_the_segment_of_every_address_of_it) {
   EXPECT_NE(s->index, 0u);
   EXPECT_EQ(&table[s->index], s);
   EXPECT_EQ(s->owner, &who);
-  EXPECT_EQ(table.containing(mib - 1), nullptr);
-  EXPECT_EQ(table.containing(mib), s);
-  EXPECT_EQ(table.containing(2 * mib - 1), s);
-  EXPECT_EQ(table.containing(2 * mib), nullptr);
+  EXPECT_EQ(table.containing(mib - 1).in, nullptr);
+  EXPECT_EQ(table.containing(mib).in, s);
+  EXPECT_EQ(table.containing(2 * mib - 1).in, s);
+  EXPECT_EQ(table.containing(2 * mib).in, nullptr);
   table.remove(s);
-  EXPECT_EQ(table.containing(mib), nullptr);
+  EXPECT_EQ(table.containing(mib).in, nullptr);
 }
 
 TEST(segment_table, reuses_indices) {
@@ -38,7 +38,7 @@ TEST(segment_table, reuses_indices) {
   }
   EXPECT_EQ(highest, 1u);
   for (std::uint64_t i = 1; i <= 3000; ++i) ASSERT_EQ(table.add(i * mib, mib, &who)->index, i);
-  for (std::uint64_t i = 1; i <= 3000; ++i) ASSERT_EQ(table.containing(i * mib + 5)->index, i);
+  for (std::uint64_t i = 1; i <= 3000; ++i) ASSERT_EQ(table.containing(i * mib + 5).in->index, i);
 }
 
 TEST(segment_table, the_innermost_is_found_first) {
@@ -46,10 +46,10 @@ TEST(segment_table, the_innermost_is_found_first) {
   nobody outer, inner;
   segment* const large = table.add(16 * mib, 16 * mib, &outer);
   segment* const small = table.add(16 * mib, mib, &inner);
-  EXPECT_EQ(table.containing(16 * mib), small);
-  EXPECT_EQ(table.containing(17 * mib), large);
+  EXPECT_EQ(table.containing(16 * mib).in, small);
+  EXPECT_EQ(table.containing(17 * mib).in, large);
   table.remove(small);
-  EXPECT_EQ(table.containing(16 * mib), large);
+  EXPECT_EQ(table.containing(16 * mib).in, large);
 }
 
 // A pool of one large segment that serves slabs to bins and blocks to the program.
@@ -58,10 +58,10 @@ TEST(segment_table, the_outer_one_is_found_behind_any_number_of_inner_ones) {
   nobody outer, inner;
   segment* const large = table.add(1024 * mib, 1024 * mib, &outer);
   for (std::uint64_t i = 0; i < 100; ++i) ASSERT_NE(table.add((1024 + i) * mib, mib, &inner), nullptr);
-  EXPECT_EQ(table.containing((1024 + 50) * mib)->owner, &inner);
-  EXPECT_EQ(table.containing((1024 + 100) * mib), large);
-  EXPECT_EQ(table.containing((1024 + 1000) * mib + 3), large);
-  EXPECT_EQ(table.containing(2048 * mib), nullptr);
+  EXPECT_EQ(table.containing((1024 + 50) * mib).owner, &inner);
+  EXPECT_EQ(table.containing((1024 + 100) * mib).in, large);
+  EXPECT_EQ(table.containing((1024 + 1000) * mib + 3).in, large);
+  EXPECT_EQ(table.containing(2048 * mib).in, nullptr);
 }
 
 }  // namespace

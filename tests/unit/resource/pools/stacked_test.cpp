@@ -48,12 +48,12 @@ TEST_F(stacked, slabs_over_a_pool_come_from_it_and_go_back_to_it) {
   EXPECT_EQ(f.measure().idle, 1 * mib - 4096);
   EXPECT_EQ(&owner_of(here->where, a), &f);
   std::uint64_t const at = block(a).begin();
-  EXPECT_EQ(owner_of(*here->where.segments.containing(at)).block_at(*here->where.segments.containing(at), at),
-            a);
+  EXPECT_EQ(
+      owner_of(here->where.segments.containing(at)).block_at(*here->where.segments.containing(at).in, at), a);
   give(f, a);
   EXPECT_EQ(f.give_back() + p.give_back(), 17 * mib);
   EXPECT_EQ(driver.used(), 0u);
-  EXPECT_EQ(here->where.segments.containing(at), nullptr);
+  EXPECT_EQ(here->where.segments.containing(at).in, nullptr);
 }
 
 // The base of the slab's hidden block and of its first block are one address: the map must know only the

@@ -215,7 +215,7 @@ TEST_F(ladder, forgets_all_without_a_driver_call) {
   p.forget();
   EXPECT_EQ(driver.calls_in_all(), calls);
   EXPECT_EQ(here->where.map.find(at), space::none);
-  EXPECT_EQ(here->where.segments.containing(at), nullptr);
+  EXPECT_EQ(here->where.segments.containing(at).in, nullptr);
   EXPECT_EQ(p.measure().idle, 0u);
 }
 
