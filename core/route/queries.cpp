@@ -258,14 +258,12 @@ std::uint64_t give_back(CUcontext context) noexcept {
   return asked != nullptr ? give_back_on(asked->device) : 0;
 }
 
-bool give_back_if_idle(CUcontext context) noexcept {
+bool give_back_if_idle(int device) noexcept {
   if (present == nullptr || stream_order::active_captures.load(std::memory_order_acquire) != 0) return false;
-  context_entry* const asked = present->known.find(context);
-  if (asked == nullptr) return false;
   std::uint64_t const until = base::now_ns() + 100'000'000;
   bool idle = true;
   present->known.each([&](context_entry& e) {
-    if (e.device != asked->device || e.gone.load(std::memory_order_acquire)) return;
+    if (e.device != device || e.gone.load(std::memory_order_acquire)) return;
     space::epoch_id const mark = e.order.open();
     while (idle && !e.order.collect(mark)) {
       constexpr timespec pause{.tv_sec = 0, .tv_nsec = 50'000};
@@ -273,12 +271,13 @@ bool give_back_if_idle(CUcontext context) noexcept {
       idle = base::now_ns() < until;
     }
   });
-  if (idle) give_back_on(asked->device);
+  if (idle) give_back_on(device);
   return idle;
 }
 
-void give_back_device(int device) noexcept {
-  give_back_on(device);
+bool give_back_if_idle(CUcontext context) noexcept {
+  context_entry* const asked = present != nullptr ? present->known.find(context) : nullptr;
+  return asked != nullptr && give_back_if_idle(asked->device);
 }
 
 std::uint64_t rules_named(char const* name) noexcept {

@@ -71,10 +71,9 @@ std::uint64_t idle_bytes(CUcontext context) noexcept;
 // in the answer, the bytes given back.
 std::uint64_t give_back(CUcontext context) noexcept;
 // The same for a call that natively waits for nothing: only if what was submitted so far is done soon (0.1
-// s). False: nothing was given back.
+// s), and no stream captures. False: nothing was given back.
+bool give_back_if_idle(int device) noexcept;
 bool give_back_if_idle(CUcontext context) noexcept;
-// The same as give_back where no context is current: every one of the device.
-void give_back_device(int device) noexcept;
 
 // --- what the shim observes ---
 

@@ -11,4 +11,11 @@ CUcontext context_of(CUstream stream) noexcept {
   return driver::real.cuStreamGetCtx(stream, &context) == CUDA_SUCCESS ? context : nullptr;
 }
 
+bool has_made_room() noexcept {
+  if (!process::is_running()) return false;
+  base::uncancelled const held;
+  CUcontext const context = current_context();
+  return context != nullptr && route::give_back_if_idle(context);
+}
+
 }  // namespace gpumem::shim

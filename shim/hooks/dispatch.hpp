@@ -101,6 +101,18 @@ CUresult with_room(Real&& real) noexcept {
   return real();
 }
 
+// The same for what takes memory of the device for itself, and natively waits for nothing: a kernel that runs
+// may be waiting for this very call. Before the start, too.
+[[gnu::cold]] bool has_made_room() noexcept;
+// A thread may be cancelled inside the driver's call, as without us.
+template <typename Real, typename... Arguments>
+[[gnu::always_inline]] inline CUresult with_own_room(Real const& real, Arguments... arguments) {
+  CUresult const code = real(arguments...);
+  if (code != CUDA_ERROR_OUT_OF_MEMORY) [[likely]]
+    return code;
+  return has_made_room() ? real(arguments...) : code;
+}
+
 // True where the memory of a stream-ordered call is a graph's, not this address's. The legacy stream never
 // captures, and asking it would spoil a capture of another.
 inline bool is_graph_node(CUstream stream) noexcept {

@@ -92,7 +92,7 @@ CUresult make(CUdevice device, Real&& real) noexcept {
   for (int attempt = 0; attempt < 8 && code == CUDA_ERROR_OUT_OF_MEMORY; ++attempt) {
     timespec const pause{.tv_sec = 0, .tv_nsec = 500'000L * (attempt != 0)};
     nanosleep(&pause, nullptr);
-    route::give_back_device(device);
+    if (!route::give_back_if_idle(device)) break;
     code = real();
   }
   return code;

@@ -4,106 +4,75 @@
 // costs one comparison. Not counted; nothing is noted, and nothing waits for the GPU for long.
 #include "shim/hooks/dispatch.hpp"
 
-using namespace gpumem;
 using namespace gpumem::shim;
-
-namespace {
-
-// Natively such a call waits for nothing: a kernel that runs may be waiting for this very call.
-[[gnu::noinline, gnu::cold]] bool has_made_room() noexcept {
-  if (!process::is_running()) return false;
-  base::uncancelled const held;
-  CUcontext const context = current_context();
-  return context != nullptr && route::give_back_if_idle(context);
-}
-
-// A thread may be cancelled inside the driver's call, as without us.
-template <typename Real>
-[[gnu::always_inline]] inline CUresult with_own_room(Real&& real) {
-  CUresult const code = real();
-  if (code != CUDA_ERROR_OUT_OF_MEMORY) [[likely]]
-    return code;
-  return has_made_room() ? real() : code;
-}
-
-}  // namespace
 
 extern "C" {
 
 CUresult cuModuleLoad(CUmodule* module, char const* file) {
-  return with_own_room([&] { return GPUMEM_REAL(cuModuleLoad)(module, file); });
+  return with_own_room(GPUMEM_REAL(cuModuleLoad), module, file);
 }
 
 CUresult cuModuleLoadData(CUmodule* module, void const* image) {
-  return with_own_room([&] { return GPUMEM_REAL(cuModuleLoadData)(module, image); });
+  return with_own_room(GPUMEM_REAL(cuModuleLoadData), module, image);
 }
 
 CUresult cuModuleLoadDataEx(CUmodule* module, void const* image, unsigned int count, CUjit_option* options,
                             void** values) {
-  return with_own_room(
-      [&] { return GPUMEM_REAL(cuModuleLoadDataEx)(module, image, count, options, values); });
+  return with_own_room(GPUMEM_REAL(cuModuleLoadDataEx), module, image, count, options, values);
 }
 
 CUresult cuModuleLoadFatBinary(CUmodule* module, void const* image) {
-  return with_own_room([&] { return GPUMEM_REAL(cuModuleLoadFatBinary)(module, image); });
+  return with_own_room(GPUMEM_REAL(cuModuleLoadFatBinary), module, image);
 }
 
 CUresult cuLibraryGetGlobal(CUdeviceptr* address, std::size_t* bytes, CUlibrary library, char const* name) {
-  return with_own_room([&] { return GPUMEM_REAL(cuLibraryGetGlobal)(address, bytes, library, name); });
+  return with_own_room(GPUMEM_REAL(cuLibraryGetGlobal), address, bytes, library, name);
 }
 
 CUresult cuLaunchKernel(CUfunction f, unsigned int grid_x, unsigned int grid_y, unsigned int grid_z,
                         unsigned int block_x, unsigned int block_y, unsigned int block_z, unsigned int shared,
                         CUstream stream, void** parameters, void** extra) {
-  return with_own_room([&] {
-    return GPUMEM_REAL(cuLaunchKernel)(f, grid_x, grid_y, grid_z, block_x, block_y, block_z, shared, stream,
-                                       parameters, extra);
-  });
+  return with_own_room(GPUMEM_REAL(cuLaunchKernel), f, grid_x, grid_y, grid_z, block_x, block_y, block_z,
+                       shared, stream, parameters, extra);
 }
 
 CUresult cuLaunchKernel_ptsz(CUfunction f, unsigned int grid_x, unsigned int grid_y, unsigned int grid_z,
                              unsigned int block_x, unsigned int block_y, unsigned int block_z,
                              unsigned int shared, CUstream stream, void** parameters, void** extra) {
-  return with_own_room([&] {
-    return GPUMEM_REAL(cuLaunchKernel_ptsz)(f, grid_x, grid_y, grid_z, block_x, block_y, block_z, shared,
-                                            stream, parameters, extra);
-  });
+  return with_own_room(GPUMEM_REAL(cuLaunchKernel_ptsz), f, grid_x, grid_y, grid_z, block_x, block_y, block_z,
+                       shared, stream, parameters, extra);
 }
 
 CUresult cuLaunchKernelEx(CUlaunchConfig const* config, CUfunction f, void** parameters, void** extra) {
-  return with_own_room([&] { return GPUMEM_REAL(cuLaunchKernelEx)(config, f, parameters, extra); });
+  return with_own_room(GPUMEM_REAL(cuLaunchKernelEx), config, f, parameters, extra);
 }
 
 CUresult cuLaunchKernelEx_ptsz(CUlaunchConfig const* config, CUfunction f, void** parameters, void** extra) {
-  return with_own_room([&] { return GPUMEM_REAL(cuLaunchKernelEx_ptsz)(config, f, parameters, extra); });
+  return with_own_room(GPUMEM_REAL(cuLaunchKernelEx_ptsz), config, f, parameters, extra);
 }
 
 CUresult cuLaunchCooperativeKernel(CUfunction f, unsigned int grid_x, unsigned int grid_y,
                                    unsigned int grid_z, unsigned int block_x, unsigned int block_y,
                                    unsigned int block_z, unsigned int shared, CUstream stream,
                                    void** parameters) {
-  return with_own_room([&] {
-    return GPUMEM_REAL(cuLaunchCooperativeKernel)(f, grid_x, grid_y, grid_z, block_x, block_y, block_z,
-                                                  shared, stream, parameters);
-  });
+  return with_own_room(GPUMEM_REAL(cuLaunchCooperativeKernel), f, grid_x, grid_y, grid_z, block_x, block_y,
+                       block_z, shared, stream, parameters);
 }
 
 CUresult cuLaunchCooperativeKernel_ptsz(CUfunction f, unsigned int grid_x, unsigned int grid_y,
                                         unsigned int grid_z, unsigned int block_x, unsigned int block_y,
                                         unsigned int block_z, unsigned int shared, CUstream stream,
                                         void** parameters) {
-  return with_own_room([&] {
-    return GPUMEM_REAL(cuLaunchCooperativeKernel_ptsz)(f, grid_x, grid_y, grid_z, block_x, block_y, block_z,
-                                                       shared, stream, parameters);
-  });
+  return with_own_room(GPUMEM_REAL(cuLaunchCooperativeKernel_ptsz), f, grid_x, grid_y, grid_z, block_x,
+                       block_y, block_z, shared, stream, parameters);
 }
 
 CUresult cuGraphLaunch(CUgraphExec graph, CUstream stream) {
-  return with_own_room([&] { return GPUMEM_REAL(cuGraphLaunch)(graph, stream); });
+  return with_own_room(GPUMEM_REAL(cuGraphLaunch), graph, stream);
 }
 
 CUresult cuGraphLaunch_ptsz(CUgraphExec graph, CUstream stream) {
-  return with_own_room([&] { return GPUMEM_REAL(cuGraphLaunch_ptsz)(graph, stream); });
+  return with_own_room(GPUMEM_REAL(cuGraphLaunch_ptsz), graph, stream);
 }
 
 }  // extern "C"

@@ -83,7 +83,7 @@ CUresult wait_for_event(CUstream stream, bool per_thread, Real&& real) noexcept 
 // A stream takes memory of the device for itself: hundreds of them some MiB.
 template <typename Real>
 CUresult create_stream(hook which, CUstream* stream, Real&& real) noexcept {
-  auto const with_its_room = [&real] { return with_room(real); };
+  auto const with_its_room = [&real] { return with_own_room(real); };
   return observe(which, 0, with_its_room, [&] { route::stream_created(context_of(*stream), *stream); });
 }
 
