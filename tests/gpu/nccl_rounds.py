@@ -28,7 +28,7 @@ def rank_main(rank, rounds, folder):
     distributed.init_process_group("nccl", init_method=f"file://{folder}/store", rank=rank, world_size=RANKS,
                                    timeout=datetime.timedelta(seconds=60), device_id=torch.device("cuda", rank))
     values = torch.ones(16 << 10, device="cuda")
-    sizes, with_block, without, wrong = random.Random(rank), [], [], 0
+    sizes, with_block, without = random.Random(rank), [], []
     for number in range(rounds + 100):
         begin = time.perf_counter()
         if number % 50 == 49:
