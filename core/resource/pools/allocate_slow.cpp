@@ -23,7 +23,8 @@ static constexpr std::uint32_t small = 512;
 static constexpr std::size_t many_sharers = 8;
 
 space::handle suballocator::settled_by_an_event(slow_request& c) noexcept {
-  home_.epochs.collect(c.look.waiting);
+  // Done at once: the GPU is not behind, so that fewer looks do.
+  if (home_.epochs.collect(c.look.waiting)) c.own->look_later();
   return from_magazine(c);
 }
 
@@ -36,6 +37,7 @@ space::handle suballocator::carve(lock&, slow_request& c) {
 space::handle suballocator::rotate(lock& held, slow_request& c) {
   GPUMEM_EXPECTS(held.owns_lock());
   if (!c.look.waits) return space::none;
+  c.begun = base::now_ns();
   if (c.churns || count_churn(c)) {
     if (auto h = take_more_in_rotation(held, c); h != space::none) return h;
   }
@@ -66,7 +68,9 @@ space::handle suballocator::collect_idle(lock& held, slow_request& c) {
   held.lock();
   if (GPUMEM_MUTANT(idle_is_done)) region_.reap([](space::epoch_id) { return true; });
   reap();
-  return search(c, false);
+  space::handle const h = search(c, false);
+  if (h != space::none && c.begun != 0) watched_ns_ += base::now_ns() - c.begun;
+  return h;
 }
 
 // An idle block is large enough, but what the request would leave of a piece of it could not be given back:
@@ -91,7 +95,8 @@ space::handle suballocator::collect(lock& held, slow_request& c) {
 
 std::uint64_t suballocator::patience_ns(slow_request const& c) const noexcept {
   return policy().patience_ns(c.request.slot != stream_order::no_slot, watched_ns_,
-                              region_.reserved_bytes() - region_.idle_bytes(), region_.pending_bytes());
+                              region_.reserved_bytes() - region_.idle_bytes(), region_.pending_bytes(),
+                              c.begun != 0 ? c.units * space::unit : 0);
 }
 
 // Looks for a while whether freed memory becomes done, before the pool grows for good. If streams keep
@@ -99,9 +104,10 @@ std::uint64_t suballocator::patience_ns(slow_request const& c) const noexcept {
 space::handle suballocator::watch(lock& held, slow_request& c) {
   GPUMEM_EXPECTS(held.owns_lock());
   std::uint64_t const begin = base::now_ns(), until = begin + patience_ns(c);
+  std::uint64_t const pending = region_.pending_bytes(), bytes = c.units * space::unit;
   space::handle h = space::none;
   std::uint64_t now = begin;
-  while (h == space::none && now < until && region_.pending_bytes() >= c.units * space::unit) {
+  while (h == space::none && now < until && region_.pending_bytes() >= bytes) {
     held.unlock();
     home_.epochs.poll_now();
     held.lock();
@@ -109,7 +115,9 @@ space::handle suballocator::watch(lock& held, slow_request& c) {
     h = search(c, false);
     now = base::now_ns();
   }
-  watched_ns_ += now - begin;
+  watched_ns_ += now - (c.begun != 0 ? c.begun : begin);
+  if (c.begun != 0 && now != begin) c.own->look_after(pending / 2);
+  if (h == space::none && c.begun != 0 && pending >= bytes) c.ahead = policy().more_ahead(pending, bytes);
   return h;
 }
 
@@ -180,6 +188,7 @@ space::handle suballocator::grow(lock& held, slow_request& c, std::uint64_t at_l
                         .alignment = c.request.alignment,
                         .flags = c.request.flags,
                         .at_least = at_least,
+                        .ahead = c.ahead,
                         .hidden = c.hidden,
                         .apart = c.apart,
                         .for_whole_piece = c.would_split_piece,
@@ -265,7 +274,7 @@ void suballocator::flush(magazine* only, std::uint32_t units) noexcept {
 bool suballocator::count_churn(slow_request& c) const noexcept {
   std::uint32_t const fresh = c.own->fresh(), there = c.own->rotation_size(c.units);
   bool const is_batch = there != 0 && fresh >= there;
-  c.churns = !is_batch && fresh < policy().rotation_size(c.units * space::unit) &&
+  c.churns = !is_batch && !c.own->waits_for_gpu() && fresh < policy().rotation_size(c.units * space::unit) &&
              c.own->events.count_and_check(fresh);
   return c.churns;
 }

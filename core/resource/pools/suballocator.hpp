@@ -129,6 +129,8 @@ class suballocator : public resource, public source {
     bool grew = false;               // upstream was asked
     bool would_split_piece = false;  // the last search found room that only part of a piece would give
     bool apart = false;              // its block is to have a segment of its own
+    std::uint64_t begun = 0;         // ns: when it found that blocks of its size wait for the GPU; 0: none do
+    std::uint64_t ahead = 0;         // bytes that wait for the GPU, too few for the host to wait for them
     // takes what the last growth was refused with
     std::optional<driver::allocation_failed>* refused = nullptr;
     bool grown_for_turns = false;  // new memory serves it, so that more blocks of its size take turns

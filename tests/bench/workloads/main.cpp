@@ -26,9 +26,9 @@ constexpr entry list[] = {
     {"budget", bench::budget},
     {"first_call", bench::first_call},
     {"driver_calls", bench::driver_calls},
+    {"concurrency", bench::concurrency},
 #ifdef BENCH_KERNELS
     {"multi_stream", bench::multi_stream},
-    {"concurrency", bench::concurrency},
 #endif
 };
 

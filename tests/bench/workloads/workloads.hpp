@@ -1,5 +1,5 @@
 // The list of workloads, one function and one file each. A workload times one allocator and emits result
-// lines. The two with kernels are only in programs that nvcc built.
+// lines. The one with kernels of its own is only in programs that nvcc built.
 #pragma once
 
 #include "tests/bench/workloads/support.hpp"

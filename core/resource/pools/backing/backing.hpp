@@ -41,6 +41,7 @@ struct growth_request {
   std::uint32_t alignment = 0;   // bytes, a power of two; 0: any block is aligned enough
   unsigned flags = 0;            // of the call, for the source
   std::uint64_t at_least = 0;    // bytes to take, more than the block, so that others of its size take turns
+  std::uint64_t ahead = 0;       // bytes that the GPU still works on: as many more let the host run ahead
   bool hidden = false;           // from the block map: a segment of another resource
   bool anywhere = false;         // with room to hold the aligned block wherever the memory begins
   bool apart = false;            // a segment of its own

@@ -27,8 +27,8 @@ std::uint64_t segment_backing::size_for(std::uint64_t bytes, growth_request cons
   space::region const& region = pool_.region;
   bool const even = wanted.of_many && wanted.at_least == 0;
   std::uint64_t const idle = even ? region.idle_bytes() - region.pending_bytes() : 0;
-  std::uint64_t const step = policy().step(std::max(bytes, wanted.at_least), region.reserved_bytes(),
-                                           pool_.home.epochs.capturing(), idle);
+  std::uint64_t const step = policy().step(std::max({bytes, wanted.at_least, wanted.ahead}),
+                                           region.reserved_bytes(), pool_.home.epochs.capturing(), idle);
   return std::min(step, pool_.options.maximum - taken()) / space::unit * space::unit;
 }
 

@@ -164,9 +164,22 @@ class alignas(64) magazine {
   bool worth_an_event(std::uint32_t open, std::uint32_t units) const noexcept {
     if (get(newest_) != open) return false;
     if (std::uint32_t const all = rotation_size(units); all != 0) return get(fresh_) >= all;
-    return get(fresh_) >= frees_an_event || get(fresh_bytes_) >= bytes_an_event ||
-           2 * space::unit * units > bytes_an_event;
+    std::uint64_t const enough = get(event_bytes_);
+    return get(fresh_) >= frees_an_event || get(fresh_bytes_) >= enough ||
+           (!waits_for_gpu() && 2 * space::unit * units > bytes_an_event);
   }
+
+  // An event after so many bytes of frees: a request had to wait for the GPU. Later again where events are
+  // done at once.
+  void look_after(std::uint64_t bytes) noexcept { event_bytes_.store(bytes, std::memory_order_relaxed); }
+  void look_later() noexcept {
+    if (!waits_for_gpu()) [[likely]]
+      return;
+    std::uint64_t const now = get(event_bytes_);
+    look_after(now < bytes_an_event ? std::min(2 * now + space::unit, bytes_an_event) : bytes_an_event);
+  }
+  // Requests wait for work of the GPU, so that events are no sign of a loop that does nothing else.
+  bool waits_for_gpu() const noexcept { return get(event_bytes_) != bytes_an_event; }
 
   // From now on `count` blocks of this size take turns: an event comes only when all of them wait.
   void take_turns(std::uint32_t units, std::uint32_t count) noexcept {
@@ -301,6 +314,7 @@ class alignas(64) magazine {
   std::atomic<std::uint32_t> newest_{0};
   std::atomic<std::uint32_t> fresh_{0};
   std::atomic<std::uint64_t> fresh_bytes_{0};
+  std::atomic<std::uint64_t> event_bytes_{bytes_an_event};
   std::atomic<std::uint32_t> turn_units_{0};  // the size whose blocks take turns, and how many
   std::atomic<std::uint32_t> turn_count_{0};
   // Of a shared row: the size asked for last, and the one that was so twice in a row.

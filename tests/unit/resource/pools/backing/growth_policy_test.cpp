@@ -57,12 +57,26 @@ TEST(growth_policy, near_the_end_only_what_is_asked_for) {
 TEST(growth_policy, between_two_growths_it_waits_as_long_as_one_takes) {
   suballocator_options const options{};
   growth_policy const policy(options);
-  EXPECT_EQ(policy.patience_ns(true, 0, gib, 0), 100'000u);
-  EXPECT_EQ(policy.patience_ns(true, 30'000, gib, gib), 70'000u);
-  EXPECT_EQ(policy.patience_ns(true, 200'000, gib, gib), 0u);
-  EXPECT_EQ(policy.patience_ns(false, 200'000, gib, 16 * mib), 0u);
-  EXPECT_EQ(policy.patience_ns(false, 200'000, gib, 200 * mib), 100'000u) << "the host runs ahead of the GPU";
-  EXPECT_EQ(policy.patience_ns(false, 200'000, gib, 300 * mib), 1'000'000u) << "far ahead";
+  EXPECT_EQ(policy.patience_ns(true, 0, gib, 0, 0), 100'000u);
+  EXPECT_EQ(policy.patience_ns(true, 30'000, gib, gib, 0), 70'000u);
+  EXPECT_EQ(policy.patience_ns(true, 200'000, gib, gib, 0), 0u);
+  EXPECT_EQ(policy.patience_ns(false, 200'000, gib, 16 * mib, 0), 0u);
+  EXPECT_EQ(policy.patience_ns(false, 200'000, gib, 200 * mib, 0), 100'000u)
+      << "the host runs ahead of the GPU";
+  EXPECT_EQ(policy.patience_ns(false, 200'000, gib, 300 * mib, 0), 1'000'000u) << "far ahead";
+}
+
+TEST(growth_policy, the_host_may_run_ahead_by_some_blocks_of_one_size) {
+  suballocator_options const options{.sparing_beyond = 64 * gib};
+  growth_policy const policy(options);
+  EXPECT_EQ(policy.patience_ns(false, 200'000, gib, 200 * mib, 64 * mib), 0u) << "the GPU has little to do";
+  EXPECT_EQ(policy.patience_ns(false, 30'000, gib, 200 * mib, 64 * mib), 70'000u);
+  EXPECT_EQ(policy.patience_ns(false, 200'000, gib, 200 * mib, 8 * mib), 100'000u);
+  EXPECT_EQ(policy.more_ahead(8 * mib, 8 * mib), 8 * mib);
+  EXPECT_EQ(policy.more_ahead(64 * mib, 8 * mib), 64 * mib);
+  EXPECT_EQ(policy.more_ahead(120 * mib, 8 * mib), 8 * mib) << "16 blocks in all";
+  EXPECT_EQ(policy.more_ahead(128 * mib, 8 * mib), 0u);
+  EXPECT_EQ(policy.more_ahead(2 * gib, 1 * gib), 0u) << "1/32 of the memory";
 }
 
 TEST(growth_policy, blocks_take_turns_within_bounds) {

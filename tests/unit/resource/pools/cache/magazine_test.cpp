@@ -184,6 +184,27 @@ TEST_F(magazine_test, a_block_that_can_be_no_batch_is_worth_an_event_by_itself) 
   EXPECT_FALSE(kept.worth_an_event(7, 32 * mebibyte));
 }
 
+TEST_F(magazine_test, where_requests_wait_for_the_gpu_an_event_comes_sooner) {
+  constexpr std::uint32_t small = 16, large = (64u << 20) / space::unit;
+  kept.put(blocks, make(small, 7));
+  EXPECT_FALSE(kept.worth_an_event(7, small));
+  kept.look_after(small * space::unit);
+  EXPECT_TRUE(kept.waits_for_gpu());
+  EXPECT_TRUE(kept.worth_an_event(7, small));
+  kept.look_later();
+  EXPECT_FALSE(kept.worth_an_event(7, small));
+  for (int i = 0; i < 20; ++i) kept.look_later();
+  EXPECT_FALSE(kept.waits_for_gpu());
+  kept.put(blocks, make(large, 8));
+  EXPECT_TRUE(kept.worth_an_event(8, large));
+  kept.look_after(std::uint64_t{2} * large * space::unit);
+  EXPECT_FALSE(kept.worth_an_event(8, large)) << "two of them share one";
+  kept.put(blocks, make(large, 8));
+  EXPECT_TRUE(kept.worth_an_event(8, large));
+  kept.look_later();
+  EXPECT_FALSE(kept.waits_for_gpu());
+}
+
 TEST_F(magazine_test, an_event_waits_for_all_that_take_turns) {
   constexpr std::uint32_t large = (16u << 20) / space::unit;
   EXPECT_EQ(kept.rotation_size(large), 0u);
