@@ -128,8 +128,9 @@ space::handle suballocator::take_from_parts(lock& held, slow_request& c) {
   if (spare_ == nullptr || region_.reserved_bytes() < from_parts_beyond) return space::none;
   space::handle h = space::none;
   for (std::size_t asked = 0; h == space::none;) {
+    bool const is_short = would_exceed(c.units * space::unit);
     held.unlock();
-    std::uint64_t const given = spare_(*spare_of_, c.units * space::unit, asked);
+    std::uint64_t const given = spare_(*spare_of_, c.units * space::unit, is_short, asked);
     held.lock();
     if (given == 0) break;
     h = search(c, false);

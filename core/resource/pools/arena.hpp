@@ -31,8 +31,8 @@ class arena final : public resource {
         suballocator& superblocks) noexcept
       : resource(home, node), options_(o), superblocks_(superblocks) {
     superblocks_.grow_after(
-        [](resource& self, std::uint64_t bytes, std::size_t& asked) noexcept {
-          return static_cast<arena&>(self).spare(bytes, asked);
+        [](resource& self, std::uint64_t bytes, bool is_short, std::size_t& asked) noexcept {
+          return static_cast<arena&>(self).spare(bytes, is_short, asked);
         },
         *this);
   }
@@ -53,9 +53,9 @@ class arena final : public resource {
   part& part_of(allocation_request const& request) noexcept;
   // Makes the part at its first request. Throws driver::allocation_failed.
   suballocator& make(part& place);
-  // Idle memory of parts, in turn, given to the superblocks until it is so many bytes. `asked`: parts so far,
-  // and after; 0: none is left that has any.
-  std::uint64_t spare(std::uint64_t bytes, std::size_t& asked) noexcept;
+  // Idle memory of parts, in turn, given to the superblocks until it is so many bytes; of few parts only
+  // where memory is short. `asked`: parts so far, and after; 0: none is left that has any.
+  std::uint64_t spare(std::uint64_t bytes, bool is_short, std::size_t& asked) noexcept;
   // One message with what each part has, for dump_log_on_failure.
   void log_state(char const* reason) noexcept;
   template <typename Visit>

@@ -86,7 +86,9 @@ class suballocator : public resource, public source {
   // Asks `spare` for idle memory, with the mutex given up, before this grows: that of the resources above,
   // which may take memory from one another in this way. It gives back so many bytes or more, if it can, and
   // goes on where `asked` says that it stopped; 0: nobody has more.
-  using spare_memory = std::uint64_t (*)(resource& of, std::uint64_t bytes, std::size_t& asked) noexcept;
+  // `is_short`: what is empty would go back before it grows.
+  using spare_memory = std::uint64_t (*)(resource& of, std::uint64_t bytes, bool is_short,
+                                         std::size_t& asked) noexcept;
   void grow_after(spare_memory spare, resource& of) noexcept {
     spare_ = spare;
     spare_of_ = &of;

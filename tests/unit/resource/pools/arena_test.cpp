@@ -70,6 +70,17 @@ TEST_F(arenas, what_parts_have_idle_is_found_to_be_done) {
   EXPECT_LE(below->reserved(), 320 * mib);
 }
 
+// What they have is about to go back to the driver, and would come again in other pieces.
+TEST_F(arenas, where_memory_is_short_few_parts_give_theirs_as_well) {
+  driver.manual_events(false);
+  arena& a = make_arena(200 * mib);
+  give(a, get(a, 128 * mib, 1), 1);
+  settle();
+  get(a, 100 * mib, 2);
+  EXPECT_EQ(driver.calls("cuMemAlloc_v2"), 1);
+  EXPECT_EQ(driver.calls("cuMemFree_v2"), 0);
+}
+
 // As many bytes as are asked for are of no use where they do not lie together.
 TEST_F(arenas, parts_are_asked_until_the_request_fits) {
   driver.manual_events(false);
