@@ -21,6 +21,7 @@ std::unique_ptr<resource::suballocator> pool(option_reader const& options, site 
                                  .growth = options.bytes("growth", 0),
                                  .release_threshold = options.bytes("release_threshold", ~std::uint64_t{0}),
                                  .sparing_beyond = options.bytes("sparing_beyond", options.total() / 4 * 3),
+                                 .takes_no_more = options.value<size_value>("sparing_beyond") != nullptr,
                                  .release_after = release_after(options),
                                  .kept_idle = options.bytes("release_threshold", 0),
                                  .earned_from = options.bytes("earned_from", most),

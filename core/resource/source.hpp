@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 
 #include "core/driver/error.hpp"
@@ -72,6 +73,8 @@ class source {
   virtual std::uint64_t pending() noexcept { return 0; }
   // Gives back what the source itself holds for nobody; bytes given back.
   virtual std::uint64_t trim() noexcept { return 0; }
+  // Bytes that the driver has free, where these decide whether it serves a request; none: that is not known.
+  virtual std::optional<std::uint64_t> free_at_driver() noexcept { return std::nullopt; }
   // Its segments are counted by this budget.
   virtual bool counts_in(budget const&) const noexcept { return false; }
 };

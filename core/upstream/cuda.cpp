@@ -22,6 +22,15 @@ resource::extent cuda::reserve(resource::allocation_request const& request) {
   return {address, request.bytes, 0};
 }
 
+std::optional<std::uint64_t> cuda::free_at_driver() noexcept {
+  std::optional<std::uint64_t> free;
+  in_context(home_, [&] {
+    free = known_refusals::all_free();
+    return CUDA_SUCCESS;
+  });
+  return free;
+}
+
 bool cuda::give_away(resource::extent const& memory) noexcept {
   stats::memory_move const move;
   segment_leaving leaving(home_.device, node_, memory);

@@ -13,6 +13,7 @@ class cuda final : public deferred_release_source {
       : deferred_release_source(home, true), node_(node) {}
   resource::extent reserve(resource::allocation_request const& request) override;
   void lost(resource::extent const& memory) noexcept override;
+  std::optional<std::uint64_t> free_at_driver() noexcept override;
 
  private:
   bool give_away(resource::extent const& memory) noexcept override;

@@ -30,6 +30,14 @@ bool known_refusals::has_less_than(std::uint64_t bytes) noexcept {
   return !driver_keeps_memory.load(std::memory_order_relaxed) && lacks(bytes, free);
 }
 
+std::optional<std::uint64_t> known_refusals::all_free() noexcept {
+  if (driver_keeps_memory.load(std::memory_order_relaxed)) return std::nullopt;
+  if (stream_order::active_captures.load(std::memory_order_acquire) > 0) return std::nullopt;
+  std::size_t free = 0, total = 0;
+  if (driver::real.cuMemGetInfo_v2(&free, &total) != CUDA_SUCCESS) return std::nullopt;
+  return free;
+}
+
 void known_refusals::note(std::size_t device_slot, std::uint64_t bytes) noexcept {
   refusal& last = last_[device_slot];
   std::uint64_t free = 0;

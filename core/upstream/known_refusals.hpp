@@ -8,6 +8,7 @@
 #include <array>
 #include <atomic>
 #include <cstdint>
+#include <optional>
 
 #include "core/base/clock.hpp"
 #include "core/base/mutant.hpp"
@@ -29,6 +30,8 @@ class known_refusals {
   static bool is_certain(std::size_t device_slot, std::uint64_t bytes) noexcept;
   // The same, asked of the driver now.
   static bool has_less_than(std::uint64_t bytes) noexcept;
+  // What it has, where that is known without more than a question.
+  static std::optional<std::uint64_t> all_free() noexcept;
   // It has refused so many.
   static void note(std::size_t device_slot, std::uint64_t bytes) noexcept;
 

@@ -45,6 +45,8 @@ class limiting_source final : public source_adaptor {
   }
 
   bool counts_in(budget const& b) const noexcept override { return &b == &budget_ || below_.counts_in(b); }
+  // The limit may decide as well, and others take from it.
+  std::optional<std::uint64_t> free_at_driver() noexcept override { return std::nullopt; }
 
  private:
   extent serve(allocation_request const& request) override;

@@ -12,6 +12,7 @@ struct pool_options {
   std::uint64_t growth = 0;  // 0: 1/32 of what is reserved, at least 2 MiB
   std::uint64_t release_threshold = ~std::uint64_t{0};
   std::uint64_t sparing_beyond = ~std::uint64_t{0};  // see suballocator_options
+  bool takes_no_more = false;
   std::uint64_t release_after = ~std::uint64_t{0};
   std::uint64_t kept_idle = 0;
   std::uint64_t earned_from = ~std::uint64_t{0};
@@ -28,6 +29,7 @@ class pool final : public suballocator {
                       .growth = o.growth,
                       .release_threshold = o.release_threshold,
                       .sparing_beyond = o.sparing_beyond,
+                      .takes_no_more = o.takes_no_more,
                       .release_after = o.release_after,
                       .kept_idle = o.kept_idle,
                       .earned_from = o.earned_from},

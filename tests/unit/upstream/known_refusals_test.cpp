@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include "core/stream_order/relaxed_mode.hpp"
 #include "tests/unit/fake_driver/fake_driver.hpp"
 
 namespace gpumem::upstream {
@@ -54,6 +55,15 @@ TEST_F(known_refusals_test, the_drivers_own_pools_may_have_some) {
   known_refusals::note(6, 50 * mib);
   note_driver_keeps_memory();
   EXPECT_FALSE(known_refusals::is_certain(6, 50 * mib));
+}
+
+TEST_F(known_refusals_test, what_is_free_is_all_that_there_is_unless_the_driver_keeps_some) {
+  EXPECT_EQ(known_refusals::all_free(), 10 * mib);
+  stream_order::active_captures = 1;
+  EXPECT_EQ(known_refusals::all_free(), std::nullopt) << "not asked beside a capture";
+  stream_order::active_captures = 0;
+  note_driver_keeps_memory();
+  EXPECT_EQ(known_refusals::all_free(), std::nullopt);
 }
 
 TEST_F(known_refusals_test, it_is_believed_for_a_short_while) {

@@ -23,6 +23,7 @@ struct suballocator_options {
   std::uint64_t release_threshold = ~std::uint64_t{0};
   // Reserve beyond this only after waiting, and giving back, what is idle.
   std::uint64_t sparing_beyond = ~std::uint64_t{0};
+  bool takes_no_more = false;  // there than a request needs, whatever comes and goes
   // Empty segments go back when nothing of them was in use for so long (going_back), in nanoseconds; ~0:
   // never.
   std::uint64_t release_after = ~std::uint64_t{0};

@@ -32,6 +32,23 @@ std::uint64_t segment_backing::size_for(std::uint64_t bytes, growth_request cons
   return std::min(step, pool_.options.maximum - taken()) / space::unit * space::unit;
 }
 
+// Not where others of this process take memory of the device by calls that no chain serves: it would be
+// missing there.
+std::uint64_t segment_backing::with_remainder(pool_lock& held, std::uint64_t bytes,
+                                              growth_request const& wanted) noexcept {
+  suballocator_options const& o = pool_.options;
+  bool const may = !wanted.apart && wanted.at_least == 0 && o.growth == 0 && o.round_to == space::unit &&
+                   !o.takes_no_more && stats::get(stats::gauges(pool_.home.device).observed) == 0;
+  if (!may) return 0;
+  std::optional<std::uint64_t> free;
+  {
+    unlocked const meanwhile(held);
+    free = pool_.upstream.free_at_driver();
+  }
+  if (!free) return 0;
+  return regrowth_.with_remainder(bytes, std::min(*free, o.maximum - std::min(o.maximum, taken())));
+}
+
 extent segment_backing::reserve(pool_lock& held, std::uint64_t size, std::uint64_t bytes,
                                 growth_request const& wanted) {
   for (;; size = bytes) {  // the request itself may still fit
@@ -60,17 +77,20 @@ space::handle segment_backing::grow(pool_lock& held, growth_request const& wante
   // Where memory is short, or to be spared: what is empty is of no use for this request.
   if (std::uint64_t const idle = pool_.region.idle_bytes(); idle > 0 && would_exceed(bytes))
     release_empty(held, idle - std::min(idle, bytes));
+  bool const is_short = would_exceed(bytes);
+  std::uint64_t const remainder = is_short && regrowth_.is_usual() ? with_remainder(held, bytes, wanted) : 0;
   std::uint64_t const maximum = pool_.options.maximum;
   if (taken() > maximum || bytes > maximum - taken())
     throw pool_.refuse.at_maximum(pool_.region.reserved_bytes(), bytes);
   count_growth();
-  extent const memory = reserve(held, size_for(bytes, wanted), bytes, wanted);
+  extent const memory = reserve(held, std::max(size_for(bytes, wanted), remainder), bytes, wanted);
   // What came back after the context ended is of the one that its handle names by now.
   if (pool_.home.epochs.life() != 0) {
     hand_back(held, memory);
     throw pool_.refuse.no_context();
   }
   space::segment& made = add(held, memory);
+  regrowth_.note(memory.bytes, pool_.region.reserved_bytes(), is_short);
   if (wanted.at_least != 0) {
     made.rotates = true;
     rotated_ += made.bytes;

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "core/resource/pools/backing/backing.hpp"
+#include "core/resource/pools/backing/regrowth.hpp"
 
 namespace gpumem::resource {
 
@@ -21,10 +22,15 @@ class segment_backing final : public backing {
   space::segment* find_due(due_memory const& due) noexcept;
   // Bytes to ask for; at least `bytes`, which fit below the maximum.
   std::uint64_t size_for(std::uint64_t bytes, growth_request const& wanted) const noexcept;
+  // Bytes to ask for instead, where the driver would be left with few that the pool needs again soon; 0: no
+  // more.
+  std::uint64_t with_remainder(pool_lock& held, std::uint64_t bytes, growth_request const& wanted) noexcept;
   // Asks the source for `size` bytes, and for `bytes` where it has no more. Throws what it throws.
   extent reserve(pool_lock& held, std::uint64_t size, std::uint64_t bytes, growth_request const& wanted);
   // The segment, one idle block. Throws where the tables are full; the memory is then given back.
   space::segment& add(pool_lock& held, extent const& memory);
+
+  regrowth regrowth_;
 };
 
 }  // namespace gpumem::resource

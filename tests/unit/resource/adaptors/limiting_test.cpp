@@ -6,6 +6,7 @@
 #include <thread>
 #include <vector>
 
+#include "core/upstream/known_refusals.hpp"
 #include "tests/unit/resource/fixture.hpp"
 
 namespace gpumem::resource {
@@ -42,6 +43,13 @@ TEST_F(limiting_fixture, a_name_on_a_device_is_one_budget) {
   EXPECT_NE(&of(4 * mib, "limiting", 1), &one);
   EXPECT_NE(&of(4 * mib, "other"), &one);
   EXPECT_NE(budget::find_or_make({.name = "limiting", .limit = mib, .host = true}), &one);
+}
+
+TEST_F(limiting_fixture, below_a_pool_it_does_not_say_that_the_drivers_memory_decides) {
+  upstream::driver_keeps_memory = false;
+  driver.set_capacity(8 * mib);
+  EXPECT_EQ(here->cuda.free_at_driver(), 8 * mib);
+  EXPECT_EQ(below<limiting_source>(5u, here->cuda, of(4 * mib)).free_at_driver(), std::nullopt);
 }
 
 TEST_F(limiting_fixture, threads_together_never_exceed_it_and_reach_it) {

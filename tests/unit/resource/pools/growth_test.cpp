@@ -1,6 +1,10 @@
 // How much a pool takes when it grows: for small requests 1/32 of what it has, so that there are few
 // growths; for one that is a good part of the whole just its own size, so that little is reserved for nobody.
 // And how long it watches for freed memory first: about as long as a growth takes.
+#include <array>
+#include <random>
+
+#include "core/upstream/known_refusals.hpp"
 #include "core/upstream/vmm.hpp"
 #include "tests/unit/resource/fixture.hpp"
 
@@ -63,6 +67,40 @@ TEST_F(growth, idle_pieces_go_before_more_is_taken_where_memory_is_spared) {
     ask_for_more_than_a_hole(p);
     EXPECT_EQ(p.reserved(), (sparing_beyond == 0 ? 80 : 112) * mib);
   }
+}
+
+// Blocks of other sizes each time on a device that is full: without a GPU's work, as the benchmark `refused`.
+TEST_F(growth, on_a_full_device_ever_other_sizes_need_fewer_bytes_of_the_driver) {
+  driver.manual_events(false);
+  upstream::driver_keeps_memory = false;  // other tests make pools of the driver
+  std::array<std::uint64_t, 2> taken{}, refused{};
+  for (bool const takes_no_more : {true, false}) {
+    driver.set_capacity(driver.used() + 16 * gib);
+    pool& p = make_pool({.sparing_beyond = 12 * gib, .takes_no_more = takes_no_more});
+    std::uint64_t const before = stats::local().nodes[0].bytes_in;
+    std::mt19937_64 random(7);
+    std::vector<space::handle> live;
+    for (int i = 0; i < 2000;) {
+      std::uint64_t const bytes = 1 + random() % (512 * mib);
+      for (bool served = false; !served && i < 2000; ++i) {
+        try {
+          live.push_back(get(p, bytes));
+          served = true;
+        } catch (driver::allocation_failed const& failed) {
+          EXPECT_EQ(failed.code(), CUDA_ERROR_OUT_OF_MEMORY);
+          ++refused[takes_no_more];
+          std::swap(live[random() % live.size()], live.back());
+          give(p, live.back());
+          live.pop_back();
+        }
+      }
+    }
+    taken[takes_no_more] = stats::local().nodes[0].bytes_in - before;
+    for (space::handle const h : live) give(p, h);
+    p.give_back();
+  }
+  EXPECT_LT(taken[0], taken[1] / 4 * 3);
+  EXPECT_LT(refused[0], refused[1] + 20) << "as many are served";
 }
 
 TEST_F(growth, a_smaller_request_gets_pieces_of_its_own_where_memory_is_spared) {

@@ -21,6 +21,7 @@ class scripted_source final : public source, public page_source {
   std::map<std::uint64_t, std::uint64_t> segments;  // by address
   std::map<std::uint64_t, std::uint64_t> pieces;    // mapped
   std::vector<std::uint64_t> asked;                 // bytes of each reserve, in order
+  std::optional<std::uint64_t> left;                // what it says that the driver has
   std::uint64_t shift = 0;                          // of the next address, from a multiple of 2 MiB
 
   std::uint64_t held() const noexcept {
@@ -32,6 +33,10 @@ class scripted_source final : public source, public page_source {
   }
 
   page_source* pages() noexcept override { return this; }
+  std::optional<std::uint64_t> free_at_driver() noexcept override {
+    expect_unlocked();
+    return left;
+  }
   extent reserve(allocation_request const& request) override {
     expect_unlocked();
     asked.push_back(request.bytes);

@@ -15,7 +15,56 @@ struct segment_backing_test : backing_fixture {
     return *(made = new segment_backing(made_of()));
   }
   space::handle take(std::uint64_t bytes) { return pool->region.take(space::done, units(bytes)); }
+  // Memory is short, and was given back for blocks of other sizes; what a request for 640 MiB then asks for,
+  // where the driver says that it has `free`.
+  std::vector<std::uint64_t> asked_anew(suballocator_options o, std::optional<std::uint64_t> free) {
+    o.sparing_beyond = 0;
+    auto& by = backing_with(o);
+    by.grow(held, {.units = units(512 * mib)});
+    by.grow(held, {.units = units(600 * mib)});
+    pool->source.asked.clear();
+    pool->source.left = free;
+    by.grow(held, {.units = units(640 * mib)});
+    return pool->source.asked;
+  }
 };
+
+TEST_F(segment_backing_test, where_sizes_come_and_go_a_growth_takes_the_remainder) {
+  EXPECT_EQ(asked_anew({}, 1000 * mib), std::vector{984 * mib});
+  EXPECT_EQ(pool->region.idle_bytes(), 984 * mib);
+}
+
+TEST_F(segment_backing_test, not_where_much_remains_or_nobody_says_what) {
+  EXPECT_EQ(asked_anew({}, 2 * gib), std::vector{640 * mib});
+  EXPECT_EQ(asked_anew({}, std::nullopt), std::vector{640 * mib});
+}
+
+TEST_F(segment_backing_test, not_where_it_is_set_to_take_no_more_or_so_much) {
+  EXPECT_EQ(asked_anew({.takes_no_more = true}, 1000 * mib), std::vector{640 * mib});
+  EXPECT_EQ(asked_anew({.growth = 2 * mib}, 1000 * mib), std::vector{640 * mib});
+}
+
+TEST_F(segment_backing_test, not_where_others_of_the_process_need_memory_of_the_device) {
+  auto& gauge = stats::gauges(0).observed;
+  stats::gauge_add(gauge, 512);
+  EXPECT_EQ(asked_anew({}, 1000 * mib), std::vector{640 * mib});
+  stats::gauge_subtract(gauge, 512);
+}
+
+TEST_F(segment_backing_test, the_remainder_of_a_maximum_is_taken_as_well) {
+  EXPECT_EQ(asked_anew({.maximum = 800 * mib}, 2 * gib), std::vector{784 * mib});
+}
+
+TEST_F(segment_backing_test, where_the_driver_has_less_than_it_said_the_request_itself_fits) {
+  auto& by = backing_with({.sparing_beyond = 0});
+  by.grow(held, {.units = units(512 * mib)});
+  by.grow(held, {.units = units(600 * mib)});
+  pool->source.asked.clear();
+  pool->source.capacity = 980 * mib;
+  pool->source.left = 1000 * mib;
+  by.grow(held, {.units = units(640 * mib)});
+  EXPECT_EQ(pool->source.asked, (std::vector{984 * mib, 640 * mib}));
+}
 
 TEST_F(segment_backing_test, a_growth_is_one_idle_segment) {
   auto& by = backing_with({});
