@@ -21,6 +21,7 @@ bool known_refusals::is_certain(std::size_t device_slot, std::uint64_t bytes) no
   if (base::now_ns() - at > believed_ns) return false;
   std::uint64_t const then = last.free.load(std::memory_order_relaxed);
   if (GPUMEM_MUTANT(stale_refusal)) return bytes > then;
+  if (bytes < last.bytes.load(std::memory_order_relaxed)) return false;
   std::uint64_t free = 0;
   return lacks(bytes, free) && free <= then;
 }
@@ -43,6 +44,7 @@ void known_refusals::note(std::size_t device_slot, std::uint64_t bytes) noexcept
   std::uint64_t free = 0;
   bool const for_lack = lacks(bytes, free);
   last.free.store(free, std::memory_order_relaxed);
+  last.bytes.store(bytes, std::memory_order_relaxed);
   last.at.store(for_lack ? base::now_ns() : 0, std::memory_order_release);
 }
 

@@ -1,8 +1,10 @@
 // What the driver's last refusal for lack of memory tells about the next request: where it has no more free
-// memory than then, and less than is asked for, it would refuse again. To say how much is free takes it 4.5
-// us (H200, bench group driver_calls); how long a refusal takes was not measured. Believed for a short while,
-// and never where the driver holds memory of its own pools, which it would give back first. One for each
-// device; asked by upstreams on slow paths, from any thread, with the context current.
+// memory than then, and no less is asked for, it would refuse again. A smaller one it may serve with more
+// than it calls free: it moves managed memory away for it, also another process's (H100, driver 580.159). To
+// say how much is free takes it 4.5 us (H200, bench group driver_calls); how long a refusal takes was not
+// measured. Believed for a short while, and never where the driver holds memory of its own pools, which it
+// would give back first. One for each device; asked by upstreams on slow paths, from any thread, with the
+// context current.
 #pragma once
 
 #include <array>
@@ -17,7 +19,8 @@
 
 namespace gpumem::upstream {
 
-// The driver has memory pools of this process, or memory of graphs: set by who makes such, for good.
+// The driver has memory pools or managed memory of this process, or memory of graphs: set by who makes such,
+// for good.
 inline std::atomic<bool> driver_keeps_memory{false};
 inline void note_driver_keeps_memory() noexcept {
   if (!driver_keeps_memory.load(std::memory_order_relaxed))
@@ -43,6 +46,7 @@ class known_refusals {
   struct refusal {
     std::atomic<std::uint64_t> at{0};  // nanoseconds; 0: none
     std::atomic<std::uint64_t> free{0};
+    std::atomic<std::uint64_t> bytes{0};  // that were refused
   };
   // The driver has less than that, and says how much; false also where it was not asked.
   static bool lacks(std::uint64_t wanted, std::uint64_t& free) noexcept;

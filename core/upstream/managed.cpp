@@ -6,12 +6,14 @@
 #include "core/base/log/log.hpp"
 #include "core/driver/managed_memory.hpp"
 #include "core/upstream/call.hpp"
+#include "core/upstream/known_refusals.hpp"
 
 namespace gpumem::upstream {
 
 resource::extent managed::reserve(resource::allocation_request const& request) {
   release_what_is_done();
   stats::memory_move const move;
+  note_driver_keeps_memory();
   CUdeviceptr address = 0;
   unsigned const flags = request.flags != 0 ? request.flags : static_cast<unsigned>(CU_MEM_ATTACH_GLOBAL);
   call(home_, node_, request.bytes, "managed",

@@ -139,7 +139,8 @@ CUresult pass_allocation(driver::request const& request, CUdeviceptr* result, ow
 template <typename Real>
 CUresult pass_allocation(driver::request const& request, CUdeviceptr* result, Real&& real) noexcept {
   base::uncancelled const held;  // pinned and stream-ordered allocations are the driver's cancellation points
-  if (request.stream_ordered) upstream::note_driver_keeps_memory();
+  if (request.stream_ordered || request.kind == driver::memory_kind::managed)
+    upstream::note_driver_keeps_memory();
   if (result == nullptr || request.kind == driver::memory_kind::host ||
       (request.stream_ordered && is_graph_node(request.stream))) {
     return with_room(real);

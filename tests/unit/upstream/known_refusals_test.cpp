@@ -32,10 +32,16 @@ TEST_F(known_refusals_test, nothing_is_certain_before_the_driver_has_refused) {
 TEST_F(known_refusals_test, what_is_larger_than_what_is_free_would_be_refused_again) {
   known_refusals::note(2, 50 * mib);
   EXPECT_TRUE(known_refusals::is_certain(2, 50 * mib));
-  EXPECT_TRUE(known_refusals::is_certain(2, 43 * mib)) << "much more than the 10 MiB that there are";
+  EXPECT_TRUE(known_refusals::is_certain(2, 60 * mib));
+  EXPECT_FALSE(known_refusals::is_certain(3, 50 * mib)) << "another device";
+  known_refusals::note(2, 42 * mib);
   EXPECT_FALSE(known_refusals::is_certain(2, 42 * mib))
       << "the driver may have some that it does not call free";
-  EXPECT_FALSE(known_refusals::is_certain(3, 50 * mib)) << "another device";
+}
+
+TEST_F(known_refusals_test, a_smaller_request_may_be_served_by_moving_managed_memory_away) {
+  known_refusals::note(8, 50 * mib);
+  EXPECT_FALSE(known_refusals::is_certain(8, 49 * mib));
 }
 
 TEST_F(known_refusals_test, memory_that_came_free_is_asked_for) {
