@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "core/base/clock.hpp"
 #include "core/base/threads/uncancelled.hpp"
 #include "core/stats/page/counters.hpp"
 #include "core/stats/page/state_page.hpp"
@@ -109,8 +110,9 @@ void epochs::complete(epoch_id s) noexcept {
   if (!is_done(s)) done_.store(s, std::memory_order_release);
 }
 
-bool epochs::wait(epoch_id s) noexcept {
+bool epochs::wait(epoch_id s, std::uint64_t most_ns) noexcept {
   base::uncancelled const held;
+  std::uint64_t const begin = base::now_ns();
   for (unsigned rounds = 0; !is_done(s); ++rounds) {
     bool covered = false;
     {
@@ -122,6 +124,11 @@ bool epochs::wait(epoch_id s) noexcept {
       if (closed_.covering(s) == nullptr) close();
       covered = closed_.covering(s) != nullptr || closed_.full();  // room comes when the oldest is done
       if (!covered && capturing()) return false;
+      if (in_vain_ == last_done() + 1) return false;
+      if (rounds >= 64 && base::now_ns() - begin > most_ns) {
+        if (most_ns >= longest_wait_ns) in_vain_ = last_done() + 1;
+        return false;
+      }
     }
     // For drivers without cuCtxRecordEvent (before 12.5), and where a record failed.
     if (!covered) return synchronize() == CUDA_SUCCESS && is_done(s);

@@ -48,9 +48,15 @@ class epochs {
   bool collect(epoch_id wanted) noexcept GPUMEM_ANNOTATE(no_thread_safety_analysis);
   // The same without closing: only looks. True if any epoch became done.
   bool poll_now() noexcept;
-  // Blocks the calling host thread until `s` is done. False when that cannot be had now (a capture runs and
-  // the epoch was never closed, or the context is dead); the caller must then take other memory.
-  bool wait(epoch_id s) noexcept;
+  // Blocks the calling host thread until `s` is done, for `most_ns` at most: a kernel that runs may be
+  // waiting for what this thread does next, and natively a request waits for none. False when that cannot be
+  // had now (so too where a capture runs and the epoch was never closed, or the context is dead); the caller
+  // must then take other memory. Once the longest wait was in vain there is none until some epoch is done.
+  static constexpr std::uint64_t longest_wait_ns = 60'000'000'000;
+  bool wait(epoch_id s, std::uint64_t most_ns = longest_wait_ns) noexcept;
+  // The same for all that was submitted, before the driver is given memory back, which it waits for. True
+  // also where nobody can be asked, as beside a capture.
+  bool wait_for_all() noexcept { return wait(open()) || broken() || capturing(); }
   // Makes later work of `stream` wait for `s` on the device. False when that cannot be had now.
   bool wait_on_device(CUstream stream, epoch_id s) noexcept;
 
@@ -180,6 +186,7 @@ class epochs {
   std::atomic<std::uint32_t> trouble_{0};  // calls under way that may end the context, `lost`, `watched`
   alignas(64) base::mutex mutex_;
   int synchronizing_ GPUMEM_GUARDED_BY(mutex_) = 0;  // threads in synchronize_context
+  epoch_id in_vain_ GPUMEM_GUARDED_BY(mutex_) = 0;   // last_done() + 1 of the longest wait; 0: none was
   bool joined_ GPUMEM_GUARDED_BY(mutex_) = false;
   closed_queue closed_ GPUMEM_GUARDED_BY(mutex_);
   // As many as can be closed, and some that are being recorded.

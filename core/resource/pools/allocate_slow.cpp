@@ -207,10 +207,13 @@ space::handle suballocator::grow(lock& held, slow_request& c, std::uint64_t at_l
 space::handle suballocator::drain(lock& held, slow_request& c) {
   GPUMEM_EXPECTS(held.owns_lock());
   flush(nullptr);
-  held.unlock();
-  home_.epochs.wait(home_.epochs.open());
-  held.lock();
-  reap();
+  if (region_.has_pending()) {
+    space::epoch_id const youngest = region_.youngest_epoch();
+    held.unlock();
+    home_.epochs.wait(youngest);
+    held.lock();
+    reap();
+  }
   return search(c, true);
 }
 

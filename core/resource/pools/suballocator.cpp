@@ -206,14 +206,18 @@ void suballocator::forget() noexcept {
   caches_.retire();  // nothing is asked of this object again; the next context's takes over
 }
 
+// The driver waits for all work when it takes memory back, so nothing goes while work does not end.
 std::uint64_t suballocator::give_back() noexcept {
   lock held(mutex_);
   flush(nullptr);
-  held.unlock();
-  home_.epochs.wait(home_.epochs.open());
-  held.lock();
-  reap();
-  std::uint64_t const released = backing_->release_empty(held, 0);
+  bool idle = true;
+  if (region_.has_pending() || region_.empty_segment() != nullptr) {
+    held.unlock();
+    idle = home_.epochs.wait_for_all();
+    held.lock();
+    reap();
+  }
+  std::uint64_t const released = idle || !backing_->waits_for_gpu() ? backing_->release_empty(held, 0) : 0;
   held.unlock();
   return released + upstream_.trim();
 }

@@ -164,6 +164,14 @@ TEST_F(epochs_test, wait_blocks_until_another_thread_completes_it) {
   EXPECT_TRUE(finished.load());
 }
 
+TEST_F(epochs_test, a_wait_ends_where_work_does_not) {
+  epoch_id const s = when->open();
+  EXPECT_FALSE(when->wait(s, 1'000'000)) << "a kernel may be waiting for this thread";
+  EXPECT_FALSE(when->is_done(s));
+  driver.finish_all();
+  EXPECT_TRUE(when->wait(s, 1'000'000));
+}
+
 TEST_F(epochs_test, wait_holds_no_lock_that_a_free_or_a_collection_needs) {
   epoch_id const s = when->open();
   std::jthread waiter([&] { EXPECT_TRUE(when->wait(s)); });

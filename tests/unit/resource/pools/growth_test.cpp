@@ -42,6 +42,15 @@ TEST_F(growth, a_capture_makes_larger_steps) {
   here->epochs.capture_ended(tests::stream(1));
 }
 
+TEST_F(growth, a_refusal_waits_for_no_kernel_where_nothing_would_come_of_it) {
+  driver.manual_events(true);  // a kernel runs that waits for the host
+  driver.set_capacity(100 * mib);
+  pool& p = make_pool();
+  get(p, 64 * mib);
+  EXPECT_THROW(get(p, 64 * mib), driver::allocation_failed);
+  EXPECT_EQ(driver.calls("cuCtxRecordEvent"), 0);
+}
+
 TEST_F(growth, a_good_part_of_the_whole_is_not_rounded_up_to_more) {
   pool& p = make_pool();
   get(p, 256 * mib);
