@@ -69,14 +69,22 @@ extent segment_backing::reserve(pool_lock& held, std::uint64_t size, std::uint64
   }
 }
 
+bool segment_backing::is_gpu_done(pool_lock& held) noexcept {
+  if (pool_.region.empty_segment() == nullptr) return true;
+  unlocked const meanwhile(held);
+  return pool_.home.epochs.wait_for_all();
+}
+
 // Segments of a driver begin at pages, which is aligned enough for nearly all; one made for one block has to
 // hold it.
 space::handle segment_backing::grow(pool_lock& held, growth_request const& wanted) {
   GPUMEM_EXPECTS(held.owns_lock());
   std::uint64_t const bytes = wanted.anywhere || wanted.apart ? wanted.room() : wanted.units * space::unit;
   // Where memory is short, or to be spared: what is empty is of no use for this request.
-  if (std::uint64_t const idle = pool_.region.idle_bytes(); idle > 0 && would_exceed(bytes))
+  if (pool_.region.idle_bytes() > 0 && would_exceed(bytes) && is_gpu_done(held)) {
+    std::uint64_t const idle = pool_.region.idle_bytes();
     release_empty(held, idle - std::min(idle, bytes));
+  }
   bool const is_short = would_exceed(bytes);
   std::uint64_t const remainder = is_short && regrowth_.is_usual() ? with_remainder(held, bytes, wanted) : 0;
   std::uint64_t const maximum = pool_.options.maximum;

@@ -25,6 +25,9 @@ class segment_backing final : public backing {
   // Bytes to ask for instead, where the driver would be left with few that the pool needs again soon; 0: no
   // more.
   std::uint64_t with_remainder(pool_lock& held, std::uint64_t bytes, growth_request const& wanted) noexcept;
+  // Waits, with the mutex given up, before a segment goes back: the driver would, and for ever where a kernel
+  // waits for this thread.
+  bool is_gpu_done(pool_lock& held) noexcept;
   // Asks the source for `size` bytes, and for `bytes` where it has no more. Throws what it throws.
   extent reserve(pool_lock& held, std::uint64_t size, std::uint64_t bytes, growth_request const& wanted);
   // The segment, one idle block. Throws where the tables are full; the memory is then given back.

@@ -9,6 +9,10 @@ namespace {
 struct segment_backing_test : backing_fixture {
   segment_backing* made = nullptr;
 
+  void SetUp() override {
+    backing_fixture::SetUp();
+    driver.manual_events(false);  // nothing runs
+  }
   segment_backing& backing_with(suballocator_options const& options) {
     pool->options = options;
     pool->options.name = "mine";
