@@ -15,17 +15,25 @@ import tempfile
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "integration"))
 import harness
 
-LOOPS = [("pairs", allocator, size) for size in (4 << 10, 1 << 20, 64 << 20, 1 << 30) for allocator in ("malloc", "async")]
+ALLOCATORS = ("malloc", "async")
+LOOPS = [("pairs", allocator, f"bytes={size}") for size in (4 << 10, 1 << 20, 4 << 20, 16 << 20, 64 << 20, 1 << 30)
+         for allocator in ALLOCATORS] + [("threads", allocator, "threads=1") for allocator in ALLOCATORS]
 NO_SAMPLES = {"GPUMEM_CONFIG": str(pathlib.Path(__file__).resolve().parent / "configs" / "no_samples.toml")}
 
 
 def once(build, program, loop, more, state):
-    workload, allocator, size = loop
+    """Nanoseconds of a pair, by name of the case."""
+    workload, allocator, option = loop
     env = {"LD_PRELOAD": build.preload(), "GPUMEM_REPORT": "none", "GPUMEM_STATE_DIR": state, **more}
-    done = subprocess.run([program, workload, allocator, "seconds=0.5", f"bytes={size}"], capture_output=True, text=True,
+    done = subprocess.run([program, workload, allocator, "seconds=0.5", option], capture_output=True, text=True,
                           env=build.environment(env), check=True)
-    values = [json.loads(line) for line in done.stdout.splitlines()]
-    return next(value["value"] for value in values if value["metric"] == "pair" and value["unit"] == "ns")
+    times = {}
+    for value in map(json.loads, done.stdout.splitlines()):
+        if value["metric"] == "pair" and value["unit"] == "ns":
+            times[value["case"]] = value["value"]
+        elif value["metric"] == "throughput":
+            times[value["case"]] = 1e3 / value["value"]
+    return times
 
 
 def main():
@@ -38,7 +46,7 @@ def main():
     build = harness.Build(wanted.build, simulated=not wanted.cuda)
     program = wanted.build + ("/gpu/bench.shared" if wanted.cuda else "/programs/bench.shared")
     ledger = str(build.folder / "programs" / "recording_ledger")
-    print(f"{'loop':22} {'no samples, ns':>14} {'samples':>8} {'ratio':>6} {'recorded':>9} {'ratio':>6} {'ns/event':>9} {'bytes/event':>12}")
+    print(f"{'loop':33} {'no samples, ns':>14} {'samples':>8} {'more':>6} {'recorded':>9} {'ratio':>6} {'ns/event':>9} {'bytes/event':>12}")
     with tempfile.TemporaryDirectory(dir=wanted.folder, prefix="gpumem-cost.") as folder:
         state = os.environ.get("GPUMEM_STATE_DIR", f"{folder}/state")
         for loop in LOOPS:
@@ -52,10 +60,11 @@ def main():
                 assert not found["faults"] and not found["contradictions"], found
                 sizes.append(found["bytes"] / found["events"])
                 path.unlink()
-            never, without, having = (statistics.median(times) for times in (bare, plain, recorded))
-            name = f"{loop[0]} {loop[1]} {loop[2] >> 10:,} KiB"
-            print(f"{name:22} {never:14.1f} {without:8.1f} {without / never:6.3f} {having:9.1f} {having / without:6.3f} "
-                  f"{(having - without) / 2:9.1f} {statistics.median(sizes):12.1f}", flush=True)
+            for case in bare[0]:
+                never, without, having = (statistics.median(times[case] for times in rounds)
+                                          for rounds in (bare, plain, recorded))
+                print(f"{case:26} {loop[1]:6} {never:14.1f} {without:8.1f} {without - never:6.1f} {having:9.1f} "
+                      f"{having / without:6.3f} {(having - without) / 2:9.1f} {statistics.median(sizes):12.1f}", flush=True)
 
 
 main()

@@ -201,31 +201,39 @@ std::uint64_t sampled_weight(std::uint64_t every, std::uint64_t bytes) noexcept 
   return static_cast<std::uint64_t>(size / (1 - chance_of_none(intervals)) + 0.5);
 }
 
-// --- loops that do nothing but allocate and free large blocks ---
+// --- loops that do nothing but allocate and free ---
 
-// Where so many samples come in less time than a microsecond each, one in `thinned` is drawn, and stands
-// for the others: a sample costs as much as a few pairs. Programs that use what they allocate never do.
-constexpr std::uint64_t row_length = 32;
-constexpr std::uint64_t fast_sample_ns = 1'000;
+// A sample costs as much as a few pairs. Where a thread asks more than once in two microseconds, over a
+// row of samples, it does nothing else: there one request in so many is a sample at most, and stands for
+// more. Programs that launch a kernel for what they allocate do not ask so often.
+constexpr std::uint64_t fast_request_ns = 2'000;
 constexpr std::uint64_t thinned = 64;
-constexpr std::uint64_t thinning = std::uint64_t{1} << 63;
+constexpr std::uint64_t row_length = 32, thinned_row_length = 4;
 
-// The interval after this sample: `every`, or one of so many requests like this. Reads the clock at the end
-// of each row; where samples are thinned out, at each.
-std::uint64_t pace(device_counters& mine, std::uint64_t every, std::uint64_t bytes) noexcept {
-  std::uint64_t const row = get(mine.samples_row);
-  bool const thin = (row & thinning) != 0;
-  if (!thin && row + 1 < row_length) {
-    set(mine.samples_row, row + 1);
-    return every;
+// After this sample. Reads the clock at the end of each row.
+void pace(device_counters& mine, std::uint64_t every) noexcept {
+  std::uint64_t const row = get(mine.samples_row) + 1;
+  bool const thin = get(mine.samples_interval) != 0;
+  if (row < (thin ? thinned_row_length : row_length)) {
+    set(mine.samples_row, row);
+    return;
   }
-  std::uint64_t const now = base::now_ns();
-  std::uint64_t const spent = now - get(mine.samples_since);
-  bool const fast = spent < fast_sample_ns * (thin ? thinned : row_length);
+  std::uint64_t const now = base::now_ns(), blocks = get(mine.allocated_blocks),
+                      bytes = get(mine.allocated_requested);
+  std::uint64_t const requests = std::max<std::uint64_t>(blocks - get(mine.samples_blocks), 1);
+  std::uint64_t const mean = (bytes - get(mine.samples_bytes)) / requests;
+  bool const fast = now - get(mine.samples_since) < fast_request_ns * requests;
+  bool const longer = fast && mean > every / thinned;
+  set(mine.samples_interval, longer ? thinned * std::min(mean, most_bytes / thinned) : 0);
+  set(mine.samples_row, 0);
   set(mine.samples_since, now);
-  std::uint64_t const longer = thinned * std::max(every, std::min(bytes, most_bytes / thinned));
-  set(mine.samples_row, fast ? thinning | longer : 0);
-  return fast ? longer : every;
+  set(mine.samples_blocks, blocks);
+  set(mine.samples_bytes, bytes);
+}
+
+std::uint64_t interval_now(device_counters& mine, std::uint64_t every) noexcept {
+  std::uint64_t const longer = get(mine.samples_interval);
+  return longer != 0 ? longer : every;
 }
 
 call_site site_of_refused(std::size_t device_slot, void const* caller) noexcept {
@@ -255,10 +263,9 @@ call_site site_of_refused(std::size_t device_slot, void const* caller) noexcept 
     if (requested < at) return {};
   }
   // By the interval that this one was drawn with.
-  std::uint64_t const row = get(mine.samples_row);
-  sample const taken = sampled((row & thinning) != 0 ? row & ~thinning : every, request);
-  std::uint64_t const next = every > 1 ? pace(mine, every, request.bytes) : every;
-  set(due, requested + sampling_gap(next, mixed(shard) + at));
+  sample const taken = sampled(interval_now(mine, every), request);
+  if (every > 1) pace(mine, every);
+  set(due, requested + sampling_gap(interval_now(mine, every), mixed(shard) + at));
   count_sampled(taken);
   return taken;
 }

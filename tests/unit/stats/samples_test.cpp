@@ -40,6 +40,7 @@ TEST_F(samples, a_sample_stands_for_its_bytes_by_its_chance) {
 
 std::uint64_t request(std::uint64_t bytes, void const* caller, sample& taken) {
   device_counters& mine = local().devices[0];
+  add(mine.allocated_blocks, 1);
   add(mine.allocated_requested, bytes);
   taken = must_sample(mine) ? take_sample(mine, {0, bytes, caller, &mine}) : sample{};
   return taken.bytes;
@@ -75,7 +76,7 @@ TEST_F(samples, sums_are_right_on_average) {
     for (std::uint64_t i = 0; i < 100'000; ++i) {
       sample taken;
       std::uint64_t const bytes = 512 + i * 7919 % (2 * mib);
-      local().devices[0].samples_row = 0;  // as of a program that does something with its memory
+      local().devices[0].samples_since = 0;  // as of a program that does something with its memory
       estimated += static_cast<double>(request(bytes, &here, taken));
       truth += static_cast<double>(bytes);
       count_sampled_free(taken);
@@ -85,21 +86,28 @@ TEST_F(samples, sums_are_right_on_average) {
   });
 }
 
-// A loop of large blocks that does nothing else has few of its samples drawn: each stands for more.
-TEST_F(samples, sums_are_right_where_samples_are_thinned_out) {
+// A loop that does nothing else has few of its requests drawn, whatever their size: each stands for more.
+TEST_F(samples, few_are_taken_of_a_loop_that_only_allocates) {
   expect_good_child([] {
     open_test_page();
     register_device(0, "H100", "GPU-0", 10'000);
     use_samples(32 * mib);
     int here = 0;
-    double estimated = 0, truth = 0;
-    for (int i = 0; i < 400'000; ++i) {
-      sample taken;
-      estimated += static_cast<double>(request(32 * mib, &here, taken));
-      truth += static_cast<double>(32 * mib);
-      count_sampled_free(taken);
+    for (std::uint64_t const largest : {mib, 4 * mib, 16 * mib, 64 * mib, 1024 * mib}) {
+      constexpr std::uint64_t requests = 400'000;
+      double estimated = 0, truth = 0;
+      std::uint64_t drawn = 0;
+      for (std::uint64_t i = 0; i < requests; ++i) {
+        sample taken;
+        std::uint64_t const bytes = largest - largest / 2 * (i % 5) / 4;
+        estimated += static_cast<double>(request(bytes, &here, taken));
+        truth += static_cast<double>(bytes);
+        if (!taken.is_none()) ++drawn;
+        count_sampled_free(taken);
+      }
+      EXPECT_NEAR(estimated / truth, 1, 0.08) << largest;
+      EXPECT_LT(drawn, requests / 50) << largest;
     }
-    EXPECT_NEAR(estimated / truth, 1, 0.08);
   });
 }
 
