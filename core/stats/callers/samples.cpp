@@ -207,7 +207,7 @@ std::uint64_t sampled_weight(std::uint64_t every, std::uint64_t bytes) noexcept 
 // row of samples, it does nothing else: there one request in so many is a sample at most, and stands for
 // more. Programs that launch a kernel for what they allocate do not ask so often.
 constexpr std::uint64_t fast_request_ns = 2'000;
-constexpr std::uint64_t thinned = 64;
+constexpr std::uint64_t thinned = 128;
 constexpr std::uint64_t row_length = 32, thinned_row_length = 4;
 
 // After this sample. Reads the clock at the end of each row.

@@ -106,7 +106,7 @@ TEST_F(samples, few_are_taken_of_a_loop_that_only_allocates) {
         count_sampled_free(taken);
       }
       EXPECT_NEAR(estimated / truth, 1, 0.08) << largest;
-      EXPECT_LT(drawn, requests / 50) << largest;
+      EXPECT_LT(drawn, requests / 100) << largest;
     }
   });
 }
