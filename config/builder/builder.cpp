@@ -277,6 +277,23 @@ std::unique_ptr<resource::chain> build(resource::chain_context const& home) {
 
 }  // namespace
 
+bool may_build_ahead(plan const& effective) {
+  if (effective.device.passthrough || !effective.rules.empty() || effective.free == free_mode::one_stream ||
+      has_shares_of_free(effective))
+    return false;
+  auto const is_plain = [](resource_plan const& r) {
+    auto const set = r.options.find("initial_pool_size");
+    auto const* const initial = set != r.options.end() ? std::get_if<size_value>(&set->second) : nullptr;
+    bool const takes = initial != nullptr && initial->resolve(1, 1) != 0;
+    return (r.type == "pool" || r.type == "cuda") && !takes;
+  };
+  return std::ranges::all_of(effective.device.chain, [&](std::string const& name) {
+    return is_plain(*effective.find(name, -1)) && std::ranges::all_of(effective.devices, [&](auto const& own) {
+             return is_plain(*effective.find(name, own.first));
+           });
+  });
+}
+
 route::chain_factory use_plan(plan const& effective) noexcept {
   in_use = &effective;
   return build;

@@ -200,10 +200,19 @@ document node_of(stats::node_totals const& node, std::size_t id) {
   return one;
 }
 
+// A chain that was made ahead and asked for nothing is not there yet. Rules are, as no request may take them.
+bool is_used(snapshot const& from, stats::node_totals const& of) {
+  return std::ranges::any_of(from.nodes, [&](auto const& node) {
+    return node.route == of.route && node.device == of.device &&
+           (node.type == "rule" || node.counters.requests != 0 || node.counters.failed != 0);
+  });
+}
+
 document chains_of(snapshot const& from) {
   document chains = document::array();
   for (std::size_t id = 0; id < from.nodes.size(); ++id) {
     auto const& node = from.nodes[id];
+    if (!is_used(from, node)) continue;
     auto at = std::find_if(chains.begin(), chains.end(), [&node](document const& chain) {
       return chain["route"] == node.route && chain["device"] == node.device;
     });

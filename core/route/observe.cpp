@@ -40,7 +40,8 @@ int device_of(CUcontext context) noexcept {
   return here.is_there() && driver::real.cuCtxGetDevice(&device) == CUDA_SUCCESS ? device : -1;
 }
 
-void start(chain_factory factory, free_mode free, rule_set* rules, bool serves_pools) noexcept {
+void start(chain_factory factory, free_mode free, rule_set* rules, bool serves_pools,
+           bool builds_ahead) noexcept {
   if (present != nullptr) return;
   auto* made = new (std::nothrow) router_state;
   if (made == nullptr) return;
@@ -54,6 +55,7 @@ void start(chain_factory factory, free_mode free, rule_set* rules, bool serves_p
   made->rules = rules != nullptr && rules->has_unnamed() ? rules : nullptr;
   made->every_rule = rules;
   made->serves_pools = serves_pools;
+  made->builds_ahead = builds_ahead;
   made->known.use(rules);
   prepare_first_request(made->where);
   present = made;

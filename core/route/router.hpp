@@ -31,9 +31,10 @@ struct block_range {
 class rule_set;
 
 // Call once, before the first request. `rules` may be null; it outlives the router.
-// `serves_pools`: chains also serve in the place of memory pools that the program makes.
-void start(chain_factory factory, free_mode free, rule_set* rules = nullptr,
-           bool serves_pools = false) noexcept;
+// `serves_pools`: chains also serve in the place of memory pools that the program makes. `builds_ahead`: the
+// chain of device memory takes nothing when it is made, so that it may be there before it is used.
+void start(chain_factory factory, free_mode free, rule_set* rules = nullptr, bool serves_pools = false,
+           bool builds_ahead = false) noexcept;
 
 // Requests and frees themselves are requests/hot_path.hpp. The same where something rare holds, from the
 // beginning: a context that is not well, a pool whose figures are kept, work of another context. What asks

@@ -22,6 +22,7 @@
 #include "core/phases/phases.hpp"
 #include "core/recording/writer/recorder.hpp"
 #include "core/report/output/write_reports.hpp"
+#include "core/route/first_request.hpp"
 #include "core/route/router.hpp"
 #include "core/stats/callers/samples.hpp"
 #include "core/stats/events/event_log.hpp"
@@ -141,6 +142,9 @@ bool begin() noexcept {
   if (settings::wants_phases()) ask_for_ranges();
   settings::start_router(calls);
   settings::say_what_started(version, cudart_in_use());
+  CUcontext context = nullptr;
+  if (driver::real.cuCtxGetCurrent(&context) == CUDA_SUCCESS && context != nullptr)
+    route::prepare_first_request_in(context);
   return true;
 }
 

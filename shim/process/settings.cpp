@@ -157,7 +157,8 @@ void start_router(std::span<std::string_view const> calls) noexcept {
     base::log_line(base::log_level::warn, "no host memory for the rules: all requests take their routes");
   }
   route::use_limits(config::use_limits(current->plan));
-  route::start(config::use_plan(current->plan), current->plan.free, rules, current->plan.pools);
+  route::start(config::use_plan(current->plan), current->plan.free, rules, current->plan.pools,
+               config::may_build_ahead(current->plan));
 }
 report::write_options report_options() noexcept {
   report::write_options options = current->report;

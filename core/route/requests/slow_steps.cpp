@@ -3,6 +3,7 @@
 
 #include <sched.h>
 
+#include "core/base/kept_heap.hpp"
 #include "core/base/mutant.hpp"
 #include "core/base/threads/uncancelled.hpp"
 #include "core/recording/writer/record.hpp"
@@ -100,6 +101,7 @@ taken take_slow(supply from, context_entry& entry, std::size_t number, driver::r
                                             .flags = request.flags,
                                             .alignment = request.alignment,
                                             .by = &request};
+  if (from.own == nullptr) base::give_up_kept_heap();  // for the thread's or stream's magazine
   try {
     return {from.quick->allocate_slow(wanted, from.own, look)};
   } catch (driver::allocation_failed const& failed) {

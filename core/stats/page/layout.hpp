@@ -51,10 +51,11 @@ struct node_entry {
   std::int32_t device;
 };
 
+inline constexpr std::uint64_t registered_ahead = 2;  // for a chain of which nothing was asked yet
 struct device_entry {
   char name[96];
   char uuid[48];
-  std::uint64_t present;  // 1 once registered
+  std::uint64_t present;  // 1 once registered; registered_ahead
   std::uint64_t timeline_period_ns;
   std::uint64_t timeline_count;
 };

@@ -271,6 +271,16 @@ std::size_t register_device(int ordinal, std::string_view name, std::string_view
   return slot;
 }
 
+bool is_registered(int device) noexcept {
+  page* const now = current_page();
+  return now != nullptr && get(now->fixed.devices[device_slot(device)].present) != 0;
+}
+
+void note_registered_ahead(int device) noexcept {
+  page* const now = current_page();
+  if (now != nullptr) set(now->fixed.devices[device_slot(device)].present, registered_ahead);
+}
+
 device_gauges& gauges(int device) noexcept {
   page* const now = current_page();
   return now == nullptr ? gauges_before_page[device_slot(device)] : now->fixed.gauges[device_slot(device)];

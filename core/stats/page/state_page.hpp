@@ -57,6 +57,9 @@ void describe_categories(std::string_view packed) noexcept;  // see categories.h
 std::size_t register_node(std::string_view name, std::string_view type, unsigned depth, int device,
                           std::string_view route, std::string_view options) noexcept;
 
+// Whether it is there, and that it is there for a chain that nothing was asked of yet: no report shows it.
+bool is_registered(int device) noexcept;
+void note_registered_ahead(int device) noexcept;
 // Returns the slot of device `ordinal` in shard::devices and the gauges.
 std::size_t register_device(int ordinal, std::string_view name, std::string_view uuid,
                             std::uint64_t total) noexcept;
