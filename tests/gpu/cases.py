@@ -61,6 +61,7 @@ GROUPS = {
         Case("memory_returns", ("partners", "20000"), counts=False),
         *[Case("room_for_others", (what,), configs=("pool_over_vmm",) if what == "context" else (), counts=False)
           for what in ("context", "primary", "module", "library", "local", "heap", "graph", "streams", "events")],
+        *[Case("blocked_stream", (mode,), links=("shared",), counts=False, timeout=120) for mode in ("refused", "served", "freed")],
         Case("fragmentation", ("10", "32"), configs=("bounded_vmm", *SPARING), counts=False),
         Case("system_memory", ("200",), configs=("rmm/system_headroom", "pool_over_system")),
     ],
