@@ -277,7 +277,7 @@ std::unique_ptr<resource::chain> build(resource::chain_context const& home) {
 
 }  // namespace
 
-bool may_build_ahead(plan const& effective) {
+bool may_build_ahead(plan const& effective) noexcept try {
   if (effective.device.passthrough || !effective.rules.empty() || effective.free == free_mode::one_stream ||
       has_shares_of_free(effective))
     return false;
@@ -292,6 +292,8 @@ bool may_build_ahead(plan const& effective) {
              return is_plain(*effective.find(name, own.first));
            });
   });
+} catch (std::bad_alloc const&) {  // of the names looked for
+  return false;
 }
 
 route::chain_factory use_plan(plan const& effective) noexcept {

@@ -20,7 +20,7 @@ route::chain_factory use_plan(plan const& effective) noexcept;
 
 // Whether the chain of device memory may be made before anything is asked of it: it takes nothing then, opens
 // no file, and its sizes do not depend on what is free.
-bool may_build_ahead(plan const& effective);
+bool may_build_ahead(plan const& effective) noexcept;
 
 // Its rules; null: none. `calls`: the hooked functions by number. Chains have the numbers by which the
 // factory knows them.
