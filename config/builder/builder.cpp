@@ -288,9 +288,9 @@ bool may_build_ahead(plan const& effective) noexcept try {
     return (r.type == "pool" || r.type == "cuda") && !takes;
   };
   return std::ranges::all_of(effective.device.chain, [&](std::string const& name) {
-    return is_plain(*effective.find(name, -1)) && std::ranges::all_of(effective.devices, [&](auto const& own) {
-             return is_plain(*effective.find(name, own.first));
-           });
+    return is_plain(*effective.find(name, -1)) &&
+           std::ranges::all_of(effective.devices,
+                               [&](auto const& own) { return is_plain(*effective.find(name, own.first)); });
   });
 } catch (std::bad_alloc const&) {  // of the names looked for
   return false;

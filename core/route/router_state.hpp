@@ -40,7 +40,7 @@ struct router_state {
   std::array<pool_figures, 64> figures{};             // by device, as far as they are counted
   std::array<std::atomic<bool>, stats::max_devices> limits_made{};  // all budgets of the device are there
   bool serves_pools = false;                                        // [route] pools
-  bool builds_ahead = false;  // see start()
+  bool builds_ahead = false;                                        // see start()
   program_pools pools;
   std::array<std::atomic<CUmemoryPool>, 64> chosen{};  // by device, what the program set as its current pool
   std::array<std::atomic<int>, stats::max_devices> giving_back{};  // threads in give_back_on

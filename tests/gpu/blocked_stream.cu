@@ -1,8 +1,8 @@
 // Requests beside a stream whose work waits for this very thread: none may wait for it without end. Argument:
-// `refused`: requests for more than the device has, nothing freed; `served`: a request that fits beside memory
-// freed behind that work; `freed`: the same for more than the device has, which natively waits for nothing and
-// may take a minute here. Prints each call's code and whether it came in time. Not on the simulated CUDA, whose
-// host functions run where somebody waits.
+// `refused`: requests for more than the device has, nothing freed; `served`: a request that fits beside
+// memory freed behind that work; `freed`: the same for more than the device has, which natively waits for
+// nothing and may take a minute here. Prints each call's code and whether it came in time. Not on the
+// simulated CUDA, whose host functions run where somebody waits.
 #include <atomic>
 #include <chrono>
 #include <cstring>
