@@ -269,23 +269,16 @@ class parser {
     return found;
   }
 
-  // Where any request was refused, all devices are told.
-  bool is_unused(device_gauges const& gauges) const {
-    return gauges.growths == 0 && gauges.highest_observed == 0 && head_->failures_total == 0;
-  }
-
   void take_devices(field_map const& gauges) {
     for (std::size_t i = 0; i < devices_.size(); ++i) {
       auto const entry = read<device_entry>(head_->device_offset + i * sizeof(device_entry));
-      bool const is_asked = devices_[i].allocated_blocks != 0 || devices_[i].out_of_memory != 0;
-      if (entry.present == 0 && !is_asked) continue;
+      if (entry.present == 0 && devices_[i].allocated_blocks == 0 && devices_[i].out_of_memory == 0) continue;
       device_totals device;
       device.ordinal = static_cast<int>(i);
-      device.name = text_of(entry.name);
-      device.uuid = text_of(entry.uuid);
+      device.name = text_of(entry.name), device.uuid = text_of(entry.uuid);
       device.counters = devices_[i];
       device.gauges = read_gauges(gauges, head_->gauge_offset + i * gauges.words() * 8);
-      if (entry.present == registered_ahead && !is_asked && is_unused(device.gauges)) continue;
+      if (entry.present == registered_ahead && !device.is_used() && head_->failures_total == 0) continue;
       device.now = ledger_now(device.counters, device.gauges);
       device.peak = ledger_at_peak(device.gauges);
       device.timeline_period_ns = entry.timeline_period_ns;

@@ -42,6 +42,11 @@ struct device_totals {
   std::vector<timeline_sample> timeline;
   std::vector<library_totals> libraries;  // that ever held memory of it
 
+  // A request asked for memory of it, or memory was seen; see registered_ahead.
+  bool is_used() const noexcept {
+    return counters.allocated_blocks != 0 || counters.out_of_memory != 0 || gauges.growths != 0 ||
+           gauges.highest_observed != 0;
+  }
   std::uint64_t live_blocks() const noexcept {
     std::uint64_t const gone = counters.freed_blocks + counters.lost_blocks;
     return counters.allocated_blocks > gone ? counters.allocated_blocks - gone : 0;
