@@ -197,21 +197,10 @@ space::handle suballocator::grow(lock& held, slow_request& c, std::uint64_t at_l
   for (;;) {
     space::handle h = backing_->grow(held, wanted);
     if (h == space::none) h = search(c, true);
-    if (h != space::none) {
-      exchange_for_empty(wanted);
-      return h;
-    }
+    if (h != space::none) return h;
     if (wanted.anywhere || c.request.alignment <= space::unit) throw refuse_.no_tables();
     wanted.anywhere = true;  // the memory was large enough, but does not begin where the block can
   }
-}
-
-// Where many share a pool and much of it is idle in pieces. Such a pool would hold the sum of what its sizes
-// ever needed.
-void suballocator::exchange_for_empty(growth_request const& grown) noexcept {
-  std::uint64_t const idle = region_.idle_bytes() - region_.pending_bytes();
-  if (page_ != 0 || !grown.of_many || !policy().is_in_pieces(region_.reserved_bytes(), idle)) return;
-  if (age_.exchange()) free_duties.fetch_or(gives_back, std::memory_order_relaxed);
 }
 
 // Everything that was freed before this request, waited for; then the search that overlooks nothing.

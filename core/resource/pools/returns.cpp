@@ -1,6 +1,5 @@
 // Memory of a suballocator that goes back to its source while nobody asks for memory: large blocks whose size
-// has not come back before, segments of which nothing was in use for `release_after`, and empty ones after a
-// growth that much idle memory could not spare. When the driver
+// has not come back before, and segments of which nothing was in use for `release_after`. When the driver
 // frees memory launches of other threads wait, so this happens only inside calls of the program's that
 // natively free or wait for the GPU (route/returns.hpp), never beside a capture; and only of memory
 // whose work is done.
@@ -66,8 +65,7 @@ void suballocator::give_back_due(moment const& at) noexcept {
     sweep(now);
     idle_throughout_ = age_.floor.end_interval(region_.idle_bytes());
   }
-  due_memory due{
-      .old_enough = age_.old_enough(now), .idle_throughout = idle_throughout_, .any_age = age_.in_exchange()};
+  due_memory due{.old_enough = age_.old_enough(now), .idle_throughout = idle_throughout_};
   // What was freed just now is done where the GPU is idle: asked once.
   bool const idle = [&] {
     if (!region_.has_pending() && !backing_->has_due(due)) return true;
@@ -79,10 +77,8 @@ void suballocator::give_back_due(moment const& at) noexcept {
   }();
   if (!backing_->has_due(due)) return;
   if (idle) age_.gpu_was_idle();
-  bool const in_turn = at.in_a_free && (due.any_age || age_.may_wait_for_gpu(now));
-  bool const may = idle || !backing_->waits_for_gpu() || in_turn;
+  bool const may = idle || !backing_->waits_for_gpu() || (at.in_a_free && age_.may_wait_for_gpu(now));
   due.until = now + age_.time_for_it(now) * (backing_->waits_for_gpu() ? 1 : 5);
-  if (may) age_.exchanged();
   if (may && backing_->release_due(held, due, age_)) {
     idle_throughout_ = 0;
     return age_.was_worth_it();

@@ -193,8 +193,6 @@ class suballocator : public resource, public source {
   void flush(magazine* only, std::uint32_t units = 0) noexcept;
   // New memory, and the request's block in it. Throws what the backing throws.
   space::handle grow(lock& held, slow_request& c, std::uint64_t at_least = 0);
-  // After a growth that much idle memory could not spare: the next plain free gives empty segments back.
-  void exchange_for_empty(growth_request const& grown) noexcept;
   growth_policy policy() const noexcept {
     return growth_policy(options_);
   }

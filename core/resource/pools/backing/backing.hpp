@@ -68,7 +68,6 @@ struct backed_pool {
 struct due_memory {
   std::optional<space::epoch_id> old_enough;  // nothing in use since this epoch; none: no age is enough
   std::uint64_t idle_throughout = 0;          // bytes that nobody needed since, wherever they are
-  bool any_age = false;                       // what is empty goes, however young
   std::uint64_t until = 0;                    // time by which to stop, at the end of a call of the driver
 };
 

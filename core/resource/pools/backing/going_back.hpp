@@ -83,18 +83,6 @@ class going_back {
   }
   void gpu_was_idle() noexcept { busy_since_ = 0; }
 
-  // The pool grew though much of it is idle, in pieces: segments that are empty were of no use, and go at the
-  // next plain free, which natively waits for the GPU. Not for ever, as what goes may be needed again.
-  bool exchange() noexcept {
-    if (!works() || exchanges_ == most_exchanges) return false;
-    ++exchanges_;
-    in_exchange_ = true;
-    hurry();
-    return true;
-  }
-  bool in_exchange() const noexcept { return in_exchange_; }
-  void exchanged() noexcept { in_exchange_ = false; }
-
   // Whether all magazines are worth emptying: blocks of one size take turns there, and so all look young
   // although few are in use. Where that freed no segment it is done less often.
   bool wants_all(std::uint64_t now, std::uint64_t cached, std::uint64_t idle,
@@ -123,7 +111,6 @@ class going_back {
   static constexpr std::uint32_t few_ticks = 1u << 16;  // 0.07 ms at 1 GHz, 2.6 ms at 25 MHz
 #endif
   static constexpr std::uint64_t worth_it = 64ull << 20;
-  static constexpr unsigned most_exchanges = 64;
 
   std::uint64_t const after_;
   std::uint32_t const pace_;
@@ -136,8 +123,6 @@ class going_back {
   std::uint64_t swept_at_ = 0;
   std::uint64_t idle_at_sweep_ = 0;
   unsigned futile_ = 0;
-  unsigned exchanges_ = 0;
-  bool in_exchange_ = false;
 };
 
 }  // namespace gpumem::resource

@@ -75,14 +75,6 @@ class growth_policy {
     return would_exceed(reserved, even) ? exact : even;
   }
 
-  // Nothing merges across the ends of segments, and of what one thread brought together others cut. Where
-  // much is idle and does not fit, segments of a few even sizes serve more requests than those that were each
-  // made for one.
-  constexpr bool is_in_pieces(std::uint64_t reserved, std::uint64_t idle) const noexcept {
-    return options_.growth == 0 && options_.round_to == space::unit && !options_.one_magazine &&
-           reserved >= many_segments && idle > reserved / 8;
-  }
-
   // How long, in nanoseconds, a request that finds only memory whose work still runs looks for its end before
   // the pool grows. Between two growths as long as a growth takes, in all (`waited`: since the last one): the
   // GPU would otherwise wait each time. The more waits to be reused (`pending`) beside what is in use, the
@@ -138,6 +130,13 @@ class growth_policy {
     return std::min(16 * bytes, spare() / 32);
   }
 
+  // Nothing merges across the ends of segments, and of what one thread brought together others cut. Where
+  // much is idle and does not fit, segments of a few even sizes serve more requests than those that were each
+  // made for one.
+  constexpr bool is_in_pieces(std::uint64_t reserved, std::uint64_t idle) const noexcept {
+    return options_.growth == 0 && options_.round_to == space::unit && !options_.one_magazine &&
+           reserved >= many_segments && idle > reserved / 4;
+  }
   static constexpr std::uint64_t round_up(std::uint64_t bytes, std::uint64_t unit) noexcept {
     return (bytes + unit - 1) / unit * unit;
   }

@@ -127,7 +127,7 @@ space::segment* segment_backing::find_due(due_memory const& due) noexcept {
     if (region.idle_bytes() - s.bytes < o.kept_idle || region.reserved_bytes() - s.bytes < o.initial)
       return false;
     bool const old = due.old_enough && static_cast<std::int32_t>(freed - *due.old_enough) <= 0;
-    return s.unproven || old || due.any_age || GPUMEM_MUTANT(young_goes_back);
+    return s.unproven || old || GPUMEM_MUTANT(young_goes_back);
   });
 }
 

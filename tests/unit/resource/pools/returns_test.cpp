@@ -70,26 +70,6 @@ TEST_F(returns, nothing_goes_while_its_work_runs) {
   EXPECT_EQ(p.reserved(), 32 * mib);
 }
 
-// Many share the pool, and each size needs another segment: what was of no use for the last one goes.
-TEST_F(returns, empty_segments_go_at_a_free_after_a_growth_that_they_could_not_spare) {
-  pool& p = with();
-  std::vector<space::handle> held;
-  for (stream_order::slot s = 1; s <= 8; ++s) held.push_back(get(p, 10 * mib, s));
-  for (stream_order::slot s = 1; s <= 4; ++s) give(p, held[s - 1], s);
-  std::uint64_t const before = p.reserved();
-  look(p);
-  EXPECT_EQ(p.reserved(), before) << "not for being idle";
-  get(p, 12 * mib, 1);
-  EXPECT_GT(p.reserved(), before);
-  in_a_free = false;
-  driver.manual_events(true);  // the GPU has work that no event covers
-  look(p);
-  EXPECT_GT(p.reserved(), before) << "a synchronisation would wait for what it does not wait for natively";
-  in_a_free = true;
-  look(p, second / 8);
-  EXPECT_LE(p.reserved(), before - 40 * mib + 16 * mib);
-}
-
 TEST_F(returns, beside_other_work_it_goes_in_a_free_and_after_a_while_alone) {
   pool& p = with();
   space::handle const h = get(p, 32 * mib);

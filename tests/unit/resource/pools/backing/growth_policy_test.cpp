@@ -24,8 +24,8 @@ TEST(growth_policy, a_step_is_a_part_of_what_is_reserved) {
 TEST(growth_policy, where_much_is_idle_in_pieces_segments_get_even_sizes) {
   suballocator_options const options{.sparing_beyond = 2 * gib};
   growth_policy const policy(options);
-  EXPECT_EQ(policy.step(33 * mib, 600 * mib, false, 76 * mib), 64 * mib) << "the power of two below 1/16";
-  EXPECT_EQ(policy.step(33 * mib, 600 * mib, false, 75 * mib), 34 * mib) << "an eighth is usual";
+  EXPECT_EQ(policy.step(33 * mib, 600 * mib, false, 151 * mib), 64 * mib) << "the power of two below 1/16";
+  EXPECT_EQ(policy.step(33 * mib, 600 * mib, false, 150 * mib), 34 * mib) << "a quarter is usual";
   EXPECT_EQ(policy.step(3 * mib, 63 * mib, false, 50 * mib), 4 * mib) << "few segments keep little apart";
   EXPECT_EQ(policy.step(4 * kib, 1 * gib, false, 512 * mib), 64 * mib);
   EXPECT_EQ(policy.step(33 * mib, 2 * gib - 40 * mib, false, 1 * gib), 34 * mib)
