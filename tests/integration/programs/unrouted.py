@@ -62,6 +62,28 @@ def test_host_memory_is_on_no_device(build):
     harness.equal(ledger(preloaded)["observed_bytes"], 0, "bytes seen, not routed")
 
 
+# Makes a context and asks for no memory, or for a block.
+CONTEXT = """
+import ctypes, sys
+cuda = ctypes.CDLL("libcuda.so.1")
+context, block, free, total = ctypes.c_void_p(), ctypes.c_uint64(), ctypes.c_size_t(), ctypes.c_size_t()
+codes = [cuda.cuInit(0), cuda.cuDevicePrimaryCtxRetain(ctypes.byref(context), 0), cuda.cuCtxSetCurrent(context),
+         cuda.cuMemGetInfo_v2(ctypes.byref(free), ctypes.byref(total))]
+if sys.argv[1] == "block":
+    codes.append(cuda.cuMemAlloc_v2(ctypes.byref(block), ctypes.c_size_t(4096)))
+sys.exit(any(codes))
+"""
+
+
+def test_a_device_and_a_chain_are_there_once_they_are_used(build):
+    for what, wanted in (("nothing", ([], [])), ("block", ([0], ["device"]))):
+        outcome = build.run([sys.executable, "-c", CONTEXT, what], preload=True)
+        harness.equal(outcome.code, 0, f"exit code, {outcome.stderr}")
+        report = outcome.reports[0]
+        found = [device["device"] for device in report["devices"]], [chain["route"] for chain in report["chains"]]
+        harness.equal(found, wanted, f"devices and chains of a program that asks for {what}")
+
+
 def exported(build, library=None, env=None):
     extra = dict(env or {})
     if library:
