@@ -284,7 +284,8 @@ bool may_build_ahead(plan const& effective) noexcept try {
   auto const is_plain = [](resource_plan const& r) {
     auto const set = r.options.find("initial_pool_size");
     auto const* const initial = set != r.options.end() ? std::get_if<size_value>(&set->second) : nullptr;
-    bool const takes = initial != nullptr && initial->resolve(1, 1) != 0;
+    bool const takes =
+        initial != nullptr && (initial->kind != size_value::unit::bytes || initial->bytes != 0);
     return (r.type == "pool" || r.type == "cuda") && !takes;
   };
   return std::ranges::all_of(effective.device.chain, [&](std::string const& name) {

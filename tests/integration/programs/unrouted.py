@@ -5,6 +5,7 @@ unrouted.py BUILD [test...]; see harness.main.
 import pathlib
 import re
 import sys
+import tempfile
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
 import harness
@@ -82,6 +83,16 @@ def test_a_device_and_a_chain_are_there_once_they_are_used(build):
         report = outcome.reports[0]
         found = [device["device"] for device in report["devices"]], [chain["route"] for chain in report["chains"]]
         harness.equal(found, wanted, f"devices and chains of a program that asks for {what}")
+
+
+def test_what_a_chain_takes_at_first_is_not_taken_ahead(build):
+    for size in ("64 MiB", "10 % of total", "10 % of free"):
+        with tempfile.NamedTemporaryFile("w", suffix=".toml") as config:
+            config.write(f'version = 1\n[route]\ndevice = ["pool", "cuda"]\n[resource.pool]\ninitial_pool_size = "{size}"\n')
+            config.flush()
+            outcome = build.run([sys.executable, "-c", CONTEXT, "nothing"], preload=True, env={"GPUMEM_CONFIG": config.name})
+        harness.equal(outcome.code, 0, f"exit code, {outcome.stderr}")
+        harness.equal(outcome.reports[0]["devices"], [], f"devices of a program that asks for nothing, of {size}")
 
 
 def exported(build, library=None, env=None):
