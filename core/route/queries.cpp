@@ -301,7 +301,7 @@ void measure() noexcept {
 }
 
 void settle(context_entry& entry) noexcept {
-  if (!std::exchange(resource::reserved_changed, false)) return stats::sample_device(entry.device);
+  if (!std::exchange(resource::reserved_changed, false)) return stats::renew_share(entry.device);
   if (!looked_first_in_this_call(entry.device)) look_at_use(entry.order.enter(), entry.device);
   take_down(entry.device);
 }

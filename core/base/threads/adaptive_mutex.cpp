@@ -7,19 +7,13 @@
 
 #include <cerrno>
 
+#include "core/base/threads/processor_hints.hpp"
+
 namespace gpumem::base {
 
 namespace {
 
 constexpr int most_looks = 50;  // not tuned: longer than the mutex is held, shorter than a wake-up
-
-void pause() noexcept {
-#if defined(__x86_64__)
-  __builtin_ia32_pause();
-#else
-  asm volatile("yield");
-#endif
-}
 
 }  // namespace
 

@@ -7,6 +7,8 @@
 
 #include <atomic>
 
+#include "core/base/threads/processor_hints.hpp"
+
 namespace gpumem::space {
 
 class spin_lock {
@@ -21,7 +23,10 @@ class spin_lock {
  private:
   void wait() noexcept {
     for (int spins = 0; held_.load(std::memory_order_relaxed); ++spins) {
-      if (spins > 64) sched_yield();
+      if (spins > 64)
+        sched_yield();
+      else
+        base::pause();
     }
   }
   std::atomic<bool> held_{false};

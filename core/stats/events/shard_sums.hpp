@@ -18,14 +18,21 @@ inline std::uint64_t tolerance(std::uint64_t highest) noexcept {
 class shard_sums {
  public:
   shard_sums(page& now, std::size_t slot) noexcept : page_(now), slot_(slot), used_(shards_used(now)) {
-    std::uint64_t requested_now = 0, handed_now = 0;  // modulo 2^64: a block may be freed by another thread
+    std::uint64_t requested_now = 0;  // modulo 2^64: a block may be freed by another thread
     for (std::size_t i = 0; i < used_; ++i) {
       device_counters& one = of(i);
       requested_now += balance_of(one) - get(one.lost_requested);
-      handed_now += get(one.allocated_handed) - get(one.freed_handed) - get(one.lost_handed);
     }
-    requested = static_cast<std::int64_t>(requested_now) < 0 ? 0 : requested_now;
-    handed = static_cast<std::int64_t>(handed_now) < 0 ? 0 : handed_now;
+    requested = not_negative(requested_now);
+  }
+
+  std::uint64_t handed() noexcept {
+    std::uint64_t now = 0;
+    for (std::size_t i = 0; i < used_; ++i) {
+      device_counters& one = of(i);
+      now += get(one.allocated_handed) - get(one.freed_handed) - get(one.lost_handed);
+    }
+    return not_negative(now);
   }
 
   // So far; refused ones are requests too.
@@ -42,22 +49,34 @@ class shard_sums {
     return all;
   }
 
-  // Half of `left` to this thread, the rest to the others in equal parts. `at_once`: also to those that are
-  // to look at their next request (settle_soon).
+  // Of `left` an eighth to the threads that requested nothing since they were dealt to, the rest to the
+  // others and to this one, in equal parts: of 16 threads that request alike the one that gets more has it at
+  // the price of 15 looks. `at_once`: also to those that are to look at their next request (settle_soon).
   void deal_out(std::uint64_t left, bool at_once = true) noexcept {
     device_counters const* const mine = own_shard != nullptr ? &own_shard->devices[slot_] : nullptr;
-    std::uint64_t const own = used_ > 1 ? left / 2 : left;
-    std::uint64_t const others = used_ > 1 ? (left - own) / (used_ - 1) : 0;
+    auto const is_active = [&](device_counters& one) {
+      return &one == mine || get(one.allocated_requested) != get(one.dealt_at);
+    };
+    std::size_t active = 0;
+    for (std::size_t i = 0; i < used_; ++i) active += is_active(of(i)) ? 1 : 0;
+    std::uint64_t const for_idle = active < used_ ? left / 8 : 0;
+    std::uint64_t const share = (left - for_idle) / std::max<std::size_t>(active, 1);
+    std::uint64_t const idle_share = for_idle / std::max<std::size_t>(used_ - active, 1);
     for (std::size_t i = 0; i < used_; ++i) {
       device_counters& one = of(i);
       if (!at_once && get(one.settles_at) == settles_soon) continue;
-      set(one.settles_at, balance_of(one) + (&one == mine ? own : others));
+      std::uint64_t const part = is_active(one) ? share : idle_share;
+      set(one.dealt_at, get(one.allocated_requested));
+      set(one.settles_at, balance_of(one) + part);
     }
   }
 
-  std::uint64_t requested = 0, handed = 0;
+  std::uint64_t requested = 0;
 
  private:
+  static std::uint64_t not_negative(std::uint64_t sum) noexcept {
+    return static_cast<std::int64_t>(sum) < 0 ? 0 : sum;
+  }
   static std::uint64_t balance_of(device_counters& one) noexcept {
     return get(one.allocated_requested) - get(one.freed_requested);
   }

@@ -2,10 +2,13 @@
 // resolution when it is full. A peak is one measured moment, never a sum of peaks of parts, and none is
 // missed: each thread may request a share (settles_at) without a look at the others, all shares together at
 // most the highest figure since the reset plus a tolerance. Freed bytes return to the thread's share. A
-// thread whose share is used up adds up the shards here, and the shares are dealt out anew. A hit therefore
-// compares two words of its own thread.
+// thread whose share is used up adds up the shards here, and the shares are dealt out anew, to all: who waits
+// to do the same has its share then. A hit therefore compares two words of its own thread.
+#include <sched.h>
+
 #include <algorithm>
 
+#include "core/base/threads/processor_hints.hpp"
 #include "core/stats/callers/libraries.hpp"
 #include "core/stats/events/shard_sums.hpp"
 #include "core/stats/events/windows.hpp"
@@ -58,14 +61,8 @@ void record(page& now, std::size_t slot, timeline_sample const& sample) noexcept
   std::atomic_ref<std::uint64_t>(entry.timeline_count).fetch_add(1, std::memory_order_release);
 }
 
-}  // namespace
-
-void sample_device(int device) noexcept {
-  page* const now = current_page();
-  if (now == nullptr) return;
-  std::size_t const slot = device_slot(device);
-  look_again_if_changed();
-  locked guard;
+// Under the page's lock.
+void sample(page* now, std::size_t slot) noexcept {
   shard_sums sum(*now, slot);
   device_gauges& gauge = now->fixed.gauges[slot];
   std::uint64_t const reserved = get(gauge.reserved);
@@ -89,7 +86,7 @@ void sample_device(int device) noexcept {
     set(gauge.peak_at_ns, time);
     set(gauge.peak_reserved, reserved);
     set(gauge.peak_requested, sum.requested);
-    set(gauge.peak_handed, sum.handed);
+    set(gauge.peak_handed, sum.handed());
     set(gauge.peak_pending, get(gauge.pending));
     set(gauge.peak_observed, get(gauge.observed));
     last_asked const asked = when_last_asked(gauge);
@@ -97,6 +94,35 @@ void sample_device(int device) noexcept {
     set(gauge.peak_elsewhere, asked.elsewhere);
   }
   record(*now, slot, timeline_sample{time, sum.requested, reserved, sum.requested, reserved});
+}
+
+}  // namespace
+
+void sample_device(int device) noexcept {
+  page* const now = current_page();
+  if (now == nullptr) return;
+  look_again_if_changed();
+  locked const guard;
+  sample(now, device_slot(device));
+}
+
+void renew_share(int device) noexcept {
+  page* const now = current_page();
+  if (now == nullptr) return;
+  std::size_t const slot = device_slot(device);
+  look_again_if_changed();
+  device_counters& mine = local().devices[slot];
+  for (int looks = 0; must_settle(mine); ++looks) {
+    locked const guard(std::try_to_lock);
+    if (guard.owns_lock()) {
+      if (must_settle(mine)) sample(now, slot);
+      return;
+    }
+    if (looks > 64)
+      ::sched_yield();
+    else
+      base::pause();
+  }
 }
 
 void reset_peak(int device) noexcept {

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <atomic>
+#include <mutex>
 
 #include "core/stats/page/file/page_file.hpp"
 #include "core/stats/page/layout.hpp"
@@ -30,9 +31,19 @@ void forget_own_shard() noexcept;
 class locked {
  public:
   locked() noexcept;
-  ~locked() { state.lock.clear(std::memory_order_release); }
+  // Only if nobody has it.
+  explicit locked(std::try_to_lock_t) noexcept
+      : is_held_(!state.lock.test(std::memory_order_relaxed) &&
+                 !state.lock.test_and_set(std::memory_order_acquire)) {}
+  ~locked() {
+    if (is_held_) state.lock.clear(std::memory_order_release);
+  }
   locked(locked const&) = delete;
   locked& operator=(locked const&) = delete;
+  bool owns_lock() const noexcept { return is_held_; }
+
+ private:
+  bool is_held_ = true;
 };
 
 // Around a change of gauges that are of one moment: readers without the lock, in this process or another,

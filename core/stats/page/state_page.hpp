@@ -90,6 +90,8 @@ inline void gauge_raise(std::uint64_t& highest, std::uint64_t value) noexcept {
 // Call after `reserved` changed, where a thread must_settle, and at other slow moments: adds up the shards,
 // keeps highest_requested and the ledger of the peak, and puts a sample on the timeline.
 void sample_device(int device) noexcept;
+// The same for a thread that must_settle, unless another one's look deals out enough meanwhile.
+void renew_share(int device) noexcept;
 // From here on the highest requested bytes since the reset are those of now.
 void reset_peak(int device) noexcept;
 // The same as sample_device where observed memory has grown by more than 1 %, or 8 MiB, since.

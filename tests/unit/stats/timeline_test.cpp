@@ -1,6 +1,11 @@
-// sample_device: the peak is one moment, and a full timeline halves its resolution and loses neither highs
-// nor levels.
+// sample_device and renew_share: the peak is one moment, who may request how much without a look; a full
+// timeline halves its resolution and loses neither highs nor levels.
 #include <sys/mman.h>
+
+#include <array>
+#include <atomic>
+#include <barrier>
+#include <thread>
 
 #include "core/base/clock.hpp"
 #include "core/stats/callers/libraries.hpp"
@@ -60,6 +65,79 @@ TEST_F(timeline, a_peak_begins_anew_at_what_is_live) {
     sample_device(0);
     EXPECT_EQ(get(gauges(0).highest_since_reset), 1000u + (9u << 20));
     EXPECT_EQ(get(gauges(0).highest_requested), 1u << 30);
+  });
+}
+
+// Left until a thread has to look at the others.
+std::uint64_t share_of(device_counters& one) {
+  return get(one.settles_at) - (get(one.allocated_requested) - get(one.freed_requested));
+}
+
+TEST_F(timeline, shares_go_to_threads_that_request) {
+  expect_good_child([] {
+    open_test_page();
+    register_device(0, "H100", "GPU-0", 10ull << 30);
+    std::barrier turn(4);
+    std::array<device_counters*, 4> of{};
+    of[0] = &local().devices[0];
+    allocate(1 << 30, 1 << 30);
+    sample_device(0);
+    add(of[0]->freed_requested, (1 << 30) - (1 << 20));
+    auto const request = [&](int who) {
+      of[static_cast<std::size_t>(who)] = &local().devices[0];
+      allocate(1 << 20, 1 << 20);
+      turn.arrive_and_wait();
+      turn.arrive_and_wait();
+      if (who == 1) allocate(1 << 20, 1 << 20);
+      turn.arrive_and_wait();
+      turn.arrive_and_wait();
+    };
+    std::jthread const one(request, 1), two(request, 2), three(request, 3);
+    turn.arrive_and_wait();
+    sample_device(0);
+    std::uint64_t left = (1ull << 30) + (8ull << 20) - (4ull << 20);
+    for (device_counters* each : of) EXPECT_EQ(share_of(*each), left / 4);
+    turn.arrive_and_wait();
+    turn.arrive_and_wait();
+    sample_device(0);  // by thread 0, and thread 1 requested since
+    left -= 1 << 20;
+    EXPECT_EQ(share_of(*of[0]), (left - left / 8) / 2);
+    EXPECT_EQ(share_of(*of[1]), (left - left / 8) / 2);
+    EXPECT_EQ(share_of(*of[2]), left / 8 / 2);
+    EXPECT_EQ(share_of(*of[3]), left / 8 / 2);
+    turn.arrive_and_wait();
+  });
+}
+
+// Whoever has the lock deals out to all: nobody waits for the lock to look once more.
+TEST_F(timeline, a_share_that_another_look_dealt_out_is_enough) {
+  expect_good_child([] {
+    open_test_page();
+    register_device(0, "H100", "GPU-0", 10ull << 30);
+    std::barrier turn(2);
+    device_counters* mine = nullptr;
+    std::jthread waiting([&] {
+      mine = &local().devices[0];
+      allocate(1 << 20, 1 << 20);
+      settle_soon(*mine);
+      turn.arrive_and_wait();
+      turn.arrive_and_wait();
+      renew_share(0);
+    });
+    turn.arrive_and_wait();
+    {
+      locked const guard;
+      turn.arrive_and_wait();
+      set(mine->settles_at, 2 << 20);
+      waiting.join();
+    }
+    EXPECT_EQ(get(gauges(0).highest_requested), 0u) << "nobody looked";
+    std::jthread([] {
+      allocate(3 << 20, 3 << 20);
+      settle_soon(local().devices[0]);
+      renew_share(0);
+    }).join();
+    EXPECT_EQ(get(gauges(0).highest_requested), 4u << 20);
   });
 }
 

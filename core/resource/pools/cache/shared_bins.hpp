@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <mutex>
 
+#include "core/base/threads/processor_hints.hpp"
 #include "core/resource/pools/cache/magazine.hpp"
 #include "core/space/blocks/spin_lock.hpp"
 
@@ -33,11 +34,13 @@ class shared_bins {
   space::handle take(space::block_table& blocks, std::uint32_t units, Predicate may_serve, cache_look& look,
                      std::uint32_t alignment) noexcept {
     bin& from = bins_[index_of(units)];
+    base::prefetch_to_write(&from);  // most have a block, and another thread was here last
     if (from.count.load(std::memory_order_relaxed) == 0) return space::none;
     std::lock_guard const held(from.lock);
     space::handle const h = from.head;
     if (h == space::none) return space::none;
     space::block& b = blocks[h];
+    base::prefetch_to_write(&b);
     if (alignment != 0 && (b.begin() & (alignment - 1)) != 0) return space::none;
     if (!may_serve(b.freed)) {
       look.waits = true;
