@@ -178,6 +178,16 @@ space::handle suballocator::grow_once(lock& held, slow_request& c) {
 
 space::handle suballocator::grow(lock& held, slow_request& c, std::uint64_t at_least) {
   GPUMEM_EXPECTS(held.owns_lock());
+  // Over pages, where memory is spared, idle pieces go before others come. Of growths side by side all would
+  // come before the first went.
+  std::unique_lock turn(growing_, std::defer_lock);
+  if (page_ != 0 && would_exceed(c.units * space::unit)) {
+    held.unlock();
+    turn.lock();
+    held.lock();
+    reap();
+    if (auto h = search(c, false); h != space::none) return h;
+  }
   watched_ns_ = 0;
   c.grew = true;
   if (page_ == 0 && would_exceed(c.units * space::unit)) {

@@ -2,7 +2,10 @@
 // growths; for one that is a good part of the whole just its own size, so that little is reserved for nobody.
 // And how long it watches for freed memory first: about as long as a growth takes.
 #include <array>
+#include <atomic>
+#include <chrono>
 #include <random>
+#include <thread>
 
 #include "core/upstream/known_refusals.hpp"
 #include "core/upstream/vmm.hpp"
@@ -75,6 +78,62 @@ TEST_F(growth, idle_pieces_go_before_more_is_taken_where_memory_is_spared) {
     pool& p = make<pool>(pool_options{.sparing_beyond = sparing_beyond}, pages);
     ask_for_more_than_a_hole(p);
     EXPECT_EQ(p.reserved(), (sparing_beyond == 0 ? 80 : 112) * mib);
+  }
+}
+
+// Pages that take a while, as the driver's do; how many calls of it were under way at once, at most.
+struct slow_pages : source, page_source {
+  explicit slow_pages(upstream::vmm& pages) : real(pages) {}
+  struct call {
+    slow_pages& of;
+    explicit call(slow_pages& counted) : of(counted) {
+      int const now = ++of.under_way;
+      for (int most = of.most; now > most && !of.most.compare_exchange_weak(most, now);) {
+      }
+      std::this_thread::sleep_for(std::chrono::microseconds(200));
+    }
+    ~call() { --of.under_way; }
+  };
+  page_source* pages() noexcept override { return this; }
+  std::uint64_t page() const noexcept override { return real.page(); }
+  extent claim(std::uint64_t bytes) override { return real.claim(bytes); }
+  std::uint64_t map(std::uint64_t address, std::span<std::uint64_t const> pieces,
+                    CUresult& code) noexcept override {
+    call const counted(*this);
+    return real.map(address, pieces, code);
+  }
+  bool lacks(std::uint64_t bytes) noexcept override { return real.lacks(bytes); }
+  bool unmap(std::uint64_t address, std::uint64_t bytes) noexcept override {
+    call const counted(*this);
+    return real.unmap(address, bytes);
+  }
+  extent reserve(allocation_request const& request) override { return real.reserve(request); }
+  void release(extent const& memory, CUstream order) noexcept override { real.release(memory, order); }
+  void lost(extent const& memory) noexcept override { real.lost(memory); }
+
+  upstream::vmm& real;
+  std::atomic<int> under_way{0}, most{0};
+};
+
+// Else what threads take is there before what they give back for it has gone.
+TEST_F(growth, where_memory_is_spared_pages_come_and_go_for_one_thread_at_a_time) {
+  driver.manual_events(false);
+  for (bool const spares : {true, false}) {
+    auto& pages = below<slow_pages>(below<upstream::vmm>(here->home, 0u, 0u));
+    pool& p = make<pool>(pool_options{.sparing_beyond = spares ? 0 : ~std::uint64_t{0}}, pages);
+    std::vector<std::jthread> threads;
+    for (unsigned own = 0; own < 4; ++own) {
+      threads.emplace_back([&, own] {
+        tests::in_context const current(tests::first_context);
+        std::mt19937_64 random(own);
+        for (int i = 0; i < 30; ++i) give(p, get(p, (2 + 2 * (random() % 32)) * mib));
+      });
+    }
+    threads.clear();
+    if (spares)
+      EXPECT_EQ(pages.most, 1);
+    else
+      EXPECT_GT(pages.most, 1) << "of these threads";
   }
 }
 
