@@ -84,8 +84,8 @@ handle region::take_from(handle idle, std::uint32_t front, std::uint32_t units, 
   return none;
 }
 
-handle region::take_whole(std::uint32_t units, std::uint32_t page, bool hidden, std::uint64_t alignment,
-                          bool& would_split_piece) noexcept {
+handle region::take_whole(std::uint32_t units, std::uint32_t page, bool tail, bool hidden,
+                          std::uint64_t alignment, bool& would_split_piece) noexcept {
   would_split_piece = false;
   handle const h =
       alignment <= unit ? done_.find(blocks(), units, false) : find_aligned(done_, units, false, alignment);
@@ -93,10 +93,10 @@ handle region::take_whole(std::uint32_t units, std::uint32_t page, bool hidden, 
   block const& b = blocks()[h];
   if (units % page == 0) {
     std::uint32_t const front = gap_before(b.begin(), std::max(alignment, page * unit));
-    if (std::uint64_t{front} + units <= b.units && !would_split(h, front, units))
+    if (std::uint64_t{front} + units <= b.units && !would_split(h, front, units, tail))
       return take_from(h, front, units, hidden, alignment);
   }
-  would_split_piece = would_split(h, alignment <= unit ? 0 : gap_before(b.begin(), alignment), units);
+  would_split_piece = would_split(h, alignment <= unit ? 0 : gap_before(b.begin(), alignment), units, tail);
   return would_split_piece ? none : take_from(h, 0, units, hidden, alignment);
 }
 

@@ -250,6 +250,12 @@ space::handle suballocator::search(slow_request& c, bool thorough) noexcept {
   return h;
 }
 
+// A part of a piece that nobody can give back is then no loss to others, and saves two calls of the driver.
+bool suballocator::is_far_from_full() const noexcept {
+  std::uint64_t const all = stats::get(stats::gauges(home_.device).total);
+  return region_.reserved_bytes() < std::min(all, options_.maximum) / 2;
+}
+
 space::handle suballocator::find(slow_request& c, bool thorough) noexcept {
   allocation_request const& request = c.request;
   c.would_split_piece = false;
@@ -263,10 +269,10 @@ space::handle suballocator::find(slow_request& c, bool thorough) noexcept {
   bool const apart = mixing_.is_avoided() && !thorough && would_exceed(c.units * space::unit);
   bool const whole =
       page_ != 0 && !thorough && policy().keeps_pieces_whole(region_.reserved_bytes(), c.units * space::unit);
-  auto const h = apart ? region_.take_in_proportion(c.units, c.hidden, request.alignment)
-                 : whole
-                     ? region_.take_whole(c.units, page_, c.hidden, request.alignment, c.would_split_piece)
-                     : region_.take(space::done, c.units, thorough, c.hidden, request.alignment);
+  auto const h = apart   ? region_.take_in_proportion(c.units, c.hidden, request.alignment)
+                 : whole ? region_.take_whole(c.units, page_, is_far_from_full(), c.hidden, request.alignment,
+                                              c.would_split_piece)
+                         : region_.take(space::done, c.units, thorough, c.hidden, request.alignment);
   if (h != space::none || !runs_in_one_order(request.slot)) return h;
   return region_.take(space::pending, c.units, thorough, c.hidden, request.alignment);
 }

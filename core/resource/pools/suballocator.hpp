@@ -188,6 +188,7 @@ class suballocator : public resource, public source {
   // A free block from the region. `thorough`: overlooks nothing, and costs more.
   space::handle search(slow_request& c, bool thorough) noexcept;
   space::handle find(slow_request& c, bool thorough) noexcept;
+  bool is_far_from_full() const noexcept;
   // Moves what is known to be done to the free list `done`; asks no driver.
   void reap() noexcept;
   // Puts the blocks of one magazine, or of all (null), back into the region: those of at least so many units.

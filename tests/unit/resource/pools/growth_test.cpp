@@ -81,6 +81,25 @@ TEST_F(growth, idle_pieces_go_before_more_is_taken_where_memory_is_spared) {
   }
 }
 
+// Nobody misses it there, and two calls of the driver are saved; near the maximum, or the device's size, a
+// piece in part in use is what others are refused for.
+TEST_F(growth, most_of_a_piece_serves_where_little_is_in_use) {
+  driver.manual_events(false);
+  stats::set(stats::gauges(0).total, 64 * gib);
+  for (bool const far : {true, false}) {
+    auto& pages = below<upstream::vmm>(here->home, 0u, 0u);
+    pool& p =
+        make<pool>(pool_options{.maximum_pool_size = far ? 32 * gib : 96 * mib, .sparing_beyond = 0}, pages);
+    get(p, 32 * mib);
+    give(p, get(p, 32 * mib));
+    get(p, 28 * mib);
+    EXPECT_EQ(p.reserved(), (far ? 64 : 60) * mib);
+    get(p, 26 * mib);
+    EXPECT_EQ(p.reserved(), 86 * mib) << "what was left of the piece is a part of the next block";
+  }
+  stats::set(stats::gauges(0).total, 0);
+}
+
 // Pages that take a while, as the driver's do; how many calls of it were under way at once, at most.
 struct slow_pages : source, page_source {
   explicit slow_pages(upstream::vmm& pages) : real(pages) {}
