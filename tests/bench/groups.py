@@ -72,7 +72,7 @@ GROUPS = [
     Group("holes", "holes", (ASYNC, *DEFAULTS, ours("async", "arena"), *WITHOUT_BINNING, MALLOC), limit=15, seconds=110,
           fewer={"cudaMalloc": ("largest=10000",)}),
     Group("multi_stream", "multi_stream", (MALLOC, ASYNC, *DEFAULTS, *PEERS), higher_is_better=True, kernels=True),
-    Group("concurrency", "concurrency", (MALLOC, ASYNC, *DEFAULTS, *PEERS)),
+    Group("concurrency", "concurrency", (MALLOC, ASYNC, *DEFAULTS, *PEERS), repeats=3, seconds=90),
     Group("growth", "growth", (MALLOC, ASYNC, *DEFAULTS), repeats=3),
     Group("captures", "captures", (MALLOC, ASYNC, *DEFAULTS)),
     Group("footprint", "footprint", (MALLOC, ASYNC, *DEFAULTS, *SPARING, *WITHOUT_BINNING), repeats=3, seconds=120,
