@@ -250,7 +250,8 @@ space::handle suballocator::search(slow_request& c, bool thorough) noexcept {
   return h;
 }
 
-// A part of a piece that nobody can give back is then no loss to others, and saves two calls of the driver.
+// What is left of a last page can be a part of another block's place, which is what fills a pool to its
+// maximum, or a device: until then it saves two calls of the driver.
 bool suballocator::is_far_from_full() const noexcept {
   std::uint64_t const all = stats::get(stats::gauges(home_.device).total);
   return region_.reserved_bytes() < std::min(all, options_.maximum) / 2;

@@ -205,17 +205,16 @@ TEST_F(paged, an_idle_piece_is_left_whole_where_that_is_asked_for) {
   check();
 }
 
-TEST_F(paged, an_eighth_at_the_end_of_a_piece_may_be_left_where_that_is_allowed) {
+TEST_F(paged, a_piece_as_large_as_the_block_would_get_serves_it) {
   add(64);
   ASSERT_TRUE(grow(8 * page, 0, 8));
   bool would_split_piece = false;
-  for (bool const tail : {false, true}) {
-    EXPECT_EQ(space.take_whole(6 * page, page, tail, false, unit, would_split_piece), none) << "a quarter";
-    EXPECT_TRUE(would_split_piece);
-  }
-  EXPECT_EQ(space.take_whole(7 * page, page, false, false, unit, would_split_piece), none);
-  handle const most = space.take_whole(7 * page, page, true, false, unit, would_split_piece);
-  ASSERT_NE(most, none);
+  EXPECT_EQ(space.take_whole(7 * page, page, true, false, unit, would_split_piece), none);
+  EXPECT_TRUE(would_split_piece);
+  EXPECT_EQ(space.take_whole(7 * page + 1, page, false, false, unit, would_split_piece), none);
+  EXPECT_TRUE(would_split_piece);
+  handle const most = space.take_whole(7 * page + 1, page, true, false, unit, would_split_piece);
+  ASSERT_NE(most, none) << "eight pages, as new ones would be";
   EXPECT_FALSE(would_split_piece);
   model.out.insert(most);
   put(most);

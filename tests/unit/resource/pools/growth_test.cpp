@@ -81,21 +81,17 @@ TEST_F(growth, idle_pieces_go_before_more_is_taken_where_memory_is_spared) {
   }
 }
 
-// Nobody misses it there, and two calls of the driver are saved; near the maximum, or the device's size, a
-// piece in part in use is what others are refused for.
-TEST_F(growth, most_of_a_piece_serves_where_little_is_in_use) {
+TEST_F(growth, pages_that_are_there_serve_where_the_same_number_would_be_taken) {
   driver.manual_events(false);
   stats::set(stats::gauges(0).total, 64 * gib);
-  for (bool const far : {true, false}) {
+  for (std::uint64_t const maximum : {64 * mib, 65 * mib}) {  // the half of it
     auto& pages = below<upstream::vmm>(here->home, 0u, 0u);
-    pool& p =
-        make<pool>(pool_options{.maximum_pool_size = far ? 32 * gib : 96 * mib, .sparing_beyond = 0}, pages);
-    get(p, 32 * mib);
+    pool& p = make<pool>(pool_options{.maximum_pool_size = maximum, .sparing_beyond = 0}, pages);
+    int const before = driver.calls("cuMemCreate");
     give(p, get(p, 32 * mib));
-    get(p, 28 * mib);
-    EXPECT_EQ(p.reserved(), (far ? 64 : 60) * mib);
-    get(p, 26 * mib);
-    EXPECT_EQ(p.reserved(), 86 * mib) << "what was left of the piece is a part of the next block";
+    get(p, 31 * mib);
+    EXPECT_EQ(driver.calls("cuMemCreate") - before == 1, maximum > 64 * mib);
+    EXPECT_EQ(p.reserved(), 32 * mib);
   }
   stats::set(stats::gauges(0).total, 0);
 }
