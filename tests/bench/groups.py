@@ -74,7 +74,7 @@ GROUPS = [
     Group("multi_stream", "multi_stream", (MALLOC, ASYNC, *DEFAULTS, *PEERS), higher_is_better=True, kernels=True),
     Group("concurrency", "concurrency", (MALLOC, ASYNC, *DEFAULTS, *PEERS), repeats=3, seconds=90),
     Group("growth", "growth", (MALLOC, ASYNC, *DEFAULTS), repeats=3),
-    Group("captures", "captures", (MALLOC, ASYNC, *DEFAULTS)),
+    Group("captures", "captures", (MALLOC, ASYNC, *DEFAULTS), repeats=3),
     Group("footprint", "footprint", (MALLOC, ASYNC, *DEFAULTS, *SPARING, *WITHOUT_BINNING), repeats=3, seconds=120,
           kernels=True),
     Group("budget", "budget", (MALLOC, ASYNC, *DEFAULTS, *BOUNDED, *WITHOUT_BINNING), repeats=2, seconds=90, kernels=True),
@@ -82,7 +82,7 @@ GROUPS = [
           seconds=120),
     Group("first_call", "first_call", (MALLOC, ASYNC, *DEFAULTS), repeats=5),
     Group("driver_calls", "driver_calls", (MALLOC,)),
-    Group("lookups", "lookups", (MALLOC, ASYNC, *DEFAULTS)),
+    Group("lookups", "lookups", (MALLOC, ASYNC, *DEFAULTS), repeats=3),
     Group("pinned", "pinned", (MALLOC, ours("malloc"), ours("malloc", "pinned"))),
 ]
 
