@@ -1,6 +1,6 @@
-// One workload over one allocator: bench WORKLOAD ALLOCATOR [seconds=N] [bytes=N] [largest=N] [threads=N]
-// [seed=N]. Results are JSON lines on stdout. scripts/bench.sh runs it for each variant, plain and under
-// gpumem; by hand it serves a profiler.
+// One workload over one allocator: bench WORKLOAD ALLOCATOR [seconds=N] [bytes=N] [largest=N] [from=N]
+// [threads=N] [only=TEXT] [seed=N]. Results are JSON lines on stdout. scripts/bench.sh runs it for each
+// variant, plain and under gpumem; by hand it serves a profiler.
 #include <cstring>
 
 #include "tests/bench/workloads/workloads.hpp"
@@ -33,9 +33,10 @@ constexpr entry list[] = {
 };
 
 [[noreturn]] void usage() {
-  std::fprintf(
-      stderr,
-      "usage: bench WORKLOAD ALLOCATOR [seconds=N] [bytes=N] [largest=N] [threads=N] [seed=N]; workloads:");
+  std::fprintf(stderr,
+               "usage: bench WORKLOAD ALLOCATOR [seconds=N] [bytes=N] [largest=N] [from=N] [threads=N] "
+               "[only=TEXT] [seed=N]; "
+               "workloads:");
   for (const entry& each : list) std::fprintf(stderr, " %s", each.name);
   std::fprintf(stderr, "\n");
   std::exit(2);
@@ -56,6 +57,10 @@ int main(int argc, char** argv) {
       wanted.bytes = std::strtoull(value, nullptr, 10);
     } else if (key == "largest") {
       wanted.largest = std::strtoull(value, nullptr, 10);
+    } else if (key == "from") {
+      wanted.from = std::atoi(value);
+    } else if (key == "only") {
+      wanted.only = value;
     } else if (key == "threads") {
       wanted.threads = std::atoi(value);
     } else if (key == "seed") {

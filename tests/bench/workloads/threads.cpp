@@ -2,6 +2,7 @@
 // and mixed ones, evenly in the logarithm: 256 B to 64 MiB with eight held at a time, 256 B to 16 MiB
 // with 32. Pairs of all threads together, in millions a second. No GPU work.
 #include <array>
+#include <cstring>
 
 #include "tests/bench/workloads/workloads.hpp"
 
@@ -51,7 +52,8 @@ void bench::threads(allocator& memory, const options& wanted) {
   for (const auto& [what, run] : {std::pair<const char*, work>{"small", small_blocks},
                                   {"mixed", mixed_blocks<8, 18>},
                                   {"mixed, 32 held", mixed_blocks<32, 16>}}) {
-    for (int many = 1; many <= wanted.threads; many *= 2) {
+    if (std::strstr(what, wanted.only) == nullptr) continue;
+    for (int many = wanted.from; many <= wanted.threads; many *= 2) {
       std::vector<double> rates;
       for (int repeat = 0; repeat < 3; ++repeat) {
         std::atomic<std::uint64_t> done{0};

@@ -10,7 +10,8 @@ struct options {
   double seconds = 0.04;          // for each timed figure
   std::size_t bytes = 0;          // the only size of pairs; 0: all of them
   std::size_t largest = 1000000;  // holes or allocations swept up to this
-  int threads = 16;               // swept up to this
+  int from = 1, threads = 16;     // swept from and up to this
+  const char* only = "";          // of `threads`: kinds of work whose name contains it
   std::uint64_t seed = 0;         // of footprint: other sizes, and another order
 };
 
