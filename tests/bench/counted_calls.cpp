@@ -6,6 +6,9 @@
 #include <dlfcn.h>
 
 #include <array>
+#include <barrier>
+#include <thread>
+#include <vector>
 
 #include "shim/include/gpumem/gpumem.h"
 #include "tests/programs/support.hpp"
@@ -118,6 +121,21 @@ COUNTED counted_phase() {
     gpumem_phase_end();
   }
 }
+// Begin and end add up the counters of 17 threads, and the begin deals shares out to them, as requests that
+// have used theirs up do.
+COUNTED counted_phase_among_16_threads() {
+  for (int i = 0; i < rounds; ++i) {
+    gpumem_phase_begin("step 18");
+    gpumem_phase_end();
+  }
+}
+COUNTED counted_refused() {
+  void* block = nullptr;
+  for (int i = 0; i < rounds; ++i) {
+    if (cudaMalloc(&block, std::size_t{1} << 45) != cudaErrorMemoryAllocation) std::abort();
+    static_cast<void>(cudaGetLastError());
+  }
+}
 COUNTED counted_address_range() {
   CUdeviceptr base = 0;
   std::size_t bytes = 0;
@@ -133,6 +151,18 @@ COUNTED counted_host_4KiB() {
     void* block = nullptr;
     REQUIRE(cudaMallocHost(&block, 4096));
     REQUIRE(cudaFreeHost(block));
+  }
+}
+
+// All alive at once, so that each has counters of its own.
+static void run_16_threads() {
+  std::barrier all_there(16);
+  std::vector<std::jthread> threads;
+  for (int own = 0; own < 16; ++own) {
+    threads.emplace_back([&] {
+      free_block(malloc_block(4096));
+      all_there.arrive_and_wait();
+    });
   }
 }
 
@@ -182,6 +212,9 @@ int main(int argc, char** argv) {
     twice(counted_malloc_4KiB_in_a_phase);
     twice(counted_phase);
     gpumem_phase_end();
+    run_16_threads();
+    twice(counted_phase_among_16_threads);
   }
+  twice(counted_refused);
   std::printf("%d rounds\n", counted);
 }

@@ -41,14 +41,15 @@ outcome refuse(driver::request const& request, context_entry& entry, std::size_t
   // It is the tables that have no room: the driver serves, under the same limits.
   if (failed.kind() == driver::refused_by::tables) return pass;
   resource::chain& chain = *entry.chain_of(number, present->factory);
+  bool const is_kept = is_refusal_kept();
   stats::free_blocks free;
-  if (is_refusal_kept()) chain.count_free(free);
+  if (is_kept) chain.count_free(free);
   note_refusal({.bytes = request.bytes,
                 .stream = reinterpret_cast<std::uint64_t>(request.stream),
                 .hook = request.hook,
                 .device = entry.device,
                 .caller = request.caller},
-               failed, chain.measure(), free);
+               failed, is_kept ? chain.measure() : resource::idle_usage{}, free);
   *result = 0;  // as the driver does when it refuses (measured)
   return {failed.code()};
 }
