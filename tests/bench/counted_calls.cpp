@@ -136,6 +136,78 @@ COUNTED counted_refused() {
     static_cast<void>(cudaGetLastError());
   }
 }
+COUNTED counted_managed_4KiB() {
+  for (int i = 0; i < rounds; ++i) {
+    void* block = nullptr;
+    REQUIRE(cudaMallocManaged(&block, 4096, cudaMemAttachGlobal));
+    REQUIRE(cudaFree(block));
+  }
+}
+COUNTED counted_pitched() {
+  for (int i = 0; i < rounds; ++i) {
+    void* block = nullptr;
+    std::size_t pitch = 0;
+    REQUIRE(cudaMallocPitch(&block, &pitch, 1000, 4));
+    REQUIRE(cudaFree(block));
+  }
+}
+COUNTED counted_memory_info() {
+  std::size_t free = 0, total = 0;
+  for (int i = 0; i < rounds; ++i) REQUIRE(cudaMemGetInfo(&free, &total));
+}
+COUNTED counted_device_synchronize() {
+  for (int i = 0; i < rounds; ++i) REQUIRE(cudaDeviceSynchronize());
+}
+COUNTED counted_stream_synchronize() {
+  for (int i = 0; i < rounds; ++i) REQUIRE(cudaStreamSynchronize(first));
+}
+COUNTED counted_stream() {
+  for (int i = 0; i < rounds; ++i) {
+    cudaStream_t made = nullptr;
+    REQUIRE(cudaStreamCreateWithFlags(&made, cudaStreamNonBlocking));
+    REQUIRE(cudaStreamDestroy(made));
+  }
+}
+COUNTED counted_stream_with_a_pair() {
+  for (int i = 0; i < rounds; ++i) {
+    cudaStream_t made = nullptr;
+    void* block = nullptr;
+    REQUIRE(cudaStreamCreateWithFlags(&made, cudaStreamNonBlocking));
+    REQUIRE(cudaMallocAsync(&block, 4096, made));
+    REQUIRE(cudaFreeAsync(block, made));
+    REQUIRE(cudaStreamDestroy(made));
+  }
+}
+COUNTED counted_event_wait() {
+  cudaEvent_t event = nullptr;
+  REQUIRE(cudaEventCreateWithFlags(&event, cudaEventDisableTiming));
+  for (int i = 0; i < rounds; ++i) {
+    REQUIRE(cudaEventRecord(event, first));
+    REQUIRE(cudaStreamWaitEvent(second, event, 0));
+  }
+  REQUIRE(cudaEventDestroy(event));
+}
+COUNTED counted_pool_figure() {
+  cudaMemPool_t pool = nullptr;
+  REQUIRE(cudaDeviceGetDefaultMemPool(&pool, 0));
+  std::uint64_t used = 0;
+  for (int i = 0; i < rounds; ++i)
+    REQUIRE(cudaMemPoolGetAttribute(pool, cudaMemPoolAttrUsedMemCurrent, &used));
+}
+COUNTED counted_capture() {
+  for (int i = 0; i < rounds; ++i) {
+    cudaGraph_t graph = nullptr;
+    REQUIRE(cudaStreamBeginCapture(first, cudaStreamCaptureModeRelaxed));
+    REQUIRE(cudaStreamEndCapture(first, &graph));
+    REQUIRE(cudaGraphDestroy(graph));
+  }
+}
+COUNTED counted_ipc_handle() {
+  void* const block = malloc_block(4096);
+  cudaIpcMemHandle_t handle;
+  for (int i = 0; i < rounds; ++i) REQUIRE(cudaIpcGetMemHandle(&handle, block));
+  free_block(block);
+}
 COUNTED counted_address_range() {
   CUdeviceptr base = 0;
   std::size_t bytes = 0;
@@ -216,5 +288,16 @@ int main(int argc, char** argv) {
     twice(counted_phase_among_16_threads);
   }
   twice(counted_refused);
+  twice(counted_managed_4KiB);
+  twice(counted_pitched);
+  twice(counted_memory_info);
+  twice(counted_device_synchronize);
+  twice(counted_stream_synchronize);
+  twice(counted_stream);
+  twice(counted_stream_with_a_pair);
+  twice(counted_event_wait);
+  twice(counted_pool_figure);
+  twice(counted_capture);
+  twice(counted_ipc_handle);
   std::printf("%d rounds\n", counted);
 }

@@ -149,10 +149,14 @@ class alignas(64) magazine {
   void measure(space::block_table& blocks, Predicate is_done, std::uint64_t& all,
                std::uint64_t& pending) const noexcept {
     visitor_.expect_mine();
+    std::uint64_t left = bytes_;
     for (row const& r : rows_) {
+      if (left == 0) break;
       for (space::handle h = r.head; h != space::none; h = blocks[h].next) {
-        all += blocks[h].bytes();
-        if (!is_done(blocks[h].freed)) pending += blocks[h].bytes();
+        std::uint64_t const bytes = blocks[h].bytes();
+        all += bytes;
+        left -= std::min(left, bytes);
+        if (!is_done(blocks[h].freed)) pending += bytes;
       }
     }
   }
