@@ -6,6 +6,7 @@
 #include <dlfcn.h>
 
 #include <array>
+#include <atomic>
 #include <barrier>
 #include <thread>
 #include <vector>
@@ -226,16 +227,22 @@ COUNTED counted_host_4KiB() {
   }
 }
 
-// All alive at once, so that each has counters of its own.
+// All alive at once, so that each has counters of its own; one after the other, so that each has the same
+// block each time.
 static void run_16_threads() {
-  std::barrier all_there(16);
+  std::barrier all_there(17);
+  std::atomic<int> asked = 0;
   std::vector<std::jthread> threads;
   for (int own = 0; own < 16; ++own) {
     threads.emplace_back([&] {
       free_block(malloc_block(4096));
+      ++asked;
+      asked.notify_one();
       all_there.arrive_and_wait();
     });
+    asked.wait(own);
   }
+  all_there.arrive_and_wait();
 }
 
 int main(int argc, char** argv) {
