@@ -38,6 +38,11 @@ class chain {
     for (auto const& part : sources_) sum.pending += part->pending();
     return sum;
   }
+  std::uint64_t idle() noexcept {
+    std::uint64_t bytes = 0;
+    for (auto const& part : resources_) bytes += part->idle();
+    return bytes;
+  }
   // Free blocks of all parts, by size.
   void count_free(stats::free_blocks& to) noexcept {
     for (auto const& part : resources_) part->count_free(to);
@@ -46,7 +51,7 @@ class chain {
   std::uint64_t idle_in(budget const& counted) noexcept {
     std::uint64_t idle = 0;
     for (auto const& part : resources_) {
-      if (part->counts_in(counted)) idle += part->measure().idle;
+      if (part->counts_in(counted)) idle += part->idle();
     }
     return idle;
   }

@@ -98,6 +98,8 @@ class resource : public space::segment_owner {
 
   // What it holds and the program does not.
   virtual idle_usage measure() noexcept { return {}; }
+  // The idle bytes of that alone, without a look at each block.
+  virtual std::uint64_t idle() noexcept { return measure().idle; }
   // Its free blocks by size, for a refusal; others may use it meanwhile.
   virtual void count_free(stats::free_blocks&) noexcept {}
   // What it holds is counted by this budget, idle or not.

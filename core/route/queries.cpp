@@ -224,7 +224,7 @@ std::uint64_t idle_bytes(CUcontext context) noexcept {
   std::uint64_t idle = 0;
   present->known.each([&](context_entry& e) {
     if (e.device != asked->device) return;
-    e.each_device_chain([&](resource::chain& c) { idle += c.measure().idle; });
+    e.each_device_chain([&](resource::chain& c) { idle += c.idle(); });
   });
   return idle;
 }

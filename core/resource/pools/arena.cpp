@@ -112,6 +112,12 @@ idle_usage arena::measure() noexcept {
   return sum;
 }
 
+std::uint64_t arena::idle() noexcept {
+  std::uint64_t bytes = 0;
+  each([&](suballocator& p) { bytes += p.idle(); });
+  return bytes;
+}
+
 std::uint64_t arena::give_back() noexcept {
   std::uint64_t bytes = 0;
   each([&](suballocator& p) { bytes += p.give_back(); });

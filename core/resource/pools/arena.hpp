@@ -39,6 +39,7 @@ class arena final : public resource {
 
   space::handle allocate(allocation_request const& request) override;
   idle_usage measure() noexcept override;
+  std::uint64_t idle() noexcept override;
   void count_free(stats::free_blocks& to) noexcept override;
   bool counts_in(budget const& b) const noexcept override { return superblocks_.counts_in(b); }
   std::uint64_t give_back() noexcept override;

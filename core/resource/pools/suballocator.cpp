@@ -162,6 +162,14 @@ space::handle suballocator::find_at([[maybe_unused]] lock& held, space::segment 
   return region_.map_starts(in) ? region_.block_at(in, address) : walk_to(in, address);
 }
 
+std::uint64_t suballocator::idle() noexcept {
+  lock held(mutex_, std::try_to_lock);  // as measure() does
+  if (!held) return 0;
+  std::uint64_t cached = bins_.bytes();
+  caches_.visit([&](magazine& m) { cached += m.bytes(); });
+  return region_.idle_bytes() + cached;
+}
+
 idle_usage suballocator::measure() noexcept {
   lock held(mutex_, std::try_to_lock);  // at exit another thread may have stopped with the mutex held
   if (!held) return {};

@@ -69,6 +69,7 @@ class suballocator : public resource, public source {
   void exported(std::uint64_t address) noexcept override;
   space::handle block_at(space::segment const& in, std::uint64_t address) noexcept override;
   idle_usage measure() noexcept override;
+  std::uint64_t idle() noexcept override;
   void count_free(stats::free_blocks& to) noexcept override;
   bool counts_in(budget const& b) const noexcept override { return upstream_.counts_in(b); }
   std::uint64_t give_back() noexcept override;

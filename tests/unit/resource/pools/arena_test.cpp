@@ -244,6 +244,7 @@ TEST_F(arenas, gives_all_back_and_measures_it) {
   for (stream_order::slot s = 1; s <= 5; ++s) all.push_back(get(a, 3 * mib, s));
   for (space::handle const h : all) give(a, h);
   EXPECT_EQ(a.measure().idle + below->measure().idle, driver.used());
+  EXPECT_EQ(a.idle(), a.measure().idle);
   a.give_back();
   EXPECT_EQ(driver.used(), 0u);
   EXPECT_EQ(a.measure().idle, 0u);

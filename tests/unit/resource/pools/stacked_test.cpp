@@ -46,6 +46,8 @@ TEST_F(stacked, slabs_over_a_pool_come_from_it_and_go_back_to_it) {
   EXPECT_EQ(driver.used(), 16 * mib);
   EXPECT_EQ(p.measure().idle, 15 * mib);
   EXPECT_EQ(f.measure().idle, 1 * mib - 4096);
+  EXPECT_EQ(p.idle(), 15 * mib);
+  EXPECT_EQ(f.idle(), 1 * mib - 4096);
   EXPECT_EQ(&owner_of(here->where, a), &f);
   std::uint64_t const at = block(a).begin();
   EXPECT_EQ(
