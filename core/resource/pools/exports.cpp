@@ -13,8 +13,9 @@ void suballocator::exported(std::uint64_t address) noexcept {
   space::segment* const in = home_.where.segments.containing(address, this);
   if (in == nullptr) return;
   std::atomic_ref<bool>(in->pinned).store(true, std::memory_order_relaxed);
-  if (space::handle const h = find_at(held, *in, address); h != space::none)
-    blocks()[h].mark(space::exported);
+  // Not by the map of starts, which ends with the block that the program has: this may be one that it lies
+  // in.
+  if (space::handle const h = walk_to(*in, address); h != space::none) blocks()[h].mark(space::exported);
 }
 
 // A free without a stream waits for the work of its context natively, and here in the driver.

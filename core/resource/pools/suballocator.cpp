@@ -152,12 +152,6 @@ std::uint64_t suballocator::reserved() const noexcept {
 
 space::handle suballocator::block_at(space::segment const& in, std::uint64_t address) noexcept {
   lock held(mutex_);
-  return find_at(held, in, address);
-}
-
-space::handle suballocator::find_at([[maybe_unused]] lock& held, space::segment const& in,
-                                    std::uint64_t address) noexcept {
-  GPUMEM_EXPECTS(held.owns_lock());
   if (!region_.has(in, address)) return space::none;
   return region_.map_starts(in) ? region_.block_at(in, address) : walk_to(in, address);
 }

@@ -204,8 +204,6 @@ class suballocator : public resource, public source {
   }
   // Memory that other processes may have open (exports.cpp).
   bool is_to_be_exported(slow_request const& c) const noexcept;
-  // The block that holds the address.
-  space::handle find_at(lock& held, space::segment const& in, std::uint64_t address) noexcept;
   // A segment for this one block, which is likely to be exported.
   space::handle take_apart(lock& held, slow_request& c);
   // Memory that goes back (returns.cpp). Asked on slow paths: has the next free to look for such?
