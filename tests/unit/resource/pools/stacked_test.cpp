@@ -38,6 +38,24 @@ TEST_F(stacked, fixed_size_preallocates_pages_too) {
   EXPECT_EQ(f.measure().idle, 8 * mib);
 }
 
+// Each resource marks its own block: the pool's, of which the slab is made, serves nobody else either.
+TEST_F(stacked, an_export_marks_the_block_and_the_one_that_it_lies_in) {
+  pool& p = make_pool({.initial_pool_size = 16 * mib});
+  p.prepare();
+  fixed_size& f = make<fixed_size>(fixed_size_options{.block_size = 4096}, p);
+  get(f, 4096);
+  space::handle const mine = get(f, 4096);
+  std::uint64_t const at = block(mine).begin();
+  f.exported(at);
+  p.exported(at);
+  EXPECT_TRUE(block(mine).is(space::exported));
+  space::handle slab = here->where.segments.containing(at, &p)->first;
+  while (slab != space::none && at >= block(slab).end()) slab = block(slab).after;
+  ASSERT_NE(slab, space::none);
+  EXPECT_EQ(block(slab).bytes(), 1 * mib);
+  EXPECT_TRUE(block(slab).is(space::exported));
+}
+
 TEST_F(stacked, slabs_over_a_pool_come_from_it_and_go_back_to_it) {
   pool& p = make_pool({.initial_pool_size = 16 * mib});
   p.prepare();
