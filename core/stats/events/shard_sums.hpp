@@ -18,21 +18,15 @@ inline std::uint64_t tolerance(std::uint64_t highest) noexcept {
 class shard_sums {
  public:
   shard_sums(page& now, std::size_t slot) noexcept : page_(now), slot_(slot), used_(shards_used(now)) {
-    std::uint64_t requested_now = 0;  // modulo 2^64: a block may be freed by another thread
+    // Both of one thread one after the other: what it gets between would be rounding.
+    std::uint64_t requested_now = 0, handed_now = 0;  // modulo 2^64: a block may be freed by another thread
     for (std::size_t i = 0; i < used_; ++i) {
       device_counters& one = of(i);
       requested_now += balance_of(one) - get(one.lost_requested);
+      handed_now += get(one.allocated_handed) - get(one.freed_handed) - get(one.lost_handed);
     }
-    requested = not_negative(requested_now);
-  }
-
-  std::uint64_t handed() noexcept {
-    std::uint64_t now = 0;
-    for (std::size_t i = 0; i < used_; ++i) {
-      device_counters& one = of(i);
-      now += get(one.allocated_handed) - get(one.freed_handed) - get(one.lost_handed);
-    }
-    return not_negative(now);
+    requested = static_cast<std::int64_t>(requested_now) < 0 ? 0 : requested_now;
+    handed = static_cast<std::int64_t>(handed_now) < 0 ? 0 : handed_now;
   }
 
   // So far; refused ones are requests too.
@@ -62,21 +56,21 @@ class shard_sums {
     std::uint64_t const for_idle = active < used_ ? left / 8 : 0;
     std::uint64_t const share = (left - for_idle) / std::max<std::size_t>(active, 1);
     std::uint64_t const idle_share = for_idle / std::max<std::size_t>(used_ - active, 1);
+    std::size_t shares_left = active;  // who requests only now gets no share that nobody counted
     for (std::size_t i = 0; i < used_; ++i) {
       device_counters& one = of(i);
       if (!at_once && get(one.settles_at) == settles_soon) continue;
-      std::uint64_t const part = is_active(one) ? share : idle_share;
+      bool const has_share = shares_left != 0 && is_active(one);
+      if (has_share) --shares_left;
+      std::uint64_t const part = has_share ? share : idle_share;
       set(one.dealt_at, get(one.allocated_requested));
       set(one.settles_at, balance_of(one) + part);
     }
   }
 
-  std::uint64_t requested = 0;
+  std::uint64_t requested = 0, handed = 0;
 
  private:
-  static std::uint64_t not_negative(std::uint64_t sum) noexcept {
-    return static_cast<std::int64_t>(sum) < 0 ? 0 : sum;
-  }
   static std::uint64_t balance_of(device_counters& one) noexcept {
     return get(one.allocated_requested) - get(one.freed_requested);
   }

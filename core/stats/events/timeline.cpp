@@ -62,9 +62,9 @@ void record(page& now, std::size_t slot, timeline_sample const& sample) noexcept
 }
 
 // Under the page's lock.
-void sample(page* now, std::size_t slot) noexcept {
-  shard_sums sum(*now, slot);
-  device_gauges& gauge = now->fixed.gauges[slot];
+void sample(page& now, std::size_t slot) noexcept {
+  shard_sums sum(now, slot);
+  device_gauges& gauge = now.fixed.gauges[slot];
   std::uint64_t const reserved = get(gauge.reserved);
   std::uint64_t const time = elapsed_ns();
   std::uint64_t const highest = std::max(get(gauge.highest_requested), sum.requested);
@@ -74,10 +74,10 @@ void sample(page* now, std::size_t slot) noexcept {
   std::uint64_t const observed = get(gauge.observed);
   std::uint64_t left = since + tolerance(since) - sum.requested;
   if (windows_are_open.load(std::memory_order_relaxed)) [[unlikely]]
-    left = std::min(left, raise_windows(*now, slot, sum.requested + observed));
+    left = std::min(left, raise_windows(now, slot, sum.requested + observed));
   sum.deal_out(left);
   set(gauge.observed_sampled, observed);
-  note_holdings(*now, slot, sum.requested + observed);
+  note_holdings(now, slot, sum.requested + observed);
   // While reserved stays at its highest, the moment of most requested bytes is the one that tells how well it
   // was used.
   bool const fuller = reserved == get(gauge.peak_reserved) && sum.requested > get(gauge.peak_requested);
@@ -86,14 +86,14 @@ void sample(page* now, std::size_t slot) noexcept {
     set(gauge.peak_at_ns, time);
     set(gauge.peak_reserved, reserved);
     set(gauge.peak_requested, sum.requested);
-    set(gauge.peak_handed, sum.handed());
+    set(gauge.peak_handed, sum.handed);
     set(gauge.peak_pending, get(gauge.pending));
     set(gauge.peak_observed, get(gauge.observed));
     last_asked const asked = when_last_asked(gauge);
     set(gauge.peak_unseen, asked.unseen);
     set(gauge.peak_elsewhere, asked.elsewhere);
   }
-  record(*now, slot, timeline_sample{time, sum.requested, reserved, sum.requested, reserved});
+  record(now, slot, timeline_sample{time, sum.requested, reserved, sum.requested, reserved});
 }
 
 }  // namespace
@@ -103,7 +103,7 @@ void sample_device(int device) noexcept {
   if (now == nullptr) return;
   look_again_if_changed();
   locked const guard;
-  sample(now, device_slot(device));
+  sample(*now, device_slot(device));
 }
 
 void renew_share(int device) noexcept {
@@ -115,7 +115,7 @@ void renew_share(int device) noexcept {
   for (int looks = 0; must_settle(mine); ++looks) {
     locked const guard(std::try_to_lock);
     if (guard.owns_lock()) {
-      if (must_settle(mine)) sample(now, slot);
+      if (must_settle(mine)) sample(*now, slot);
       return;
     }
     if (looks > 64)
