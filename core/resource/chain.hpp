@@ -38,6 +38,7 @@ class chain {
     for (auto const& part : sources_) sum.pending += part->pending();
     return sum;
   }
+  // The idle bytes of that alone.
   std::uint64_t idle() noexcept {
     std::uint64_t bytes = 0;
     for (auto const& part : resources_) bytes += part->idle();

@@ -5,6 +5,7 @@
 #include <sys/time.h>
 #include <ucontext.h>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <csignal>

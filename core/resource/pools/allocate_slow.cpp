@@ -180,7 +180,7 @@ space::handle suballocator::grow(lock& held, slow_request& c, std::uint64_t at_l
   GPUMEM_EXPECTS(held.owns_lock());
   // Over pages, where memory is spared, idle pieces go before others come. Of growths side by side all would
   // come before the first went.
-  std::unique_lock turn(growing_, std::defer_lock);
+  std::unique_lock turn(turn_to_grow_, std::defer_lock);
   if (page_ != 0 && would_exceed(c.units * space::unit)) {
     held.unlock();
     turn.lock();
