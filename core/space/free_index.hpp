@@ -27,7 +27,7 @@ class free_index {
   handle find(block_table& blocks, std::uint32_t units, bool thorough) const noexcept;
   // The tightest that `wanted` of the first class that has one; it looks at `most` blocks and no more.
   template <typename Predicate>
-  handle find_near(block_table& blocks, std::uint32_t units, int most, Predicate wanted) const noexcept {
+  handle find_near(block_table& blocks, std::uint32_t units, int& most, Predicate wanted) const noexcept {
     auto [row, column] = place_of(units);
     for (; row < rows; ++row, column = 0) {
       std::uint32_t classes = (rows_ >> row & 1) != 0

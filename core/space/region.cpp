@@ -46,6 +46,7 @@ bool region::add_segment(std::uint64_t base, std::uint64_t bytes, std::uint64_t 
   handle const h = make_segment(base, bytes, token, contextless);
   if (h == none) return false;
   reserved_bytes_ += bytes;
+  admitting_bytes_ += bytes;
   attach(h, done);
   return true;
 }
@@ -104,7 +105,7 @@ handle region::take_whole(std::uint32_t units, std::uint32_t page, bool tail, bo
 
 handle region::take_in_proportion(std::uint32_t units, bool hidden, std::uint64_t alignment) noexcept {
   constexpr std::uint64_t any_up_to = 2ull << 20, any_from = 64ull << 20;
-  constexpr int most_looks = 256;
+  int looks = 256;
   auto const fits = [&](handle h) {
     block const& b = blocks()[h];
     if (alignment > unit && std::uint64_t{units} + gap_before(b.begin(), alignment) > b.units) return false;
@@ -113,7 +114,26 @@ handle region::take_in_proportion(std::uint32_t units, bool hidden, std::uint64_
     bool const empty = b.before == none && b.after == none;
     return empty ? 4 * units * unit >= 3 * bytes : 16 * units * unit >= bytes;
   };
-  handle const h = done_.find_near(blocks(), units, most_looks, fits);
+  handle const h = done_.find_near(blocks(), units, looks, fits);
+  return h != none ? take_from(h, 0, units, hidden, alignment) : none;
+}
+
+void region::admit_from(segment& s, std::uint32_t units) noexcept {
+  if (s.least == 0) admitting_bytes_ -= s.bytes;
+  s.least = units;
+}
+
+handle region::take_admitted(std::uint32_t units, bool hidden, std::uint64_t alignment,
+                             bool& overlooked) noexcept {
+  constexpr int most_looks = 32;
+  int looks = most_looks;
+  auto const fits = [&](handle h) {
+    block const& b = blocks()[h];
+    if (alignment > unit && std::uint64_t{units} + gap_before(b.begin(), alignment) > b.units) return false;
+    return units >= registry_.segments[b.segment].least;
+  };
+  handle const h = done_.find_near(blocks(), units, looks, fits);
+  overlooked = h == none && looks <= 0;
   return h != none ? take_from(h, 0, units, hidden, alignment) : none;
 }
 
@@ -379,6 +399,7 @@ void region::remove_segment(segment* s) noexcept {
     blocks().release(h);
     h = after;
   }
+  if (s->least == 0) admitting_bytes_ -= s->bytes;
   forget_pieces(s->base, s->base + s->bytes);
   segments_[s->position] = segments_.back();
   segments_[s->position]->position = s->position;

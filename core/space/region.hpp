@@ -24,6 +24,11 @@ class region {
   bool add_segment(std::uint64_t base, std::uint64_t bytes, std::uint64_t token,
                    bool contextless = false) noexcept;
 
+  // From now on `take_admitted` finds no place in it for blocks of less than so many units, more than 0.
+  void admit_from(segment& s, std::uint32_t units) noexcept;
+  // Bytes of the segments that admit any.
+  std::uint64_t admitting_bytes() const noexcept { return admitting_bytes_; }
+
   // Cuts `units` from an idle block of `from`. The block is `live` and in the block map, unless `hidden` (it
   // is then a segment of another resource). `thorough`: see free_index. A block taken from a free list other
   // than `done` keeps its epoch in `freed`. `alignment`: a power of two, in bytes; of the block's address.
@@ -43,6 +48,9 @@ class region {
   // empty one is to be filled by three quarters, another one is at most 16 times as large. Those up to the
   // driver's page take any; so do very large ones, which cost more to get again. May overlook blocks.
   handle take_in_proportion(std::uint32_t units, bool hidden, std::uint64_t alignment) noexcept;
+  // The same from `done`, but out of a segment that was made for blocks so small (admit_from). Of so many
+  // idle blocks that might do only a few are looked at: `overlooked` if there may be one all the same.
+  handle take_admitted(std::uint32_t units, bool hidden, std::uint64_t alignment, bool& overlooked) noexcept;
   // The same from any free list but `done` and `except`: the caller must order the block's next use after its
   // epoch.
   handle take_unfinished(free_list_id except, std::uint32_t units) noexcept;
@@ -208,6 +216,7 @@ class region {
   std::uint64_t pending_bytes_ = 0;
   std::uint64_t withheld_bytes_ = 0;  // not idle
   std::uint64_t reserved_bytes_ = 0;
+  std::uint64_t admitting_bytes_ = 0;
 };
 
 }  // namespace gpumem::space

@@ -33,6 +33,7 @@ segment* segment_table::add(std::uint64_t base, std::uint64_t bytes, segment_own
   std::atomic_ref<segment_owner*>(s->owner).store(owner, std::memory_order_release);
   s->first = none;
   s->unproven = false;
+  s->least = 0;
   s->index = index;
   s->depth = depth;
   s->position = 0;

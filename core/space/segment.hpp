@@ -34,10 +34,12 @@ struct segment {
   std::size_t position = 0;  // in its region's list
   // Bit n: the driver's attribute n is what is expected of any address in it (route/address_answers).
   std::atomic<std::uint32_t> learnt{0};
-  start_map starts;       // where its blocks begin; empty until somebody asks
-  bool pinned = false;    // a block of it was exported by IPC: it goes back when all of its blocks are free
-  bool apart = false;     // made for one block that may be exported
-  bool rotates = false;   // made so that more blocks of a size take turns
+  start_map starts;      // where its blocks begin; empty until somebody asks
+  bool pinned = false;   // a block of it was exported by IPC: it goes back when all of its blocks are free
+  bool apart = false;    // made for one block that may be exported
+  bool rotates = false;  // made so that more blocks of a size take turns
+  std::uint32_t least =
+      0;                  // units: smaller blocks would keep it from serving what it was made for; 0: none do
   bool unproven = false;  // a block of it was, when it was freed: goes back as soon as it is empty
   bool contextless = false;  // no context owns it, as the driver tells it: of cuMemCreate, of a memory pool
 };

@@ -176,18 +176,31 @@ space::handle suballocator::grow_once(lock& held, slow_request& c) {
   }
 }
 
+// Where memory is spared what is idle goes before more comes. Of growths side by side all would come before
+// the first went, and what others freed while one waited would serve nobody.
+space::handle suballocator::take_turn_to_grow(lock& held, slow_request& c,
+                                              std::unique_lock<base::mutex>& turn) noexcept {
+  GPUMEM_EXPECTS(held.owns_lock());
+  std::uint64_t const bytes = c.units * space::unit;
+  if (!(page_ != 0 ? would_exceed(bytes) : policy().spares(region_.reserved_bytes(), bytes)))
+    return space::none;
+  held.unlock();
+  turn.lock();
+  held.lock();
+  page_ != 0 ? reap() : settle(held);
+  if (auto h = search(c, false); h != space::none || page_ != 0 || region_.idle_bytes() < bytes) return h;
+  // Segments go back only once the GPU is done (segment_backing); by then more has merged.
+  held.unlock();
+  home_.epochs.wait_for_all();
+  held.lock();
+  settle(held);
+  return search(c, false);
+}
+
 space::handle suballocator::grow(lock& held, slow_request& c, std::uint64_t at_least) {
   GPUMEM_EXPECTS(held.owns_lock());
-  // Over pages, where memory is spared, idle pieces go before others come. Of growths side by side all would
-  // come before the first went.
   std::unique_lock turn(turn_to_grow_, std::defer_lock);
-  if (page_ != 0 && would_exceed(c.units * space::unit)) {
-    held.unlock();
-    turn.lock();
-    held.lock();
-    reap();
-    if (auto h = search(c, false); h != space::none) return h;
-  }
+  if (auto h = take_turn_to_grow(held, c, turn); h != space::none) return h;
   watched_ns_ = 0;
   c.grew = true;
   if (page_ == 0 && would_exceed(c.units * space::unit)) {
@@ -195,6 +208,7 @@ space::handle suballocator::grow(lock& held, slow_request& c, std::uint64_t at_l
     mixing_.note_growth(c.units * space::unit, region_.reserved_bytes(), empty,
                         region_.idle_bytes() - region_.pending_bytes() - empty);
   }
+  std::uint64_t const idle = region_.idle_bytes() - region_.pending_bytes();
   growth_request wanted{.units = c.units,
                         .alignment = c.request.alignment,
                         .flags = c.request.flags,
@@ -203,11 +217,14 @@ space::handle suballocator::grow(lock& held, slow_request& c, std::uint64_t at_l
                         .hidden = c.hidden,
                         .apart = c.apart,
                         .for_whole_piece = c.would_split_piece,
-                        .of_many = spare_ != nullptr || caches_.count() >= many_sharers};
+                        .of_many = is_of_many()};
   for (;;) {
     space::handle h = backing_->grow(held, wanted);
     if (h == space::none) h = search(c, true);
-    if (h != space::none) return h;
+    if (h != space::none) {
+      if (wanted.of_many) note_surplus(idle);
+      return h;
+    }
     if (wanted.anywhere || c.request.alignment <= space::unit) throw refuse_.no_tables();
     wanted.anywhere = true;  // the memory was large enough, but does not begin where the block can
   }
@@ -257,6 +274,18 @@ bool suballocator::is_far_from_full() const noexcept {
   return region_.reserved_bytes() < std::min(all, options_.maximum) / 2;
 }
 
+bool suballocator::is_of_many() const noexcept {
+  return spare_ != nullptr || caches_.count() >= many_sharers;
+}
+
+// Where large blocks come and go a small one between them, which stays, keeps a segment from serving the next
+// large one. Where memory is spared segment_mixing says when that matters.
+bool suballocator::keeps_kinds_apart(slow_request const& c) const noexcept {
+  if (page_ != 0 || sharing_.load(std::memory_order_relaxed) || would_exceed(c.units * space::unit))
+    return false;
+  return is_of_many() && policy().keeps_kinds_apart(region_.reserved_bytes(), region_.admitting_bytes());
+}
+
 space::handle suballocator::find(slow_request& c, bool thorough) noexcept {
   allocation_request const& request = c.request;
   c.would_split_piece = false;
@@ -270,6 +299,11 @@ space::handle suballocator::find(slow_request& c, bool thorough) noexcept {
   bool const apart = mixing_.is_avoided() && !thorough && would_exceed(c.units * space::unit);
   bool const whole =
       page_ != 0 && !thorough && policy().keeps_pieces_whole(region_.reserved_bytes(), c.units * space::unit);
+  if (!apart && !whole && !thorough && keeps_kinds_apart(c)) {
+    bool overlooked = false;
+    auto const h = region_.take_admitted(c.units, c.hidden, request.alignment, overlooked);
+    if (h != space::none || !overlooked) return h;
+  }
   auto const h = apart   ? region_.take_in_proportion(c.units, c.hidden, request.alignment)
                  : whole ? region_.take_whole(c.units, page_, is_far_from_full(), c.hidden, request.alignment,
                                               c.would_split_piece)

@@ -40,6 +40,12 @@ void suballocator::note_unproven(space::segment& in, std::uint64_t bytes) noexce
   free_duties.fetch_or(gives_back, std::memory_order_relaxed);
 }
 
+void suballocator::note_surplus(std::uint64_t idle) noexcept {
+  if (page_ != 0 || !age_.works() || would_exceed(0)) return;
+  surplus_.note_growth(idle, region_.reserved_bytes());
+  if (surplus_.is_wanted()) free_duties.fetch_or(gives_back, std::memory_order_relaxed);
+}
+
 void suballocator::sweep(std::uint64_t now) noexcept {
   if (sharing_.load(std::memory_order_relaxed) && !waits_.waited_lately()) stop_sharing();
   auto const old_enough = age_.old_enough(now);
@@ -53,8 +59,20 @@ void suballocator::sweep(std::uint64_t now) noexcept {
   if (age_.wants_all(now, stay, region_.idle_bytes(), region_.reserved_bytes())) flush(nullptr);
 }
 
+// Not while threads wait for one another: the magazines of all would be filled again under the mutex.
+void suballocator::give_back_surplus(std::uint64_t now) noexcept {
+  lock held(mutex_);
+  if (sharing_.load(std::memory_order_relaxed)) return surplus_.drop();
+  if (!surplus_.begin(now)) return;
+  settle(held);
+  if (GPUMEM_MUTANT(surplus_is_done)) region_.reap([](space::epoch_id) { return true; });
+  backing_->release_surplus(held);
+  surplus_.spent(base::now_ns() - now);
+}
+
 void suballocator::give_back_due(moment const& at) noexcept {
   std::uint64_t const now = at.now;
+  if (at.in_a_free && surplus_.is_wanted()) give_back_surplus(now);
   if (!age_.is_due(now)) return;
   lock held(mutex_);
   if (!age_.is_due(now)) return;  // another thread was faster

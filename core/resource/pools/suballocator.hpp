@@ -18,6 +18,7 @@
 #include "core/resource/pools/backing/refusals.hpp"
 #include "core/resource/pools/backing/segment_backing.hpp"
 #include "core/resource/pools/backing/segment_mixing.hpp"
+#include "core/resource/pools/backing/surplus.hpp"
 #include "core/resource/pools/cache/cache_set.hpp"
 #include "core/resource/pools/cache/contention.hpp"
 #include "core/resource/pools/cache/shared_bins.hpp"
@@ -190,10 +191,17 @@ class suballocator : public resource, public source {
   space::handle search(slow_request& c, bool thorough) noexcept;
   space::handle find(slow_request& c, bool thorough) noexcept;
   bool is_far_from_full() const noexcept;
+  // Many threads, streams or parts share it.
+  bool is_of_many() const noexcept;
+  // The request's block is to lie in a segment for blocks of its kind, or in a new one.
+  bool keeps_kinds_apart(slow_request const& c) const noexcept;
   // Moves what is known to be done to the free list `done`; asks no driver.
   void reap() noexcept;
   // Puts the blocks of one magazine, or of all (null), back into the region: those of at least so many units.
   void flush(magazine* only, std::uint32_t units = 0) noexcept;
+  // Where memory is spared: one thread at a time grows, after a last look at what came free. A block if that
+  // serves.
+  space::handle take_turn_to_grow(lock& held, slow_request& c, std::unique_lock<base::mutex>& turn) noexcept;
   // New memory, and the request's block in it. Throws what the backing throws.
   space::handle grow(lock& held, slow_request& c, std::uint64_t at_least = 0);
   growth_policy policy() const noexcept {
@@ -215,6 +223,10 @@ class suballocator : public resource, public source {
   void prove(space::handle h) noexcept;
   // It is in the region now; under the mutex.
   void note_unproven(space::segment& in, std::uint64_t bytes) noexcept;
+  // Segments that many threads' growths left empty (surplus). It grew, while so many bytes were idle and
+  // done; under the mutex.
+  void note_surplus(std::uint64_t idle) noexcept;
+  void give_back_surplus(std::uint64_t now) noexcept;
   // Brings blocks that were freed long ago out of the magazines; under the mutex.
   void sweep(std::uint64_t now) noexcept;
   // Puts a list of freed blocks, linked through `next`, into the region.
@@ -232,7 +244,8 @@ class suballocator : public resource, public source {
   std::uint64_t const classes_up_to_;  // sizes up to here are rounded to their class; 0: all to a step
   std::uint32_t const page_;           // units of a page of the source's; 0: it gives whole segments
 
-  base::mutex turn_to_grow_;  // before mutex_; no driver call under it waits for the GPU
+  base::mutex
+      turn_to_grow_;  // before mutex_; whoever has it waits for the GPU a minute at most, as epochs do
   mutable base::adaptive_mutex mutex_;
   contention waits_;
   std::atomic<bool> sharing_{false};             // bins_ are in use
@@ -245,6 +258,7 @@ class suballocator : public resource, public source {
   std::uint64_t rotating_ = 0;    // bytes being taken so that more blocks of a size take turns
   std::uint64_t watched_ns_ = 0;  // for freed memory, since the last growth
   segment_mixing mixing_;
+  surplus surplus_;
   exported_sizes exported_;
   going_back age_;
   std::uint64_t idle_throughout_ = 0;  // bytes, as of the last interval

@@ -122,6 +122,10 @@ def test_idle_is_done(build):
     expect_caught(build, "idle_is_done", "unordered reuse")
 
 
+def test_surplus_is_done(build):
+    expect_caught(build, "surplus_is_done", "unordered reuse", "pool_over_cuda_async", threads=8)
+
+
 def test_parts_are_done(build):
     expect_caught(build, "parts_are_done", "unordered reuse", "arena", threads=8)
 

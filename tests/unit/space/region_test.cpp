@@ -87,6 +87,39 @@ TEST_F(region_test, in_proportion_no_small_block_keeps_a_large_segment) {
   check();
 }
 
+TEST_F(region_test, a_segment_made_for_large_blocks_takes_no_small_one) {
+  bool overlooked = true;
+  auto const take_one = [&](std::uint32_t units, std::uint64_t alignment = unit) {
+    handle const h = space.take_admitted(units, false, alignment, overlooked);
+    if (h != none) model.out.insert(h);
+    return h;
+  };
+  add(first_address, 640);
+  EXPECT_EQ(space.admitting_bytes(), 640 * unit);
+  space.admit_from(*space.segments().back(), 40);
+  EXPECT_EQ(space.admitting_bytes(), 0u);
+  EXPECT_EQ(take_one(39), none);
+  EXPECT_FALSE(overlooked);
+  EXPECT_NE(take_one(40), none);
+  add(first_address + (1ull << 30), 700);
+  handle const small = take_one(1);
+  ASSERT_NE(small, none);
+  EXPECT_GE(where.blocks[small].begin(), first_address + (1ull << 30)) << "though the other one is tighter";
+  EXPECT_EQ(space.admitting_bytes(), 700 * unit);
+  EXPECT_NE(take(done, 1), none) << "whoever takes any gets any";
+  check();
+}
+
+TEST_F(region_test, of_many_that_take_no_small_block_a_few_are_looked_at) {
+  bool overlooked = false;
+  for (std::uint32_t i = 0; i < 40; ++i) {
+    add(first_address + i * (1ull << 20), 64);
+    space.admit_from(*space.segments().back(), 32);
+  }
+  EXPECT_EQ(space.take_admitted(8, false, unit, overlooked), none);
+  EXPECT_TRUE(overlooked);
+}
+
 TEST_F(region_test, cuts_and_merges_from_all_sides) {
   add(first_address, 100);
   handle const a = take(done, 10), b = take(done, 20), c = take(done, 70);

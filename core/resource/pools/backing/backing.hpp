@@ -85,6 +85,10 @@ class backing {
   // Gives empty memory back while more than `keep_idle` bytes are idle; bytes given back.
   virtual std::uint64_t release_empty(pool_lock& held, std::uint64_t keep_idle) noexcept = 0;
 
+  // Gives back each segment of which nothing is in use, as long as more than options.initial and kept_idle
+  // stay.
+  virtual void release_surplus(pool_lock&) noexcept {}
+
   // The source waits for the GPU when it takes memory back.
   virtual bool waits_for_gpu() const noexcept { return true; }
   // Whether there is such memory, and gives it back; false: some is left, as the time is over.

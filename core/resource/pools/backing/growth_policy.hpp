@@ -43,6 +43,9 @@ class growth_policy {
   constexpr std::uint64_t spare() const noexcept {
     return std::min(options_.sparing_beyond, options_.maximum);
   }
+  constexpr bool spares(std::uint64_t reserved, std::uint64_t bytes) const noexcept {
+    return reserved + bytes > options_.sparing_beyond;
+  }
   // While memory is plentiful nothing waits for the GPU without bound: a kernel may itself be waiting for the
   // host, and cudaMalloc natively does not wait for it.
   constexpr bool would_exceed(std::uint64_t reserved, std::uint64_t bytes) const noexcept {
@@ -53,6 +56,19 @@ class growth_policy {
   // them.
   constexpr bool keeps_pieces_whole(std::uint64_t reserved, std::uint64_t bytes) const noexcept {
     return reserved + bytes > spare() / 2;
+  }
+
+  // Bytes of the smallest block that has a place in a segment made for a request of `bytes`; 0: any has. A
+  // segment that is much larger than its request is for many of them.
+  static constexpr std::uint64_t least_in(std::uint64_t segment, std::uint64_t bytes) noexcept {
+    return segment > driver_page && bytes >= segment / blocks_in_a_segment ? segment / blocks_in_a_segment
+                                                                           : 0;
+  }
+  // Whether a request may grow the pool although segments for larger blocks have room for it: as long as
+  // those that admit any block (`admitting`) are a small part, which is what this can cost.
+  constexpr bool keeps_kinds_apart(std::uint64_t reserved, std::uint64_t admitting) const noexcept {
+    return options_.growth == 0 && options_.round_to == space::unit && reserved >= many_segments &&
+           admitting <= reserved / 8;
   }
 
   // Bytes to reserve for a request of `bytes`, rounded up as a driver takes them. While a stream captures
@@ -122,6 +138,7 @@ class growth_policy {
   static constexpr std::uint64_t driver_page = 2ull << 20;  // the driver's own granularity
   static constexpr std::uint64_t largest_step = 256ull << 20;
   static constexpr std::uint64_t many_segments = 64ull << 20;
+  static constexpr std::uint64_t blocks_in_a_segment = 16;
   static constexpr std::uint64_t beside_a_capture = 16ull << 20;
   static constexpr std::uint64_t batch_bytes = 256ull << 20;
   static constexpr std::uint64_t price_of_growth_ns = 100'000;

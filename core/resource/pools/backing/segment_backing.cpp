@@ -99,6 +99,8 @@ space::handle segment_backing::grow(pool_lock& held, growth_request const& wante
   }
   space::segment& made = add(held, memory);
   regrowth_.note(memory.bytes, pool_.region.reserved_bytes(), is_short);
+  if (std::uint64_t const least = policy().least_in(made.bytes, bytes); least != 0)
+    pool_.region.admit_from(made, static_cast<std::uint32_t>(least / space::unit));
   if (wanted.at_least != 0) {
     made.rotates = true;
     rotated_ += made.bytes;
@@ -120,15 +122,24 @@ std::uint64_t segment_backing::release_empty(pool_lock& held, std::uint64_t keep
   return released;
 }
 
-space::segment* segment_backing::find_due(due_memory const& due) noexcept {
-  space::region& region = pool_.region;
+bool segment_backing::may_go(space::segment const& s) const noexcept {
   suballocator_options const& o = pool_.options;
-  return region.empty_segment_if([&](space::segment const& s, space::epoch_id freed) {
-    if (region.idle_bytes() - s.bytes < o.kept_idle || region.reserved_bytes() - s.bytes < o.initial)
-      return false;
+  return pool_.region.idle_bytes() - s.bytes >= o.kept_idle &&
+         pool_.region.reserved_bytes() - s.bytes >= o.initial;
+}
+
+space::segment* segment_backing::find_due(due_memory const& due) noexcept {
+  return pool_.region.empty_segment_if([&](space::segment const& s, space::epoch_id freed) {
+    if (!may_go(s)) return false;
     bool const old = due.old_enough && static_cast<std::int32_t>(freed - *due.old_enough) <= 0;
     return s.unproven || old || GPUMEM_MUTANT(young_goes_back);
   });
+}
+
+void segment_backing::release_surplus(pool_lock& held) noexcept {
+  GPUMEM_EXPECTS(held.owns_lock());
+  auto const any = [this](space::segment const& s, space::epoch_id) { return may_go(s); };
+  while (space::segment* const s = pool_.region.empty_segment_if(any)) release_segment(held, s);
 }
 
 bool segment_backing::release_due(pool_lock& held, due_memory const& due, going_back& age) noexcept {

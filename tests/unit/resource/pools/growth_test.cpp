@@ -96,30 +96,34 @@ TEST_F(growth, pages_that_are_there_serve_where_the_same_number_would_be_taken) 
   stats::set(stats::gauges(0).total, 0);
 }
 
-// Pages that take a while, as the driver's do; how many calls of it were under way at once, at most.
+// How many calls of a source were under way at once, at most; each takes a while, as the driver's do.
+struct slow_calls {
+  std::atomic<int> under_way{0}, most{0};
+};
+struct slow_call {
+  slow_calls& of;
+  explicit slow_call(slow_calls& counted) : of(counted) {
+    int const now = ++of.under_way;
+    for (int most = of.most; now > most && !of.most.compare_exchange_weak(most, now);) {
+    }
+    std::this_thread::sleep_for(std::chrono::microseconds(200));
+  }
+  ~slow_call() { --of.under_way; }
+};
+
 struct slow_pages : source, page_source {
   explicit slow_pages(upstream::vmm& pages) : real(pages) {}
-  struct call {
-    slow_pages& of;
-    explicit call(slow_pages& counted) : of(counted) {
-      int const now = ++of.under_way;
-      for (int most = of.most; now > most && !of.most.compare_exchange_weak(most, now);) {
-      }
-      std::this_thread::sleep_for(std::chrono::microseconds(200));
-    }
-    ~call() { --of.under_way; }
-  };
   page_source* pages() noexcept override { return this; }
   std::uint64_t page() const noexcept override { return real.page(); }
   extent claim(std::uint64_t bytes) override { return real.claim(bytes); }
   std::uint64_t map(std::uint64_t address, std::span<std::uint64_t const> pieces,
                     CUresult& code) noexcept override {
-    call const counted(*this);
+    slow_call const counted(calls);
     return real.map(address, pieces, code);
   }
   bool lacks(std::uint64_t bytes) noexcept override { return real.lacks(bytes); }
   bool unmap(std::uint64_t address, std::uint64_t bytes) noexcept override {
-    call const counted(*this);
+    slow_call const counted(calls);
     return real.unmap(address, bytes);
   }
   extent reserve(allocation_request const& request) override { return real.reserve(request); }
@@ -127,8 +131,49 @@ struct slow_pages : source, page_source {
   void lost(extent const& memory) noexcept override { real.lost(memory); }
 
   upstream::vmm& real;
-  std::atomic<int> under_way{0}, most{0};
+  slow_calls calls;
 };
+
+// The same of segments.
+struct slow_segments : source {
+  explicit slow_segments(source& segments) : real(segments) {}
+  extent reserve(allocation_request const& request) override {
+    slow_call const counted(calls);
+    return real.reserve(request);
+  }
+  void release(extent const& memory, CUstream order) noexcept override {
+    slow_call const counted(calls);
+    real.release(memory, order);
+  }
+  void lost(extent const& memory) noexcept override { real.lost(memory); }
+
+  source& real;
+  slow_calls calls;
+};
+
+// Threads that take blocks of ever other sizes and give them back.
+void come_and_go(growth& test, pool& p) {
+  std::vector<std::jthread> threads;
+  for (unsigned own = 0; own < 4; ++own) {
+    threads.emplace_back([&, own] {
+      tests::in_context const current(tests::first_context);
+      std::mt19937_64 random(own);
+      for (int i = 0; i < 30; ++i) test.give(p, test.get(p, (2 + 2 * (random() % 32)) * mib));
+    });
+  }
+}
+
+TEST_F(growth, where_memory_is_spared_segments_come_and_go_for_one_thread_at_a_time) {
+  driver.manual_events(false);
+  for (bool const spares : {true, false}) {
+    auto& segments = below<slow_segments>(here->cuda);
+    come_and_go(*this, make<pool>(pool_options{.sparing_beyond = spares ? 0 : ~std::uint64_t{0}}, segments));
+    if (spares)
+      EXPECT_EQ(segments.calls.most, 1);
+    else
+      EXPECT_GT(segments.calls.most, 1) << "of these threads";
+  }
+}
 
 // Else what threads take is there before what they give back for it has gone.
 TEST_F(growth, where_memory_is_spared_pages_come_and_go_for_one_thread_at_a_time) {
@@ -136,19 +181,11 @@ TEST_F(growth, where_memory_is_spared_pages_come_and_go_for_one_thread_at_a_time
   for (bool const spares : {true, false}) {
     auto& pages = below<slow_pages>(below<upstream::vmm>(here->home, 0u, 0u));
     pool& p = make<pool>(pool_options{.sparing_beyond = spares ? 0 : ~std::uint64_t{0}}, pages);
-    std::vector<std::jthread> threads;
-    for (unsigned own = 0; own < 4; ++own) {
-      threads.emplace_back([&, own] {
-        tests::in_context const current(tests::first_context);
-        std::mt19937_64 random(own);
-        for (int i = 0; i < 30; ++i) give(p, get(p, (2 + 2 * (random() % 32)) * mib));
-      });
-    }
-    threads.clear();
+    come_and_go(*this, p);
     if (spares)
-      EXPECT_EQ(pages.most, 1);
+      EXPECT_EQ(pages.calls.most, 1);
     else
-      EXPECT_GT(pages.most, 1) << "of these threads";
+      EXPECT_GT(pages.calls.most, 1) << "of these threads";
   }
 }
 
@@ -227,6 +264,20 @@ TEST_F(growth, memory_that_is_free_in_less_time_than_a_growth_takes_is_waited_fo
       driver.finish_all();
       here->epochs.synchronize_done(here->epochs.synchronize_begins());
     }
+  }
+}
+
+TEST_F(growth, of_many_small_blocks_stay_out_of_what_was_made_for_large_ones) {
+  driver.manual_events(false);
+  for (bool const many : {true, false}) {
+    pool& p = make_pool();
+    for (stream_order::slot s = 1; s <= (many ? 8 : 3); ++s) give(p, get(p, 4 * kib, s), s);
+    give(p, get(p, 96 * mib));
+    get(p, 3 * mib);  // no room in what came for the 4 KiB
+    EXPECT_EQ(p.reserved() > 98 * mib, many);
+    std::uint64_t const before = p.reserved();
+    get(p, 94 * mib);
+    EXPECT_EQ(p.reserved() == before, many) << "of the 96 MiB nothing was cut";
   }
 }
 

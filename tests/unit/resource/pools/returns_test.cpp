@@ -50,6 +50,57 @@ TEST_F(returns, an_empty_segment_goes_when_it_is_old_and_not_before) {
   EXPECT_EQ(p.reserved(), 0u) << "out of the magazine, and back";
 }
 
+// What many share: eight have a magazine there.
+struct returns_of_many : returns {
+  pool& with_sharers(pool_options const& o, stream_order::slot sharers = 8) {
+    pool& p = with(o);
+    for (stream_order::slot s = 1; s <= sharers; ++s) give(p, get(p, 4 * kib, s), s);
+    return p;
+  }
+  // Grows while 128 MiB are idle, which do not fit.
+  void grow_beside_idle_memory(pool& p) {
+    space::handle const a = get(p, 64 * mib), b = get(p, 64 * mib);
+    give(p, a);
+    give(p, b);
+    get(p, 100 * mib);
+  }
+};
+
+TEST_F(returns_of_many, what_growths_left_empty_goes_at_the_next_free) {
+  pool& p = with_sharers({});
+  grow_beside_idle_memory(p);
+  EXPECT_GE(p.reserved(), 228 * mib);
+  in_a_free = false;
+  look(p);
+  EXPECT_GE(p.reserved(), 228 * mib) << "a synchronisation natively frees nothing";
+  in_a_free = true;
+  EXPECT_NE(free_duties & gives_back, 0);
+  look(p);
+  EXPECT_LE(p.reserved(), 112 * mib);
+  EXPECT_LE(driver.used(), 112 * mib);
+}
+
+TEST_F(returns_of_many, nothing_of_it_goes_before_its_work_is_done_nor_of_what_few_share) {
+  pool& busy = with_sharers({});
+  driver.manual_events(true);
+  grow_beside_idle_memory(busy);
+  look(busy);
+  EXPECT_GE(busy.reserved(), 228 * mib);
+  driver.manual_events(false);
+  pool& of_few = with_sharers({}, 3);
+  grow_beside_idle_memory(of_few);
+  look(of_few);
+  EXPECT_GE(of_few.reserved(), 228 * mib);
+}
+
+TEST_F(returns_of_many, what_is_to_stay_stays) {
+  pool& p = with_sharers({.initial_pool_size = 160 * mib});
+  grow_beside_idle_memory(p);
+  get(p, 200 * mib);
+  look(p);
+  EXPECT_GE(p.reserved(), 160 * mib);
+}
+
 TEST_F(returns, what_is_used_again_in_time_stays) {
   pool& p = with();
   look(p);

@@ -40,6 +40,23 @@ TEST(growth_policy, where_much_is_idle_in_pieces_segments_get_even_sizes) {
   EXPECT_EQ(growth_policy(fixed).step(33 * mib, 600 * mib, false, 400 * mib), 34 * mib);
 }
 
+TEST(growth_policy, a_segment_made_for_a_large_block_is_for_such) {
+  EXPECT_EQ(growth_policy::least_in(32 * mib, 20 * mib), 2 * mib);
+  EXPECT_EQ(growth_policy::least_in(32 * mib, 2 * mib), 2 * mib);
+  EXPECT_EQ(growth_policy::least_in(32 * mib, 2 * mib - 512), 0u) << "it is for many small ones";
+  EXPECT_EQ(growth_policy::least_in(2 * mib, 2 * mib), 0u) << "a page of the driver's takes any";
+}
+
+TEST(growth_policy, kinds_are_kept_apart_while_that_costs_an_eighth) {
+  suballocator_options const options{};
+  growth_policy const policy(options);
+  EXPECT_TRUE(policy.keeps_kinds_apart(64 * mib, 8 * mib));
+  EXPECT_FALSE(policy.keeps_kinds_apart(64 * mib, 9 * mib));
+  EXPECT_FALSE(policy.keeps_kinds_apart(63 * mib, 0)) << "so little is not worth it";
+  suballocator_options const fixed{.growth = 2 * mib};
+  EXPECT_FALSE(growth_policy(fixed).keeps_kinds_apart(64 * mib, 0));
+}
+
 TEST(growth_policy, a_step_of_the_options_wins_and_sizes_are_whole) {
   suballocator_options const options{.round_to = 3 * mib, .growth = 8 * mib};
   EXPECT_EQ(growth_policy(options).step(1, 64 * gib, false), 9 * mib);
