@@ -44,6 +44,15 @@ space::handle suballocator::from_bin(slow_request& c) noexcept {
   if (!exported_.is_below(c.units) || units * space::unit > options_.largest) return space::none;
   c.units = units;
   c.look = {};
+  // One that this thread, or the stream, freed is still in this processor's cache, and its bin is in
+  // another's.
+  if (c.own != nullptr) {
+    if (space::handle const h = from_magazine(c); h != space::none) {
+      count_hit(stats::local(), c.request.slot, units * space::unit);
+      return h;
+    }
+    c.look = {};
+  }
   auto const done = [this](space::epoch_id s) {
     return home_.epochs.is_done(s) || GPUMEM_MUTANT(bin_not_done);
   };

@@ -25,7 +25,7 @@ class shared_bins {
   static constexpr bool has_bin(std::uint32_t units) noexcept { return units > above && units <= up_to; }
   // Of the block for a request of `units`, which has a bin: at most a quarter more.
   static constexpr std::uint32_t round_up(std::uint32_t units) noexcept {
-    std::uint32_t const step = step_of(units);
+    std::uint32_t const step = size_classes::coarse_step(units);
     return (units + step - 1) / step * step;
   }
 
@@ -109,13 +109,9 @@ class shared_bins {
     space::handle tail = space::none;
   };
 
-  // Of units in (2^n, 2^(n+1)]: a quarter of 2^n.
-  static constexpr std::uint32_t step_of(std::uint32_t units) noexcept {
-    return 1u << (size_classes::detail::doubling(units) - 2);
-  }
   static constexpr std::size_t index_of(std::uint32_t units) noexcept {
     std::uint32_t const n = size_classes::detail::doubling(units);
-    return 4 * (n - 9) + (units - 1 - (1u << n)) / step_of(units);
+    return 4 * (n - 9) + (units - 1 - (1u << n)) / size_classes::coarse_step(units);
   }
   static constexpr std::uint64_t units_of(std::size_t index) noexcept {
     std::uint64_t const power = std::uint64_t{1} << (index / 4 + 9);

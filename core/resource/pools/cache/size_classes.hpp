@@ -31,4 +31,12 @@ constexpr std::uint32_t index_of(std::uint32_t units) noexcept {
   return 16 * (n - 3) + ((units - 1 - (1u << n)) >> (n - 4));
 }
 
+// Where threads share what they free sizes are coarser: four in each doubling, at most a quarter more.
+constexpr std::uint32_t coarse_step(std::uint32_t units) noexcept {  // of 17 units and more
+  return 1u << (detail::doubling(units) - 2);
+}
+constexpr bool is_coarse(std::uint32_t units) noexcept {
+  return (units & (coarse_step(units) - 1)) == 0;
+}
+
 }  // namespace gpumem::resource::size_classes

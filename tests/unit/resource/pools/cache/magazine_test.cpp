@@ -70,6 +70,24 @@ struct magazine_test : testing::Test {
 };
 
 // A path without a call serves the thread that the magazine belongs to.
+TEST_F(magazine_test, beyond_what_it_keeps_one_of_each_coarse_size_stays) {
+  kept.belongs_to_this_thread();
+  kept.keep_up_to(512);
+  handle const small[2] = {make(512), make(512)};
+  EXPECT_TRUE(put_at_once(small[0]) && put_at_once(small[1]));
+  handle const first = make(640), second = make(640);
+  EXPECT_TRUE(put_at_once(first));
+  EXPECT_FALSE(put_at_once(second)) << "one";
+  EXPECT_EQ(kept.put(blocks, second), second);
+  EXPECT_FALSE(put_at_once(make(648))) << "four sizes in a doubling";
+  EXPECT_TRUE(put_at_once(make(768)));
+  EXPECT_TRUE(put_at_once(make(16384)));
+  EXPECT_FALSE(put_at_once(make(20480))) << "more than 8 MiB";
+  EXPECT_EQ(take(640, 0), first);
+  EXPECT_TRUE(put_at_once(second));
+  EXPECT_EQ(length(visited()), 5u);
+}
+
 TEST_F(magazine_test, at_once_is_for_its_own_thread_and_does_nothing_for_others) {
   handle const h = make(3, 7);
   EXPECT_FALSE(put_at_once(h)) << "nobody's";
