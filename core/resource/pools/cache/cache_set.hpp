@@ -4,8 +4,10 @@
 // thread.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <atomic>
+#include <bit>
 #include <memory>
 #include <mutex>
 #include <utility>
@@ -75,10 +77,11 @@ class cache_set {
       if (only == nullptr || m.get() == only) put(m->stream, std::exchange(m->emptied, space::none));
     }
   }
-  // Blocks of more units stay in no magazine from now on; those that are there stay. Under the mutex.
+  // Blocks of more units stay in no magazine from now on, but for one of each coarse size: up to 16 MiB, and
+  // fewer where there are many magazines. Those that are there stay. Under the mutex.
   void keep_up_to(std::uint32_t units) noexcept {
     keeps_up_to_ = units;
-    visit([units](magazine& m) { m.keep_up_to(units); });
+    visit([this, units](magazine& m) { m.keep_up_to(units, alone_up_to()); });
   }
   // The same of the blocks of each whose epoch `goes`; the bytes that stay.
   template <typename Predicate, typename Put>
@@ -102,6 +105,12 @@ class cache_set {
   // left.
   magazine* make_for_thread() noexcept;
   magazine* make_for_stream(stream_order::slot s) noexcept;
+  // Units: with one of each coarse size up to there all magazines have 1 GiB at most.
+  std::uint32_t alone_up_to() const noexcept {
+    constexpr std::uint64_t largest = 16ull << 20,
+                            of_all = 160ull << 20;  // such sizes add up to 6.2 of the last
+    return static_cast<std::uint32_t>(std::bit_floor(std::min(largest, of_all / made_.size())) / space::unit);
+  }
   // A new one, in use; null: no memory. Under the mutex.
   magazine* add() noexcept;
 

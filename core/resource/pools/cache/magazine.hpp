@@ -202,9 +202,12 @@ class alignas(64) magazine {
     return get(turn_units_) == units ? get(turn_count_) : 0;
   }
 
-  // Larger blocks are kept elsewhere from now on, but for one of each coarse size up to 8 MiB. Between enter
-  // and leave.
-  void keep_up_to(std::uint32_t units) noexcept { keeps_up_to_.store(units, std::memory_order_relaxed); }
+  // Larger blocks are kept elsewhere from now on, but for one of each coarse size up to `alone`. Between
+  // enter and leave.
+  void keep_up_to(std::uint32_t units, std::uint32_t alone) noexcept {
+    alone_up_to_.store(alone, std::memory_order_relaxed);
+    keeps_up_to_.store(units, std::memory_order_relaxed);
+  }
 
   // Blocks that an event of now would settle.
   std::uint32_t fresh() const noexcept { return get(fresh_); }
@@ -225,7 +228,6 @@ class alignas(64) magazine {
   static constexpr std::uint32_t most_of_a_size = 512;
   static constexpr std::uint64_t most_bytes = 4ull << 30;
   static constexpr std::uint32_t frees_an_event = 128;
-  static constexpr std::uint32_t alone_up_to = 16384;  // units: in all 50 MiB, where each is there
   // Two such batches, one of them under way, stay below 256 MiB.
   static constexpr std::uint64_t bytes_an_event = 112ull << 20;
   static constexpr std::size_t shared_rows = 64;  // of large sizes
@@ -240,7 +242,7 @@ class alignas(64) magazine {
   // Blocks of this size may stay here.
   bool comes_back(std::uint32_t units) const noexcept {
     if (units > get(keeps_up_to_)) [[unlikely]]
-      return units <= alone_up_to && size_classes::is_coarse(units) &&
+      return units <= get(alone_up_to_) && size_classes::is_coarse(units) &&
              rows_[row_of(units)].head == space::none;
     return units <= size_classes::largest || stream == stream_order::no_slot ||
            get(asked_[row_of(units) - size_classes::count].again) == units;
@@ -331,6 +333,7 @@ class alignas(64) magazine {
   };
   std::array<asked, shared_rows> asked_{};
   std::atomic<std::uint32_t> keeps_up_to_{~0u};  // units
+  std::atomic<std::uint32_t> alone_up_to_{0};
   std::uint64_t bytes_ = 0;
   std::array<row, row_count> rows_{};
 };

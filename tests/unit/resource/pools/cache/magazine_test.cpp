@@ -72,7 +72,7 @@ struct magazine_test : testing::Test {
 // A path without a call serves the thread that the magazine belongs to.
 TEST_F(magazine_test, beyond_what_it_keeps_one_of_each_coarse_size_stays) {
   kept.belongs_to_this_thread();
-  kept.keep_up_to(512);
+  kept.keep_up_to(512, 16384);
   handle const small[2] = {make(512), make(512)};
   EXPECT_TRUE(put_at_once(small[0]) && put_at_once(small[1]));
   handle const first = make(640), second = make(640);
@@ -82,7 +82,7 @@ TEST_F(magazine_test, beyond_what_it_keeps_one_of_each_coarse_size_stays) {
   EXPECT_FALSE(put_at_once(make(648))) << "four sizes in a doubling";
   EXPECT_TRUE(put_at_once(make(768)));
   EXPECT_TRUE(put_at_once(make(16384)));
-  EXPECT_FALSE(put_at_once(make(20480))) << "more than 8 MiB";
+  EXPECT_FALSE(put_at_once(make(20480))) << "larger than those that may";
   EXPECT_EQ(take(640, 0), first);
   EXPECT_TRUE(put_at_once(second));
   EXPECT_EQ(length(visited()), 5u);
