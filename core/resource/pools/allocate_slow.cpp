@@ -188,8 +188,9 @@ space::handle suballocator::take_turn_to_grow(lock& held, slow_request& c,
   turn.lock();
   held.lock();
   page_ != 0 ? reap() : settle(held);
-  if (auto h = search(c, false); h != space::none || page_ != 0 || region_.idle_bytes() < bytes) return h;
-  // Segments go back only once the GPU is done (segment_backing); by then more has merged.
+  space::handle const h = search(c, false);
+  if (h != space::none || page_ != 0 || !is_of_many() || region_.idle_bytes() < bytes) return h;
+  // Segments go back only once the GPU is done (segment_backing); by then others have freed more.
   held.unlock();
   home_.epochs.wait_for_all();
   held.lock();
