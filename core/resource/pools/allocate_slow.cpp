@@ -4,7 +4,9 @@
 // unless it serves; it gives the mutex up around calls of the driver.
 #include <algorithm>
 #include <array>
+#include <chrono>
 #include <optional>
+#include <thread>
 
 #include "core/base/clock.hpp"
 #include "core/base/contract.hpp"
@@ -18,6 +20,11 @@ namespace gpumem::resource {
 static constexpr std::uint64_t from_parts_beyond = 64ull << 20;
 // Units, 256 KiB: blocks up to here hold few bytes, and serve most requests of mixed sizes.
 static constexpr std::uint32_t small = 512;
+
+// Where memory is spared: for others' frees, before a pool that many share has more than ever, and between
+// two looks.
+static constexpr std::uint64_t patience_at_most_ns = 2'000'000;
+static constexpr std::chrono::microseconds look_again{50};
 
 // Magazines from which on a pool is one that many share.
 static constexpr std::size_t many_sharers = 8;
@@ -190,12 +197,22 @@ space::handle suballocator::take_turn_to_grow(lock& held, slow_request& c,
   page_ != 0 ? reap() : settle(held);
   space::handle const h = search(c, false);
   if (h != space::none || page_ != 0 || !is_of_many() || region_.idle_bytes() < bytes) return h;
-  // Segments go back only once the GPU is done (segment_backing); by then others have freed more.
-  held.unlock();
-  home_.epochs.wait_for_all();
-  held.lock();
-  settle(held);
-  return search(c, false);
+  // Segments go back only once the GPU is done (segment_backing); by then others have freed more. Rather than
+  // to have more than ever it waits a little longer.
+  std::uint64_t const until = base::now_ns() + patience_at_most_ns;
+  for (;;) {
+    held.unlock();
+    home_.epochs.wait_for_all();
+    held.lock();
+    settle(held);
+    if (auto const came = search(c, false); came != space::none) return came;
+    if (!mixing_.would_be_most(bytes, region_.reserved_bytes(), region_.empty_bytes()) ||
+        base::now_ns() >= until)
+      return space::none;
+    held.unlock();
+    std::this_thread::sleep_for(look_again);
+    held.lock();
+  }
 }
 
 space::handle suballocator::grow(lock& held, slow_request& c, std::uint64_t at_least) {

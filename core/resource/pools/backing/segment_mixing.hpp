@@ -14,6 +14,10 @@ class segment_mixing {
  public:
   bool is_avoided() const noexcept { return left_ != 0; }
 
+  // A growth by so many bytes would reserve more than ever; the same figures.
+  bool would_be_most(std::uint64_t bytes, std::uint64_t reserved, std::uint64_t empty) const noexcept {
+    return reserved - empty + bytes > most_;
+  }
   // Before a growth by `bytes`, when `reserved` are, of which `empty` in segments of which nothing is in use:
   // those go back first. `between`: bytes that are idle in other segments.
   void note_growth(std::uint64_t bytes, std::uint64_t reserved, std::uint64_t empty,

@@ -4,6 +4,7 @@
 #include <array>
 #include <atomic>
 #include <chrono>
+#include <functional>
 #include <random>
 #include <thread>
 
@@ -287,6 +288,41 @@ TEST_F(growth, of_many_small_blocks_stay_out_of_what_was_made_for_large_ones) {
     get(p, 94 * mib);
     EXPECT_EQ(p.reserved() == before, many) << "of the 96 MiB nothing was cut";
   }
+}
+
+// Two segments, a half of each idle, and a request for more than a half. `asked` is called with the number of
+// each event that it records. By how much the pool grew.
+std::uint64_t ask_for_more_than_a_half(growth& test, pool& p, space::handle& in_use,
+                                       std::function<void(int)> const& asked) {
+  space::handle const one = test.get(p, 64 * mib), other = test.get(p, 64 * mib);
+  test.give(p, one);
+  in_use = test.get(p, 32 * mib);
+  test.give(p, other);
+  test.get(p, 33 * mib);
+  std::uint64_t const before = p.reserved();
+  int records = 0;
+  test.driver.at_record([&] { asked(++records); });
+  test.get(p, 48 * mib);
+  test.driver.at_record(nullptr);
+  return p.reserved() - before;
+}
+
+TEST_F(growth, where_memory_is_spared_others_frees_are_waited_for_before_there_is_more_than_ever) {
+  driver.manual_events(false);
+  space::handle in_use = space::none;
+  int of_few = 0;
+  pool& few = make_pool({.sparing_beyond = 0});
+  EXPECT_EQ(ask_for_more_than_a_half(*this, few, in_use, [&](int records) { of_few = records; }), 48 * mib);
+  pool& many = make_pool({.sparing_beyond = 0});
+  for (stream_order::slot s = 1; s <= 8; ++s) give(many, get(many, 4 * kib, s), s);
+  std::uint64_t const grown = ask_for_more_than_a_half(*this, many, in_use, [&](int records) {
+    if (records != of_few + 3) return;
+    std::jthread([&] {
+      tests::in_context const current(tests::first_context);
+      give(many, in_use);
+    });
+  });
+  EXPECT_EQ(grown, 0u);
 }
 
 // Sizes even in the logarithm: small blocks lay in large segments, and kept 1.5 times what was in use.
