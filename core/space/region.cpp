@@ -36,6 +36,7 @@ handle region::make_segment(std::uint64_t base, std::uint64_t bytes, std::uint64
   b.segment = s->index;
   s->position = segments_.size();
   segments_.push_back(s);
+  admitting_bytes_ += bytes;
   return h;
 } catch (std::bad_alloc const&) {
   return none;
@@ -46,7 +47,6 @@ bool region::add_segment(std::uint64_t base, std::uint64_t bytes, std::uint64_t 
   handle const h = make_segment(base, bytes, token, contextless);
   if (h == none) return false;
   reserved_bytes_ += bytes;
-  admitting_bytes_ += bytes;
   attach(h, done);
   return true;
 }

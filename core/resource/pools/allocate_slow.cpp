@@ -11,6 +11,7 @@
 #include "core/base/clock.hpp"
 #include "core/base/contract.hpp"
 #include "core/base/mutant.hpp"
+#include "core/base/threads/uncancelled.hpp"
 #include "core/resource/pools/suballocator.hpp"
 #include "core/stats/page/state_page.hpp"
 
@@ -199,16 +200,15 @@ space::handle suballocator::take_turn_to_grow(lock& held, slow_request& c,
   if (h != space::none || page_ != 0 || !is_of_many() || region_.idle_bytes() < bytes) return h;
   // Segments go back only once the GPU is done (segment_backing); by then others have freed more. Rather than
   // to have more than ever it waits a little longer.
-  std::uint64_t const until = base::now_ns() + patience_at_most_ns;
-  for (;;) {
+  base::uncancelled const whole;
+  for (std::uint64_t const until = base::now_ns() + patience_at_most_ns;;) {
     held.unlock();
-    home_.epochs.wait_for_all();
+    bool const done = home_.epochs.wait_for_all() && !home_.epochs.capturing();
     held.lock();
     settle(held);
     if (auto const came = search(c, false); came != space::none) return came;
-    if (!mixing_.would_be_most(bytes, region_.reserved_bytes(), region_.empty_bytes()) ||
-        base::now_ns() >= until)
-      return space::none;
+    bool const most = mixing_.would_be_most(bytes, region_.reserved_bytes(), region_.empty_bytes());
+    if (!done || !most || base::now_ns() >= until) return space::none;
     held.unlock();
     std::this_thread::sleep_for(look_again);
     held.lock();
