@@ -244,8 +244,7 @@ class suballocator : public resource, public source {
   std::uint64_t const classes_up_to_;  // sizes up to here are rounded to their class; 0: all to a step
   std::uint32_t const page_;           // units of a page of the source's; 0: it gives whole segments
 
-  base::mutex
-      turn_to_grow_;  // before mutex_; whoever has it waits for the GPU a minute at most, as epochs do
+  base::mutex turn_to_grow_;  // before mutex_; its holder waits for the GPU a minute at most
   mutable base::adaptive_mutex mutex_;
   contention waits_;
   std::atomic<bool> sharing_{false};             // bins_ are in use
