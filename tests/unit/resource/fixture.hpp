@@ -18,6 +18,7 @@
 #include "core/stream_order/relaxed_mode.hpp"
 #include "core/upstream/cuda.hpp"
 #include "core/upstream/cuda_async.hpp"
+#include "core/upstream/known_refusals.hpp"
 #include "tests/unit/fake_driver/fake_driver.hpp"
 
 namespace gpumem::resource {
@@ -43,6 +44,7 @@ struct resource_fixture : testing::Test {
     driver.reset();
     driver.manual_events(true);
     stream_order::active_captures = 0;
+    upstream::driver_keeps_memory = false;  // of a process for good; other tests made pools of the driver
     here = kept.emplace_back(new world);
     at_start = device();
   }

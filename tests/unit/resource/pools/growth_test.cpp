@@ -8,7 +8,6 @@
 #include <random>
 #include <thread>
 
-#include "core/upstream/known_refusals.hpp"
 #include "core/upstream/vmm.hpp"
 #include "tests/unit/resource/fixture.hpp"
 
@@ -201,7 +200,6 @@ TEST_F(growth, where_memory_is_spared_pages_come_and_go_for_one_thread_at_a_time
 // Blocks of other sizes each time on a device that is full: without a GPU's work, as the benchmark `refused`.
 TEST_F(growth, on_a_full_device_ever_other_sizes_need_fewer_bytes_of_the_driver) {
   driver.manual_events(false);
-  upstream::driver_keeps_memory = false;  // other tests make pools of the driver
   std::array<std::uint64_t, 2> taken{}, refused{};
   for (bool const takes_no_more : {true, false}) {
     driver.set_capacity(driver.used() + 16 * gib);
