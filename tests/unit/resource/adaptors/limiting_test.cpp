@@ -46,7 +46,6 @@ TEST_F(limiting_fixture, a_name_on_a_device_is_one_budget) {
 }
 
 TEST_F(limiting_fixture, below_a_pool_it_does_not_say_that_the_drivers_memory_decides) {
-  upstream::driver_keeps_memory = false;
   driver.set_capacity(8 * mib);
   EXPECT_EQ(here->cuda.free_at_driver(), 8 * mib);
   EXPECT_EQ(below<limiting_source>(5u, here->cuda, of(4 * mib)).free_at_driver(), std::nullopt);
