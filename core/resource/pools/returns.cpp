@@ -63,10 +63,11 @@ void suballocator::sweep(std::uint64_t now) noexcept {
 void suballocator::give_back_surplus(std::uint64_t now) noexcept {
   lock held(mutex_);
   if (sharing_.load(std::memory_order_relaxed)) return surplus_.drop();
-  if (!surplus_.begin(now)) return;
+  std::uint64_t const most_ns = surplus_.begin(now);
+  if (most_ns == 0) return;
   settle(held);
   if (GPUMEM_MUTANT(surplus_is_done)) region_.reap([](space::epoch_id) { return true; });
-  backing_->release_surplus(held);
+  backing_->release_surplus(held, now + most_ns);
   surplus_.spent(base::now_ns() - now);
 }
 

@@ -82,6 +82,10 @@ struct resource_fixture : testing::Test {
     block(h).now = space::state::cached;
     take_back(owner_of(here->where, h), h, {.slot = s, .stream = s != 0 ? tests::stream(s) : nullptr});
   }
+  // So many streams have a magazine there: what eight share is a pool of many.
+  void share(resource& from, stream_order::slot streams = 8) {
+    for (stream_order::slot s = 1; s <= streams; ++s) give(from, get(from, 4 * kib, s), s);
+  }
   CUresult refusal(resource& from, std::uint64_t bytes, stream_order::slot s = 0) {
     try {
       get(from, bytes, s);

@@ -86,8 +86,8 @@ class backing {
   virtual std::uint64_t release_empty(pool_lock& held, std::uint64_t keep_idle) noexcept = 0;
 
   // Gives back each segment of which nothing is in use, as long as more than options.initial and kept_idle
-  // stay.
-  virtual void release_surplus(pool_lock&) noexcept {}
+  // stay, until that time is over (due_memory::until).
+  virtual void release_surplus(pool_lock&, std::uint64_t) noexcept {}
 
   // The source waits for the GPU when it takes memory back.
   virtual bool waits_for_gpu() const noexcept { return true; }

@@ -43,6 +43,7 @@ class growth_policy {
   constexpr std::uint64_t spare() const noexcept {
     return std::min(options_.sparing_beyond, options_.maximum);
   }
+  // So many bytes more are to be had only after what is idle was waited for, and went.
   constexpr bool spares(std::uint64_t reserved, std::uint64_t bytes) const noexcept {
     return reserved + bytes > options_.sparing_beyond;
   }

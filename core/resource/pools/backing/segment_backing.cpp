@@ -136,10 +136,14 @@ space::segment* segment_backing::find_due(due_memory const& due) noexcept {
   });
 }
 
-void segment_backing::release_surplus(pool_lock& held) noexcept {
+void segment_backing::release_surplus(pool_lock& held, std::uint64_t until) noexcept {
   GPUMEM_EXPECTS(held.owns_lock());
   auto const any = [this](space::segment const& s, space::epoch_id) { return may_go(s); };
-  while (space::segment* const s = pool_.region.empty_segment_if(any)) release_segment(held, s);
+  do {  // one at least, so that what was wanted comes to something
+    space::segment* const s = pool_.region.empty_segment_if(any);
+    if (s == nullptr) break;
+    release_segment(held, s);
+  } while (base::now_ns() < until);
 }
 
 bool segment_backing::release_due(pool_lock& held, due_memory const& due, going_back& age) noexcept {

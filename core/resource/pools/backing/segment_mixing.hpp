@@ -14,7 +14,7 @@ class segment_mixing {
  public:
   bool is_avoided() const noexcept { return left_ != 0; }
 
-  // A growth by so many bytes would reserve more than ever; the same figures.
+  // A growth by so many bytes would reserve more than ever; figures as of note_growth.
   bool would_be_most(std::uint64_t bytes, std::uint64_t reserved, std::uint64_t empty) const noexcept {
     return reserved - empty + bytes > most_;
   }

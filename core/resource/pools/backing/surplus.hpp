@@ -20,12 +20,14 @@ class surplus {
   }
   bool is_wanted() const noexcept { return wanted_.load(std::memory_order_relaxed); }
   void drop() noexcept { wanted_.store(false, std::memory_order_relaxed); }
-  // Whether to do it now, as wanted, at this time in nanoseconds; then spent() says how long it took.
-  bool begin(std::uint64_t now) noexcept {
-    if (!is_wanted()) return false;
+  // How long it may take, if it is wanted, at this time; 0: not now. Nanoseconds. Then spent() says how long
+  // it took.
+  std::uint64_t begin(std::uint64_t now) noexcept {
+    if (!is_wanted()) return 0;
     drop();
     if (first_ == 0) first_ = now;
-    return spent_ < at_first + (now - first_) / part_of_time;
+    std::uint64_t const all = at_first + (now - first_) / part_of_time;
+    return all - std::min(all, spent_);
   }
   void spent(std::uint64_t ns) noexcept { spent_ += ns; }
 

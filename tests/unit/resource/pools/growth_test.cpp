@@ -278,7 +278,7 @@ TEST_F(growth, of_many_small_blocks_stay_out_of_what_was_made_for_large_ones) {
   driver.manual_events(false);
   for (bool const many : {true, false}) {
     pool& p = make_pool();
-    for (stream_order::slot s = 1; s <= (many ? 8 : 3); ++s) give(p, get(p, 4 * kib, s), s);
+    share(p, many ? 8 : 3);
     give(p, get(p, 96 * mib));
     get(p, 3 * mib);  // no room in what came for the 4 KiB
     EXPECT_EQ(p.reserved() > 98 * mib, many);
@@ -315,7 +315,7 @@ TEST_F(growth, where_memory_is_spared_others_frees_are_waited_for_before_there_i
   std::uint64_t grown = 1;
   for (int attempt = 0; attempt < 100 && grown != 0; ++attempt) {
     pool& many = make_pool({.sparing_beyond = 0});
-    for (stream_order::slot s = 1; s <= 8; ++s) give(many, get(many, 4 * kib, s), s);
+    share(many);
     grown = ask_for_more_than_a_half(*this, many, in_use, [&](int records) {
       if (records != of_few + 3) return;
       std::jthread([&] {

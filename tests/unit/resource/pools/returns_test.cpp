@@ -1,5 +1,9 @@
 // Memory that goes back to the driver while nobody is short of it: what was not in use for release_after, and
 // large blocks whose size has not come back. The time is the test's own.
+#include <chrono>
+#include <thread>
+#include <vector>
+
 #include "core/upstream/vmm.hpp"
 #include "tests/unit/resource/fixture.hpp"
 
@@ -50,11 +54,10 @@ TEST_F(returns, an_empty_segment_goes_when_it_is_old_and_not_before) {
   EXPECT_EQ(p.reserved(), 0u) << "out of the magazine, and back";
 }
 
-// What many share: eight have a magazine there.
 struct returns_of_many : returns {
   pool& with_sharers(pool_options const& o, stream_order::slot sharers = 8) {
     pool& p = with(o);
-    for (stream_order::slot s = 1; s <= sharers; ++s) give(p, get(p, 4 * kib, s), s);
+    share(p, sharers);
     return p;
   }
   // Grows while 128 MiB are idle, which do not fit.
@@ -91,6 +94,34 @@ TEST_F(returns_of_many, nothing_of_it_goes_before_its_work_is_done_nor_of_what_f
   grow_beside_idle_memory(of_few);
   look(of_few);
   EXPECT_GE(of_few.reserved(), 228 * mib);
+}
+
+// The driver takes longer for more bytes; the free in which it happens must not.
+struct slow_to_take_back : source {
+  explicit slow_to_take_back(source& segments) : real(segments) {}
+  extent reserve(allocation_request const& request) override { return real.reserve(request); }
+  void release(extent const& memory, CUstream order) noexcept override {
+    std::this_thread::sleep_for(std::chrono::milliseconds(15));
+    real.release(memory, order);
+  }
+  void lost(extent const& memory) noexcept override { real.lost(memory); }
+
+  source& real;
+};
+
+TEST_F(returns_of_many, it_ends_when_its_time_is_over) {
+  now = 0;  // the first look is on the clock
+  auto& slow = below<slow_to_take_back>(here->cuda);
+  pool& p = make<pool>(pool_options{.release_after = second}, slow);
+  share(p);
+  std::vector<space::handle> blocks;
+  for (int i = 0; i < 6; ++i) blocks.push_back(get(p, 32 * mib));
+  for (space::handle const h : blocks) give(p, h);
+  get(p, 100 * mib);
+  std::uint64_t const before = p.reserved();
+  look(p, base::now_ns());
+  EXPECT_LT(p.reserved(), before);
+  EXPECT_GE(p.reserved(), before - 2 * 32 * mib) << "20 ms";
 }
 
 TEST_F(returns_of_many, what_is_to_stay_stays) {
