@@ -38,6 +38,7 @@ MALLOC_SHARED = Variant("cudaMalloc, shared cudart", "shared", "malloc", "native
 ASYNC = Variant("cudaMallocAsync", "static", "async", "native", pair="async")
 ASYNC_SHARED = Variant("cudaMallocAsync, shared cudart", "shared", "async", "native", pair="async, shared")
 CUDART_ALONE = Variant("cudart alone", "static", "malloc", "least", library="answers_at_once.so")
+READY = Variant("no allocation", "static", "ready", "least")
 PEERS = (
     Variant("RMM pool", "rmm", "rmm-pool", "peer"),
     Variant("RMM arena", "rmm", "rmm-arena", "peer"),
@@ -75,7 +76,7 @@ GROUPS = [
     Group("concurrency", "concurrency", (MALLOC, ASYNC, *DEFAULTS, *PEERS), repeats=3, seconds=90),
     Group("growth", "growth", (MALLOC, ASYNC, *DEFAULTS), repeats=3),
     Group("captures", "captures", (MALLOC, ASYNC, *DEFAULTS), repeats=3),
-    Group("footprint", "footprint", (MALLOC, ASYNC, *DEFAULTS, *SPARING, *WITHOUT_BINNING), repeats=5, seconds=120,
+    Group("footprint", "footprint", (MALLOC, ASYNC, READY, *DEFAULTS, *SPARING, *WITHOUT_BINNING), repeats=5, seconds=120,
           kernels=True),
     Group("budget", "budget", (MALLOC, ASYNC, *DEFAULTS, *BOUNDED, *WITHOUT_BINNING), repeats=2, seconds=90, kernels=True),
     Group("refused", "refused", (MALLOC, ASYNC, *DEFAULTS, ours("malloc", "arena"), ours("async", "arena"), *WITHOUT_BINNING), limit=30,
