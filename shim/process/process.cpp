@@ -15,6 +15,7 @@
 #include "core/base/files/high_fd.hpp"
 #include "core/base/log/log.hpp"
 #include "core/base/log/standard_error.hpp"
+#include "core/base/threads/biased_lock.hpp"
 #include "core/base/threads/roomy_stack.hpp"
 #include "core/base/threads/uncancelled.hpp"
 #include "core/base/threads/walk_stack.hpp"
@@ -95,9 +96,10 @@ void watch_process() noexcept {
   ::at_quick_exit(&at_quick_exit);
 }
 
-[[gnu::constructor(103)]] void note_streams_at_load() {
+[[gnu::constructor(103)]] void prepare_at_load() {
   stdout_at_start = base::file_identity::of(STDOUT_FILENO);
   stderr_at_start = base::file_identity::of(STDERR_FILENO);
+  base::register_barrier();
 }
 
 // Where messages go: a copy of stderr, itself if there is no room for a copy, or nowhere.

@@ -18,8 +18,10 @@ long membarrier(int command) noexcept {
 
 }  // namespace
 
-// Only asks: to register waits for all processors where the process has several threads (5 ms measured), and
-// most programs never see a visitor.
+void register_barrier() noexcept {
+  membarrier(MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED);
+}
+
 bool has_barrier() noexcept {
   static bool const has = [] {
     constexpr long needed = MEMBARRIER_CMD_PRIVATE_EXPEDITED | MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED;
@@ -31,7 +33,7 @@ bool has_barrier() noexcept {
 
 void barrier_on_all_threads() noexcept {
   if (membarrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED) == 0) return;
-  // The first time; or the registration was lost with its address space (fork on old kernels).
+  // Not registered at load, or no more (fork on old kernels).
   if (membarrier(MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED) == 0 &&
       membarrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED) == 0) {
     return;

@@ -16,6 +16,9 @@ namespace gpumem::base {
 
 // Whether the kernel has the barrier; see biased_lock.cpp.
 bool has_barrier() noexcept;
+// Once, while the process has one thread: later it waits for all processors, 5 to 20 ms (measured), and the
+// first visitor would do it with a pool's mutex held. A kernel without the barrier refuses.
+void register_barrier() noexcept;
 void barrier_on_all_threads() noexcept;
 
 class biased_lock {

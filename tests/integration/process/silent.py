@@ -101,6 +101,15 @@ def test_python_opens_nothing(build):
     nothing_opened(build, "python")
 
 
+def test_visitors_need_no_registration(build):
+    """A magazine's first visitor does not wait for all processors: the library registered for membarrier while there was one thread."""
+    query, expedited = 0, 1 << 3
+    command = [PYTHON, "-c", f"import ctypes; call = ctypes.CDLL(None).syscall; print(call(324, {query}, 0, 0) & {expedited}, call(324, {expedited}, 0, 0))"]
+    if build.run(command).stdout.split() != [str(expedited), "-1"]:
+        raise harness.Skipped("a kernel without membarrier, or another machine's number for it")
+    harness.equal(build.run(command, preload=True).stdout.split(), [str(expedited), "0"], "membarrier in a process that registered nothing itself")
+
+
 def test_true_takes_no_memory(build):
     """The library's start takes nothing from the heap, and maps its file in two parts and its zeros, no more."""
     def counts(preload):
