@@ -85,21 +85,20 @@ handle region::take_from(handle idle, std::uint32_t front, std::uint32_t units, 
   return none;
 }
 
-handle region::take_whole(std::uint32_t units, std::uint32_t page, bool tail, bool hidden,
+handle region::take_whole(std::uint32_t units, std::uint32_t page, std::uint32_t left_over, bool hidden,
                           std::uint64_t alignment, bool& would_split_piece) noexcept {
   would_split_piece = false;
-  std::uint32_t const round_to = tail ? page : 1;
   handle const h =
       alignment <= unit ? done_.find(blocks(), units, false) : find_aligned(done_, units, false, alignment);
   if (h == none) return none;
   block const& b = blocks()[h];
   if (units % page == 0) {
     std::uint32_t const front = gap_before(b.begin(), std::max(alignment, page * unit));
-    if (std::uint64_t{front} + units <= b.units && !would_split(h, front, units, round_to))
+    if (std::uint64_t{front} + units <= b.units && !would_split(h, front, units, left_over))
       return take_from(h, front, units, hidden, alignment);
   }
   would_split_piece =
-      would_split(h, alignment <= unit ? 0 : gap_before(b.begin(), alignment), units, round_to);
+      would_split(h, alignment <= unit ? 0 : gap_before(b.begin(), alignment), units, left_over);
   return would_split_piece ? none : take_from(h, 0, units, hidden, alignment);
 }
 

@@ -39,11 +39,11 @@ class region {
   handle take_tighter(free_list_id first, std::uint32_t units, bool thorough, bool hidden,
                       std::uint64_t alignment) noexcept;
   // The same from `done`, unless the cut would leave idle a part of a piece that is idle now, which then
-  // could not be given back: `would_split_piece` says that this is why there is none. `tail`: but for what is
-  // left of the last page, as new pages for the block would leave it. A block of whole pages begins at one
-  // where it can, so that its free makes all of them idle.
-  handle take_whole(std::uint32_t units, std::uint32_t page, bool tail, bool hidden, std::uint64_t alignment,
-                    bool& would_split_piece) noexcept;
+  // could not be given back: `would_split_piece` says that this is why there is none. At most `left_over`
+  // units of it may be left. A block of whole pages begins at one where it can, so that its free makes all of
+  // them idle.
+  handle take_whole(std::uint32_t units, std::uint32_t page, std::uint32_t left_over, bool hidden,
+                    std::uint64_t alignment, bool& would_split_piece) noexcept;
   // The same from `done`, but out of no segment that the block would keep from going back for little: an
   // empty one is to be filled by three quarters, another one is at most 16 times as large. Those up to the
   // driver's page take any; so do very large ones, which cost more to get again. May overlook blocks.
@@ -190,8 +190,9 @@ class region {
                       bool contextless) noexcept;
   void add_hole(handle h) noexcept;  // into the list; merges with holes beside it
   void drop_hole(handle h) noexcept;
-  // Taking `units` there would leave idle a part of a piece that is idle now.
-  bool would_split(handle h, std::uint32_t front, std::uint32_t units, std::uint32_t round_to) const noexcept;
+  // Taking `units` there would leave idle a part of a piece that is idle now, more than `left_over` of it.
+  bool would_split(handle h, std::uint32_t front, std::uint32_t units,
+                   std::uint32_t left_over) const noexcept;
   // Addresses that one piece, or whole pieces side by side, take.
   struct span_of_pieces {
     std::uint64_t begin = 0, end = 0;  // addresses

@@ -56,10 +56,9 @@ region::span_of_pieces region::whole_in(handle h, std::uint32_t page) const noex
   return first < last ? span_of_pieces{first, last} : span_of_pieces{};
 }
 
-// Whether taking this part of an idle block, rounded up, leaves a piece, all of which was idle, in part in
-// use.
+// Whether taking this part of an idle block leaves a piece, all of which was idle, in part in use.
 bool region::would_split(handle h, std::uint32_t front, std::uint32_t units,
-                         std::uint32_t round_to) const noexcept {
+                         std::uint32_t left_over) const noexcept {
   if (pieces_.empty()) return false;
   block const& b = registry_.blocks[h];
   std::uint64_t const begin = b.begin() + front * unit, end = begin + units * unit;
@@ -67,7 +66,7 @@ bool region::would_split(handle h, std::uint32_t front, std::uint32_t units,
     return piece.end != 0 && piece.begin >= b.begin() && piece.end <= b.end();
   };
   auto const last = piece_around(end);
-  return was_idle(piece_around(begin)) || (was_idle(last) && up(end / unit, round_to) * unit < last.end);
+  return was_idle(piece_around(begin)) || (was_idle(last) && last.end - end > left_over * unit);
 }
 
 void region::forget_pieces(std::uint64_t begin, std::uint64_t end) noexcept {

@@ -195,19 +195,22 @@ space::handle suballocator::take_turn_to_grow(lock& held, slow_request& c,
   held.unlock();
   turn.lock();
   held.lock();
-  page_ != 0 ? reap() : settle(held);
+  settle(held);
   space::handle const h = search(c, false);
-  if (h != space::none || page_ != 0 || !is_of_many() || region_.idle_bytes() < bytes) return h;
+  // Not a stream's request over pages: natively it takes more memory, so that the wait costs more than it
+  // saves.
+  bool const may_wait = page_ == 0 || c.request.slot == stream_order::no_slot;
+  if (h != space::none || !may_wait || !is_of_many() || region_.idle_bytes() < bytes) return h;
   // Segments go back only once the GPU is done (segment_backing); by then others have freed more. Rather than
   // to have more than ever it waits a little longer.
   base::uncancelled const whole;
   for (std::uint64_t const until = base::now_ns() + patience_at_most_ns;;) {
     held.unlock();
-    bool const done = home_.epochs.wait_for_all() && !home_.epochs.capturing();
+    bool const done = (page_ != 0 || home_.epochs.wait_for_all()) && !home_.epochs.capturing();
     held.lock();
     settle(held);
     if (auto const came = search(c, false); came != space::none) return came;
-    bool const most = mixing_.would_be_most(bytes, region_.reserved_bytes(), region_.empty_bytes());
+    bool const most = mixing_.would_be_most(bytes, region_.reserved_bytes(), would_go_back(bytes));
     if (!done || !most || base::now_ns() >= until) return space::none;
     held.unlock();
     std::this_thread::sleep_for(look_again);
@@ -221,10 +224,10 @@ space::handle suballocator::grow(lock& held, slow_request& c, std::uint64_t at_l
   if (auto h = take_turn_to_grow(held, c, turn); h != space::none) return h;
   watched_ns_ = 0;
   c.grew = true;
-  if (page_ == 0 && would_exceed(c.units * space::unit)) {
-    std::uint64_t const empty = region_.empty_bytes();
-    mixing_.note_growth(c.units * space::unit, region_.reserved_bytes(), empty,
-                        region_.idle_bytes() - region_.pending_bytes() - empty);
+  if (std::uint64_t const bytes = c.units * space::unit; would_exceed(bytes)) {
+    std::uint64_t const back = would_go_back(bytes);
+    mixing_.note_growth(bytes, region_.reserved_bytes(), back,
+                        page_ != 0 ? 0 : region_.idle_bytes() - region_.pending_bytes() - back);
   }
   std::uint64_t const idle = region_.idle_bytes() - region_.pending_bytes();
   growth_request wanted{.units = c.units,
@@ -285,11 +288,16 @@ space::handle suballocator::search(slow_request& c, bool thorough) noexcept {
   return h;
 }
 
-// What is left of a last page can be a part of another block's place, which is what fills a pool to its
-// maximum, or a device: until then it saves two calls of the driver.
-bool suballocator::is_far_from_full() const noexcept {
+// What is left of a piece can be a part of another block's place, which is what fills a pool to its maximum,
+// or a device: until then it saves calls of the driver.
+std::uint32_t suballocator::left_over(slow_request const& c) const noexcept {
   std::uint64_t const all = stats::get(stats::gauges(home_.device).total);
-  return region_.reserved_bytes() < std::min(all, options_.maximum) / 2;
+  if (region_.reserved_bytes() >= std::min(all, options_.maximum) / 2) return 0;
+  return policy().left_over(c.units, page_, is_of_many(), c.request.slot != stream_order::no_slot);
+}
+
+std::uint64_t suballocator::would_go_back(std::uint64_t bytes) noexcept {
+  return page_ != 0 ? std::min(bytes, region_.whole_pages(page_, bytes)) : region_.empty_bytes();
 }
 
 bool suballocator::is_of_many() const noexcept {
@@ -323,7 +331,7 @@ space::handle suballocator::find(slow_request& c, bool thorough) noexcept {
     if (h != space::none || !overlooked) return h;
   }
   auto const h = apart   ? region_.take_in_proportion(c.units, c.hidden, request.alignment)
-                 : whole ? region_.take_whole(c.units, page_, is_far_from_full(), c.hidden, request.alignment,
+                 : whole ? region_.take_whole(c.units, page_, left_over(c), c.hidden, request.alignment,
                                               c.would_split_piece)
                          : region_.take(space::done, c.units, thorough, c.hidden, request.alignment);
   if (h != space::none || !runs_in_one_order(request.slot)) return h;

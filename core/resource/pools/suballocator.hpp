@@ -190,7 +190,10 @@ class suballocator : public resource, public source {
   // A free block from the region. `thorough`: overlooks nothing, and costs more.
   space::handle search(slow_request& c, bool thorough) noexcept;
   space::handle find(slow_request& c, bool thorough) noexcept;
-  bool is_far_from_full() const noexcept;
+  // Units of an idle piece that may be left beside the request's block.
+  std::uint32_t left_over(slow_request const& c) const noexcept;
+  // Of what a growth by so many bytes gives back first.
+  std::uint64_t would_go_back(std::uint64_t bytes) noexcept;
   // Many threads, streams or parts share it.
   bool is_of_many() const noexcept;
   // The request's block is to lie in a segment for blocks of its kind, or in a new one.

@@ -1,5 +1,6 @@
-// The runtime's own two pairs, cudaMalloc + cudaFree and cudaMallocAsync + cudaFreeAsync, blocks that were made
-// before, and the choice by name. Called once at the start of a workload; the allocators from any thread.
+// The runtime's own two pairs, cudaMalloc + cudaFree and cudaMallocAsync + cudaFreeAsync, blocks that were
+// made before, and the choice by name. Called once at the start of a workload; the allocators from any
+// thread.
 #include <atomic>
 #include <cstdio>
 #include <cstdlib>
@@ -40,8 +41,8 @@ class runtime_async final : public allocator {
   void free(void* block, std::size_t, cudaStream_t stream) override { check(cudaFreeAsync(block, stream)); }
 };
 
-// What the workload `footprint` takes where nobody allocates: each thread has as many of the largest blocks as it
-// holds at once. What it frees last it gets first, whatever the streams.
+// What the workload `footprint` takes where nobody allocates: each thread has as many of the largest blocks
+// as it holds at once. What it frees last it gets first, whatever the streams.
 class ready_made final : public allocator {
  public:
   ready_made() { check(cudaMalloc(reinterpret_cast<void**>(&memory_), blocks * bytes_each)); }
@@ -74,10 +75,11 @@ std::unique_ptr<allocator> make_allocator(const std::string& name) {
   if (name == "async") return std::make_unique<runtime_async>();
   if (name == "ready") return std::make_unique<ready_made>();
   if (auto peer = make_peer(name)) return peer;
-  std::fprintf(stderr,
-               "no allocator '%s' here: malloc, async, ready, and by build: cub, rmm-pool, rmm-arena, rmm-binning, "
-               "rmm-cuda_async\n",
-               name.c_str());
+  std::fprintf(
+      stderr,
+      "no allocator '%s' here: malloc, async, ready, and by build: cub, rmm-pool, rmm-arena, rmm-binning, "
+      "rmm-cuda_async\n",
+      name.c_str());
   std::exit(2);
 }
 

@@ -68,7 +68,7 @@ struct paged : testing::Test {
   handle take_whole(std::uint32_t units, std::uint64_t alignment = unit) {
     std::uint64_t const before = space.whole_pages(page, ~0ull);
     bool would_split_piece = false;
-    handle const h = space.take_whole(units, page, false, false, alignment, would_split_piece);
+    handle const h = space.take_whole(units, page, 0, false, alignment, would_split_piece);
     if (h == none) return none;
     EXPECT_FALSE(would_split_piece);
     model.out.insert(h);
@@ -192,13 +192,13 @@ TEST_F(paged, an_idle_piece_is_left_whole_where_that_is_asked_for) {
   add(64);
   ASSERT_TRUE(grow(8 * page, 0, 4));
   bool would_split_piece = false;
-  EXPECT_EQ(space.take_whole(page, page, false, false, unit, would_split_piece), none);
+  EXPECT_EQ(space.take_whole(page, page, 0, false, unit, would_split_piece), none);
   EXPECT_TRUE(would_split_piece);
   handle const first = take_whole(4 * page);
   ASSERT_NE(first, none) << "up to where the next one begins";
   handle const part = take(page);
   ASSERT_NE(take_whole(page), none) << "of one that is in use already";
-  EXPECT_EQ(space.take_whole(5 * page, page, false, false, unit, would_split_piece), none);
+  EXPECT_EQ(space.take_whole(5 * page, page, 0, false, unit, would_split_piece), none);
   EXPECT_FALSE(would_split_piece) << "there is no room at all";
   put(part);
   put(first);
@@ -209,11 +209,11 @@ TEST_F(paged, a_piece_as_large_as_the_block_would_get_serves_it) {
   add(64);
   ASSERT_TRUE(grow(8 * page, 0, 8));
   bool would_split_piece = false;
-  EXPECT_EQ(space.take_whole(7 * page, page, true, false, unit, would_split_piece), none);
+  EXPECT_EQ(space.take_whole(7 * page, page, page - 1, false, unit, would_split_piece), none);
   EXPECT_TRUE(would_split_piece);
-  EXPECT_EQ(space.take_whole(7 * page + 1, page, false, false, unit, would_split_piece), none);
+  EXPECT_EQ(space.take_whole(7 * page + 1, page, 0, false, unit, would_split_piece), none);
   EXPECT_TRUE(would_split_piece);
-  handle const most = space.take_whole(7 * page + 1, page, true, false, unit, would_split_piece);
+  handle const most = space.take_whole(7 * page + 1, page, page - 1, false, unit, would_split_piece);
   ASSERT_NE(most, none) << "eight pages, as new ones would be";
   EXPECT_FALSE(would_split_piece);
   model.out.insert(most);

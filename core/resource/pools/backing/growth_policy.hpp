@@ -58,6 +58,13 @@ class growth_policy {
   constexpr bool keeps_pieces_whole(std::uint64_t reserved, std::uint64_t bytes) const noexcept {
     return reserved + bytes > spare() / 2;
   }
+  // Units of a piece that may stay idle beside a block of `units`, far below those bounds: of its last page,
+  // as new pages would leave it; where many share a pool a part of the block, as to get just as many pages is
+  // what most of their time goes to. More of stream-ordered blocks: natively they take more as well.
+  static constexpr std::uint32_t left_over(std::uint32_t units, std::uint32_t page, bool of_many,
+                                           bool of_stream) noexcept {
+    return page - 1 + (of_many ? units / (of_stream ? 4 : 8) : 0);
+  }
 
   // Bytes of the smallest block that has a place in a segment made for a request of `bytes`; 0: any has. A
   // segment that is much larger than its request is for many of them.

@@ -96,6 +96,34 @@ TEST_F(growth, pages_that_are_there_serve_where_the_same_number_would_be_taken) 
   stats::set(stats::gauges(0).total, 0);
 }
 
+// To get just as many pages is what most of the time goes to.
+TEST_F(growth, of_many_an_eighth_of_a_piece_may_be_left_and_a_quarter_beside_a_block_of_a_stream) {
+  driver.manual_events(false);
+  stats::set(stats::gauges(0).total, 64 * gib);
+  struct {
+    bool many;
+    stream_order::slot stream;
+    std::uint64_t bytes;
+    bool serves;
+  } const cases[] = {{true, 0, 36 * mib, true},
+                     {true, 0, 32 * mib, false},
+                     {true, 1, 32 * mib, true},
+                     {true, 1, 30 * mib, false},
+                     {false, 0, 36 * mib, false}};
+  for (auto const& each : cases) {
+    auto& pages = below<upstream::vmm>(here->home, 0u, 0u);
+    pool& p = make<pool>(pool_options{.sparing_beyond = 0}, pages);
+    if (each.many) share(p);
+    give(p, get(p, 40 * mib, each.stream), each.stream);
+    here->epochs.collect(here->epochs.open());
+    int const before = driver.calls("cuMemCreate");
+    get(p, each.bytes, each.stream);
+    EXPECT_EQ(driver.calls("cuMemCreate") == before, each.serves) << (each.bytes >> 20) << " MiB";
+    EXPECT_EQ(p.reserved() == 40 * mib, each.serves) << "in its place, not beside it";
+  }
+  stats::set(stats::gauges(0).total, 0);
+}
+
 // How many calls of a source were under way at once, at most. Each takes a while, as the driver's do: until a
 // second one is there, or for so long.
 struct slow_calls {
@@ -323,6 +351,37 @@ TEST_F(growth, where_memory_is_spared_others_frees_are_waited_for_before_there_i
         give(many, in_use);
       });
     });
+  }
+  EXPECT_EQ(grown, 0u);
+}
+
+// Half pages that are idle, as many bytes as are asked for. Each of the request's first two events lets
+// another thread free a small block, so that there is a third one, in its turn to grow; then a large block.
+TEST_F(growth, where_memory_is_spared_others_frees_are_waited_for_over_pages_too) {
+  driver.manual_events(false);
+  std::uint64_t grown = 1;
+  for (int attempt = 0; attempt < 100 && grown != 0; ++attempt) {
+    auto& pages = below<upstream::vmm>(here->home, 0u, 0u);
+    pool& p = make<pool>(pool_options{.sparing_beyond = 0}, pages);
+    share(p);
+    space::handle const large = get(p, 32 * mib);
+    std::array<space::handle, 68> halves{};
+    for (space::handle& each : halves) each = get(p, 1 * mib);
+    for (std::size_t i = 4; i < halves.size(); i += 2) give(p, halves[i]);
+    std::uint64_t const before = p.reserved();
+    int records = 0;
+    driver.at_record([&] {
+      ++records;
+      if (records > 3) return;
+      std::jthread([&] {
+        tests::in_context const current(tests::first_context);
+        give(p, records == 3 ? large : halves[records == 1 ? 0 : 2]);
+      });
+    });
+    get(p, 32 * mib);
+    driver.at_record(nullptr);
+    EXPECT_GE(records, 3);
+    grown = p.reserved() - before;
   }
   EXPECT_EQ(grown, 0u);
 }

@@ -96,6 +96,13 @@ TEST(growth_policy, the_host_may_run_ahead_by_some_blocks_of_one_size) {
   EXPECT_EQ(policy.more_ahead(2 * gib, 1 * gib), 0u) << "1/32 of the memory";
 }
 
+TEST(growth_policy, what_may_be_left_of_a_piece) {
+  constexpr std::uint32_t page = 4096;
+  EXPECT_EQ(growth_policy::left_over(16 * page, page, false, true), page - 1) << "as new pages would";
+  EXPECT_EQ(growth_policy::left_over(16 * page, page, true, false), 3 * page - 1);
+  EXPECT_EQ(growth_policy::left_over(16 * page, page, true, true), 5 * page - 1);
+}
+
 TEST(growth_policy, blocks_take_turns_within_bounds) {
   suballocator_options const options{.maximum = 64 * gib};
   growth_policy const policy(options);
