@@ -18,10 +18,6 @@ long membarrier(int command) noexcept {
 
 }  // namespace
 
-void register_barrier() noexcept {
-  membarrier(MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED);
-}
-
 bool has_barrier() noexcept {
   static bool const has = [] {
     constexpr long needed = MEMBARRIER_CMD_PRIVATE_EXPEDITED | MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED;

@@ -6,7 +6,10 @@
 // uses all the time and others nearly never: magazines. Never held across a call that blocks.
 #pragma once
 
+#include <linux/membarrier.h>
 #include <sched.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include <atomic>
 
@@ -17,8 +20,11 @@ namespace gpumem::base {
 // Whether the kernel has the barrier; see biased_lock.cpp.
 bool has_barrier() noexcept;
 // Once, while the process has one thread: later it waits for all processors, 5 to 20 ms (measured), and the
-// first visitor would do it with a pool's mutex held. A kernel without the barrier refuses.
-void register_barrier() noexcept;
+// first visitor would do it with a pool's mutex held. A kernel without the barrier refuses. Inline: every
+// process calls it, also without CUDA, and else touched a further page of code.
+inline void register_barrier() noexcept {
+  ::syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED, 0, 0);
+}
 void barrier_on_all_threads() noexcept;
 
 class biased_lock {
