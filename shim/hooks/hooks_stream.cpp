@@ -47,7 +47,7 @@ CUresult begin_capture(hook which, CUstream stream, bool per_thread, CUstreamCap
 }
 
 // An end that fails may have ended the capture (it was invalidated) or not (wrong thread): the stream itself
-// tells.
+// tells. It is not asked after one that succeeded, when another thread may have begun the next capture.
 template <typename Real>
 CUresult end_capture(hook which, CUstream stream, bool per_thread, Real&& real) noexcept {
   base::uncancelled const held;
@@ -57,8 +57,8 @@ CUresult end_capture(hook which, CUstream stream, bool per_thread, Real&& real) 
   CUcontext const context = context_of(named);
   bool const was_capturing = capturing(named);
   CUresult const code = real();
-  if (context != nullptr && was_capturing && !capturing(named))
-    route::capture_ended(context, origin_of(named));
+  bool const ended = code == CUDA_SUCCESS || (was_capturing && !capturing(named));
+  if (context != nullptr && ended) route::capture_ended(context, origin_of(named));
   return counted(which, 0, code);
 }
 
