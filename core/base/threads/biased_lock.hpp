@@ -17,7 +17,7 @@
 
 namespace gpumem::base {
 
-// Whether the kernel has the barrier; see biased_lock.cpp.
+// Whether the kernel has the barrier. Only asks.
 bool has_barrier() noexcept;
 // Once, while the process has one thread: later it waits for all processors, 5 to 20 ms (measured), and the
 // first visitor would do it with a pool's mutex held. A kernel without the barrier refuses. Inline: every

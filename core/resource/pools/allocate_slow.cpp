@@ -201,8 +201,8 @@ space::handle suballocator::take_turn_to_grow(lock& held, slow_request& c,
   // saves.
   bool const may_wait = page_ == 0 || c.request.slot == stream_order::no_slot;
   if (h != space::none || !may_wait || !is_of_many() || region_.idle_bytes() < bytes) return h;
-  // Segments go back only once the GPU is done (segment_backing); by then others have freed more. Rather than
-  // to have more than ever it waits a little longer.
+  // Segments go back only once the GPU is done (segment_backing), which pages need not wait for; by then
+  // others have freed more. Rather than to have more than ever it waits a little longer.
   base::uncancelled const whole;
   for (std::uint64_t const until = base::now_ns() + patience_at_most_ns;;) {
     held.unlock();
@@ -226,6 +226,7 @@ space::handle suballocator::grow(lock& held, slow_request& c, std::uint64_t at_l
   c.grew = true;
   if (std::uint64_t const bytes = c.units * space::unit; would_exceed(bytes)) {
     std::uint64_t const back = would_go_back(bytes);
+    // Over pages what lies between blocks can go back by itself: there is nothing to keep apart.
     mixing_.note_growth(bytes, region_.reserved_bytes(), back,
                         page_ != 0 ? 0 : region_.idle_bytes() - region_.pending_bytes() - back);
   }

@@ -192,7 +192,7 @@ class suballocator : public resource, public source {
   space::handle find(slow_request& c, bool thorough) noexcept;
   // Units of an idle piece that may be left beside the request's block.
   std::uint32_t left_over(slow_request const& c) const noexcept;
-  // Of what a growth by so many bytes gives back first.
+  // Bytes that a growth by `bytes` gives back before it takes more: whole pieces, or all empty segments.
   std::uint64_t would_go_back(std::uint64_t bytes) noexcept;
   // Many threads, streams or parts share it.
   bool is_of_many() const noexcept;

@@ -18,8 +18,8 @@ class segment_mixing {
   bool would_be_most(std::uint64_t bytes, std::uint64_t reserved, std::uint64_t empty) const noexcept {
     return reserved - empty + bytes > most_;
   }
-  // Before a growth by `bytes`, when `reserved` are, of which `empty` in segments of which nothing is in use:
-  // those go back first. `between`: bytes that are idle in other segments.
+  // Before a growth by `bytes`, when `reserved` are, of which `empty` go back first: segments of which
+  // nothing is in use, or whole pieces. `between`: bytes that are idle in other segments; 0 over pages.
   void note_growth(std::uint64_t bytes, std::uint64_t reserved, std::uint64_t empty,
                    std::uint64_t between) noexcept {
     if (left_ != 0) --left_;
