@@ -12,6 +12,7 @@
 #include "core/route/thread_streams.hpp"
 #include "core/stream_order/one_stream.hpp"
 #include "core/stream_order/relaxed_mode.hpp"
+#include "core/stream_order/stream_turn.hpp"
 #include "core/stream_order/watched_calls.hpp"
 
 namespace gpumem::route {
@@ -74,6 +75,7 @@ void capture_begins(CUcontext context, CUstream stream, CUstreamCaptureMode mode
 }
 
 void capture_ended(CUcontext context, CUstream stream) noexcept {
+  if (stream_order::active_captures.load(std::memory_order_acquire) == 0) return;
   context_entry* const entry = known_entry(context);
   if (entry == nullptr) return;
   captures_over(entry->order.capture_ended(stream));
@@ -231,6 +233,7 @@ void forked_child() noexcept {
   present = nullptr;
   forget_met_contexts();
   stream_order::context_visits::forget();
+  stream_order::stream_turn::forget_in_child();
   resource::budget::forget_all();
   resource::drop_thread();
   stream_order::active_captures.store(0, std::memory_order_relaxed);

@@ -235,14 +235,16 @@ void epochs::count_captures(int more) noexcept {
 }
 
 void epochs::capture_begins(origin const& begun) noexcept {
+  bool are_entering = false;
   {
     base::lock_guard lock(mutex_);
     origins_.push_back(begun);
     count_captures(1);
     active_captures.fetch_add(1, std::memory_order_acq_rel);
     if (begun.watches) watching_captures.fetch_add(1, std::memory_order_acq_rel);
+    are_entering = synchronizing_ > 0;
   }
-  let_synchronizations_enter();
+  if (are_entering) let_synchronizations_enter();
 }
 
 // A cuCtxSynchronize of ours may have seen no capture and not be in the driver yet. It need not be over,
@@ -294,11 +296,13 @@ void epochs::captures_gone(CUcontext of) noexcept {
 }
 
 void epochs::join_begins() noexcept {
+  bool are_entering = false;
   {
     base::lock_guard lock(mutex_);
     count_captures(1);
+    are_entering = synchronizing_ > 0;
   }
-  let_synchronizations_enter();
+  if (are_entering) let_synchronizations_enter();
 }
 
 void epochs::join_ended(bool joined) noexcept {

@@ -3,6 +3,9 @@
 // and after it ended, before a stream goes and after one came.
 #include <pthread.h>
 
+#include <optional>
+
+#include "core/stream_order/stream_turn.hpp"
 #include "shim/hooks/dispatch.hpp"
 
 using namespace gpumem;
@@ -40,14 +43,15 @@ CUresult begin_capture(hook which, CUstream stream, bool per_thread, CUstreamCap
   CUcontext const context = context_of(named);
   if (context == nullptr) return counted(which, 0, real());
   CUstream const origin = origin_of(named);
+  stream_order::stream_turn const turn(origin);
   route::capture_begins(context, origin, mode);
   CUresult const code = real();
   if (code != CUDA_SUCCESS) route::capture_ended(context, origin);
   return counted(which, 0, code);
 }
 
-// An end that fails may have ended the capture (it was invalidated) or not (wrong thread): the stream itself
-// tells. It is not asked after one that succeeded, when another thread may have begun the next capture.
+// An end that fails may have ended the capture (it was invalidated, or another thread's) or not (of a stream
+// that only joined): the stream itself tells. It is not asked after one that succeeded.
 template <typename Real>
 CUresult end_capture(hook which, CUstream stream, bool per_thread, Real&& real) noexcept {
   base::uncancelled const held;
@@ -55,10 +59,11 @@ CUresult end_capture(hook which, CUstream stream, bool per_thread, Real&& real) 
   if (!scope) return real();
   CUstream const named = named_stream(stream, per_thread);
   CUcontext const context = context_of(named);
-  bool const was_capturing = capturing(named);
+  CUstream const origin = origin_of(named);
+  stream_order::stream_turn const turn(origin);
   CUresult const code = real();
-  bool const ended = code == CUDA_SUCCESS || (was_capturing && !capturing(named));
-  if (context != nullptr && ended) route::capture_ended(context, origin_of(named));
+  if (context != nullptr && (code == CUDA_SUCCESS || !capturing(named)))
+    route::capture_ended(context, origin);
   return counted(which, 0, code);
 }
 
@@ -94,10 +99,11 @@ CUresult destroy_stream(hook which, CUstream stream, Real&& real) noexcept {
   hook_scope const scope;
   CUcontext const context = scope && stream != nullptr ? context_of(stream) : nullptr;
   if (context == nullptr || stream == CU_STREAM_LEGACY || stream == CU_STREAM_PER_THREAD) return real();
-  bool const was_capturing = capturing(stream);
+  std::optional<stream_order::stream_turn> turn;
+  if (route::captures_run()) turn.emplace(stream);
   route::stream_destroyed(context, stream);
   CUresult const code = real();
-  if (was_capturing && code == CUDA_SUCCESS) route::capture_ended(context, stream);
+  if (turn && code == CUDA_SUCCESS) route::capture_ended(context, stream);
   if (code != CUDA_SUCCESS) route::stream_created(context, stream);
   return counted(which, 0, code);
 }

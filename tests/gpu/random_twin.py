@@ -35,7 +35,7 @@ CHAIN_OF = {"freed_before_done": "vmm"}  # where a bug is not in the pool over c
 # Bugs that no wrong word tells of, but another program does, which must do as plain without the bug and not with it.
 SHOWN_BY = {"settings_stay": ("settings.shared", (), "every_pool"), "settings_shared": ("settings.shared", (), "every_pool"),
             "used_by_any_free": ("default_pool.shared", (), None), "pitch_of_any_width": ("pitched.shared", (), None),
-            "stale_refusal": ("out_of_memory.shared", (), None)}
+            "stale_refusal": ("out_of_memory.shared", (), None), "stream_turn_ignored": ("capture_turns.shared", ("100000",), None)}
 PROGRAM_CONFIGS = ROOT / "tests" / "integration" / "programs" / "configs"
 
 

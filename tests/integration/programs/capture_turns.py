@@ -1,4 +1,4 @@
-"""A capture that has ended counts as one no more, also where another thread begins the next one before the call returns.
+"""A capture that has ended counts as one no more, and the one that goes on in its mode, also where threads take turns.
 
 capture_turns.py BUILD [test...]; see harness.main.
 """
@@ -18,6 +18,19 @@ def test_none_is_left(build):
     device = outcome.reports[0]["devices"][0]
     assert device["at_peak"]["reserved_bytes"] < 256 << 20, device["at_peak"]
     assert device["counters"]["epochs_closed"] > 0, "no event was recorded any more"
+
+
+def test_stream_turn_ignored(build):
+    """The wrong capture is forgotten where two threads' calls and their entries in the books cross."""
+    for _ in range(10):
+        outcome = build.run([build.program("capture_turns.shared"), "100000"], preload=True,
+                            env={"LD_PRELOAD": build.preload("libgpumem_mutant.so"), "TEST_MUTANT": "stream_turn_ignored"})
+        if outcome.code != 0:
+            assert "a cudaMalloc beside it was served" in outcome.stderr, outcome.stderr
+            return
+        if outcome.reports[0]["devices"][0]["counters"]["epochs_closed"] == 0:
+            return
+    raise AssertionError("not caught in 10 runs")
 
 
 harness.main(globals())
