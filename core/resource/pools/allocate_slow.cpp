@@ -30,12 +30,6 @@ static constexpr std::chrono::microseconds look_again{50};
 // Magazines from which on a pool is one that many share.
 static constexpr std::size_t many_sharers = 8;
 
-space::handle suballocator::settled_by_an_event(slow_request& c) noexcept {
-  // Done at once: the GPU is not behind, so that fewer looks do.
-  if (home_.epochs.collect(c.look.waiting)) c.own->look_later();
-  return from_magazine(c);
-}
-
 space::handle suballocator::carve(lock&, slow_request& c) {
   return search(c, false);
 }
@@ -50,7 +44,8 @@ space::handle suballocator::rotate(lock& held, slow_request& c) {
     if (auto h = take_more_in_rotation(held, c); h != space::none) return h;
   }
   held.unlock();
-  space::handle const h = settled_by_an_event(c);
+  space::handle h = settled_by_an_event(c);
+  if (h == space::none) h = wait_for_older(c);
   if (h == space::none) held.lock();
   return h;
 }

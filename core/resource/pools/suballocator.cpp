@@ -97,6 +97,8 @@ space::handle suballocator::allocate_counted(slow_request& c) {
   stats::node_counters& counters = count();
   stats::add(counters.requests, 1);
   space::handle const h = try_rungs(c);
+  if (c.behind) [[unlikely]]
+    get_ahead(c);
   if (c.units * space::unit >= options_.earned_from && page_ == 0) [[unlikely]]
     prove(h);
   stats::add(counters.bytes_in, c.units * space::unit);

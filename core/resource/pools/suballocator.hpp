@@ -138,6 +138,8 @@ class suballocator : public resource, public source {
     std::uint64_t ahead = 0;         // bytes that wait for the GPU, too few for the host to wait for them
     // takes what the last growth was refused with
     std::optional<driver::allocation_failed>* refused = nullptr;
+    bool counted = false;          // that it needed an event
+    bool behind = false;           // requests for this size do so in a row, as too few blocks are there
     bool grown_for_turns = false;  // new memory serves it, so that more blocks of its size take turns
   };
   // A block of the request's own magazine, if one may serve it.
@@ -161,7 +163,9 @@ class suballocator : public resource, public source {
   space::handle from_bin(slow_request& c) noexcept;
   space::handle wait_for_bin(slow_request& c) noexcept;
   // Closes the epoch that blocks of this size wait for, then looks in the magazine again.
+  space::handle wait_for_older(slow_request& c) noexcept;
   space::handle settled_by_an_event(slow_request& c) noexcept;
+  void get_ahead(slow_request const& c) noexcept;
   // What was freed without a stream may serve it although the work before the free still runs.
   bool runs_in_one_order(stream_order::slot slot) const noexcept;
 

@@ -36,6 +36,7 @@ struct suballocator_options {
 class growth_policy {
  public:
   static constexpr std::uint32_t most_in_rotation = 128;
+  static constexpr std::uint64_t price_of_growth_ns = 100'000;
 
   explicit constexpr growth_policy(suballocator_options const& options) noexcept : options_(options) {}
 
@@ -112,6 +113,12 @@ class growth_policy {
     return pending > std::max<std::uint64_t>(32ull << 20, in_use / 8) ? price_of_growth_ns : left;
   }
 
+  // Bytes of blocks of one size that a program may have ahead of the GPU before its requests wait for it.
+  // Measured (H100): with kernels of 20 us on four streams, eight blocks keep the GPU at work.
+  constexpr std::uint64_t most_ahead(std::uint64_t bytes) const noexcept {
+    return std::min(std::max(16 * bytes, little_memory), spare() / 32);
+  }
+
   // So few blocks of the size asked for wait for the GPU that it may run out of work while the host waits.
   constexpr bool is_little_work(std::uint64_t pending, std::uint64_t bytes) const noexcept {
     return pending < most_ahead(bytes);
@@ -144,17 +151,12 @@ class growth_policy {
 
  private:
   static constexpr std::uint64_t driver_page = 2ull << 20;  // the driver's own granularity
+  static constexpr std::uint64_t little_memory = 4ull << 20;
   static constexpr std::uint64_t largest_step = 256ull << 20;
   static constexpr std::uint64_t many_segments = 64ull << 20;
   static constexpr std::uint64_t blocks_in_a_segment = 16;
   static constexpr std::uint64_t beside_a_capture = 16ull << 20;
   static constexpr std::uint64_t batch_bytes = 256ull << 20;
-  static constexpr std::uint64_t price_of_growth_ns = 100'000;
-  // Measured (H100): with kernels of 20 us on four streams, eight blocks keep the GPU at work.
-  constexpr std::uint64_t most_ahead(std::uint64_t bytes) const noexcept {
-    return std::min(16 * bytes, spare() / 32);
-  }
-
   // Nothing merges across the ends of segments, and of what one thread brought together others cut. Where
   // much is idle and does not fit, segments of a few even sizes serve more requests than those that were each
   // made for one.

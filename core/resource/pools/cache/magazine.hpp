@@ -29,6 +29,12 @@ struct cache_look {
   space::epoch_id waiting = 0;  // the youngest's epoch
 };
 
+// Blocks of one size that no search was given, as their work may not be done.
+struct waiting_blocks {
+  std::uint32_t all = 0;
+  std::uint32_t oldest = 0;  // of them, in the epoch of the first
+};
+
 class alignas(64) magazine {
  public:
   // Takes the first block of exactly `units` if `may_serve(epoch)`. The block becomes live. `none`: `look`
@@ -81,6 +87,20 @@ class alignas(64) magazine {
     bool const added = add(blocks, h, b);
     lock_.unlock(base::biased_lock::hold::biased);
     return added;
+  }
+
+  waiting_blocks waiting(space::block_table& blocks, std::uint32_t units) noexcept {
+    auto const held = lock_.lock();
+    row const& r = rows_[row_of(units)];
+    waiting_blocks found;
+    if (r.units == units && r.head != space::none) {
+      found.all = r.count;
+      space::epoch_id const first = blocks[r.head].freed;
+      for (space::handle h = r.head; h != space::none && blocks[h].freed == first; h = blocks[h].next)
+        ++found.oldest;
+    }
+    lock_.unlock(held);
+    return found;
   }
 
   // For what is done to many magazines at once, with one barrier for all: announce each, then (if any wants
