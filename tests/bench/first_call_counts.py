@@ -1,7 +1,7 @@
 """What the first allocation of a process does that later ones do not: system calls, page faults, driver calls, instructions.
 
 first_call_counts.py BUILD [--golden FOLDER]. Runs programs/counted_first_call on the simulated CUDA, with the default chain. With
---golden the counts are held to the file of the same compiler: a smaller count is fine; UPDATE_GOLDEN=1 writes it. Another
+--golden the counts are held to the file of the same compiler, instructions from below as well; UPDATE_GOLDEN=1 writes it. Another
 compiler, or no valgrind or strace: skipped with the reason, exit code 77. --names: the calls by name as well.
 """
 import argparse
@@ -83,13 +83,15 @@ def text(title, counts):
 
 
 def faults(golden, counts):
-    """Counts that grew; calls that are missing on either side."""
+    """Counts that grew, or fell far below; calls that are missing on either side."""
     wanted = {line.split()[0]: [int(part) for part in line.split()[1:]] for line in golden.splitlines()[2:]}
     found = [f"{call}: only on one side" for call in wanted.keys() ^ counts.keys()]
     for call in wanted.keys() & counts.keys():
         for what, now, before, more in zip(HEAD, counts[call], wanted[call], ALLOWED):
             if now > before + (before * instruction_counts.TOLERANCE if more is None else more):
                 found.append(f"{call}: {now} {what}, the golden file has {before}; --names lists the calls")
+            if more is None and now < before * (1 - instruction_counts.STALE):
+                found.append(f"{call}: {now} {what}, the golden file has {before}: stale, UPDATE_GOLDEN=1 writes it")
     return found
 
 
@@ -117,7 +119,7 @@ def main():
     elif path:
         found = faults(path.read_text(), counts)
         for fault in found:
-            print(f"grown: {fault}")
+            print(f"golden: {fault}")
         sys.exit(1 if found else 0)
 
 

@@ -70,6 +70,8 @@ def test_counts():
         found = instruction_counts.faults(golden.replace(before, after), [case])
         assert len(found) == 1, (before, found)
     assert instruction_counts.faults(golden.replace("8.00", "7.90"), [case]) == []
+    assert instruction_counts.faults(golden.replace("8.00", "8.80"), [case]) == []
+    assert len(instruction_counts.faults(golden.replace("8.00", "9.00"), [case])) == 1, "stale"
     assert len(instruction_counts.faults(golden.replace("\nx ", "\ny "), [case])) == 2
 
 
