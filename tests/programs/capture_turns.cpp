@@ -28,9 +28,8 @@ cudaStreamCaptureStatus state_of(cudaStream_t stream) {
 }
 
 // The capture at the end is the one that this thread began: the other thread can end that, and has begun none
-// since; a begin that it was in then was refused.
-void expect_refusal(turns& mine, turns const& others) {
-  const int before = others.begins;
+// since `before` the begin; one that it was in then was refused.
+void expect_refusal(turns& mine, turns const& others, int before) {
   void* block = nullptr;
   if (cudaMalloc(&block, 256) != cudaSuccess) {
     static_cast<void>(cudaGetLastError());
@@ -51,8 +50,9 @@ void take_turns(turns& mine, turns const& others) {
     // The other thread may be faster.
     if (state_of(mine.stream) == cudaStreamCaptureStatusNone) {
       const cudaStreamCaptureMode mode = modes[mine.begins++ % 4];
+      const int before = others.begins;
       code = cudaStreamBeginCapture(mine.stream, mode);
-      if (code == cudaSuccess && mode == cudaStreamCaptureModeGlobal) expect_refusal(mine, others);
+      if (code == cudaSuccess && mode == cudaStreamCaptureModeGlobal) expect_refusal(mine, others, before);
     } else {
       code = cudaStreamEndCapture(mine.stream, &graph);
     }
