@@ -2,12 +2,16 @@
 // before their work is done, and asks for the next. An event tells when some are; the more of them there are,
 // the more share one, and the GPU has work left while the host waits for it. Requests that a magazine did not
 // serve, any thread; without the mutex but where it is said.
+#include <algorithm>
 #include <utility>
 
 #include "core/base/clock.hpp"
 #include "core/resource/pools/suballocator.hpp"
 
 namespace gpumem::resource {
+
+// Kernels on larger blocks take so long that a few keep the GPU at work.
+static constexpr std::uint64_t at_once_at_most = 1ull << 30;
 
 space::handle suballocator::settled_by_an_event(slow_request& c) noexcept {
   // Done at once: the GPU is not behind, so that fewer looks do.
@@ -22,15 +26,16 @@ space::handle suballocator::settled_by_an_event(slow_request& c) noexcept {
 // served.
 void suballocator::get_ahead(slow_request const& c) noexcept {
   c.own->events.begin_again();
-  std::uint64_t const bytes = c.units * space::unit, wanted = policy().most_ahead(bytes);
+  std::uint64_t const bytes = c.units * space::unit;
+  std::uint64_t const wanted = std::min(policy().most_ahead(bytes), at_once_at_most);
   std::uint64_t there = (c.own->waiting(blocks(), c.units).all + 1) * bytes;
-  if (there >= wanted || home_.epochs.capturing()) return;
+  if (there + bytes > wanted || home_.epochs.capturing()) return;
   c.own->look_after(wanted / 2);
   lock held = enter();
   there += region_.idle_bytes();
-  if (there >= wanted || would_exceed(wanted - there + bytes)) return;
+  if (there + bytes > wanted || would_exceed(wanted - there)) return;
   slow_request more{.request = c.request, .units = c.units, .own = c.own, .look = {}};
-  more.ahead = wanted - there;
+  more.ahead = wanted - there - bytes;
   try {
     space::handle const h = grow(held, more);
     region_.put(h, space::done);

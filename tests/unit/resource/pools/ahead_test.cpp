@@ -48,6 +48,12 @@ TEST_F(ahead, blocks_of_small_sizes_have_4_mib) {
   EXPECT_LE(driver.calls("cuCtxRecordEvent") - before, 32);
 }
 
+TEST_F(ahead, of_large_blocks_a_few_keep_the_gpu_at_work) {
+  pool& p = make_pool();
+  launches(p, 512 * mib, 40, 0);
+  EXPECT_LE(p.reserved(), 1024 * mib);
+}
+
 TEST_F(ahead, not_where_work_is_done_at_once) {
   driver.manual_events(false);
   pool& p = make_pool();
