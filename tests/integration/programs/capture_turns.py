@@ -22,7 +22,7 @@ def test_none_is_left(build):
 
 def test_stream_turn_ignored(build):
     """The wrong capture is forgotten where two threads' calls and their entries in the books cross."""
-    for _ in range(10):
+    for _ in range(60):
         outcome = build.run([build.program("capture_turns.shared"), "100000"], preload=True,
                             env={"LD_PRELOAD": build.preload("libgpumem_mutant.so"), "TEST_MUTANT": "stream_turn_ignored"})
         if outcome.code != 0:
@@ -30,7 +30,7 @@ def test_stream_turn_ignored(build):
             return
         if outcome.reports[0]["devices"][0]["counters"]["epochs_closed"] == 0:
             return
-    raise AssertionError("not caught in 10 runs")
+    raise AssertionError("not caught in 60 runs")
 
 
 harness.main(globals())
