@@ -67,7 +67,7 @@ void capture_begins(CUcontext context, CUstream stream, CUstreamCaptureMode mode
   context_entry* const entry = present != nullptr ? present->known.find_or_make(context) : nullptr;
   if (entry == nullptr) return;
   bool const watches = mode != CU_STREAM_CAPTURE_MODE_RELAXED;
-  entry->order.capture_begins({stream, context, watches});
+  entry->order.capture_begins({stream, present->known.find_green(context), watches});
   if (watches) present->known.watch_captures();
   present->known.each([entry](context_entry& e) {
     if (&e != entry) e.order.capture_began_elsewhere();
@@ -149,18 +149,22 @@ CUcontext home_of(CUcontext context) noexcept {
 }
 
 void context_gone(CUcontext context) noexcept {
-  if (present == nullptr) return;
-  if (green_context* const green = present->known.find_green(context); green != nullptr) {
-    if (context_entry* const entry = known_entry(green->primary); entry != nullptr) {
-      entry->order.captures_gone(context);
-      captures_over();
-    }
-    if (present->access.forget(context)) tell_chains_of_peers();
-    green->gone.store(true, std::memory_order_release);
-    present->streams_changed.fetch_add(1, std::memory_order_acq_rel);
-    return;  // its memory is the primary context's and stays
+  if (present != nullptr)
+    context_ending(context, stream_order::context_visits::patience::ten_seconds).settle(true);
+}
+
+green_context* green_context_of(CUcontext context) noexcept {
+  return present != nullptr ? present->known.find_green(context) : nullptr;
+}
+
+// Its memory is the primary context's and stays.
+void green_context_gone(green_context& ended) noexcept {
+  if (context_entry* const entry = known_entry(ended.primary); entry != nullptr) {
+    entry->order.captures_gone(&ended);
+    captures_over();
   }
-  context_ending(context, stream_order::context_visits::patience::ten_seconds).settle(true);
+  present->known.end_green(ended);
+  present->streams_changed.fetch_add(1, std::memory_order_acq_rel);
 }
 
 context_ending::context_ending(CUcontext which, stream_order::context_visits::patience limit) noexcept

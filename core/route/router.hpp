@@ -97,6 +97,11 @@ void stream_created(CUcontext context, CUstream stream) noexcept;    // after su
 void stream_destroyed(CUcontext context, CUstream stream) noexcept;  // before the real call
 // `context` is a part of `primary`: the same memory, and events of `primary` cover its work.
 void green_context_made(CUcontext context, CUcontext primary) noexcept;
+// The one of this handle, before the call that ends it: afterwards the handle may name another. Null: none is
+// known.
+struct green_context;
+green_context* green_context_of(CUcontext context) noexcept;
+void green_context_gone(green_context& ended) noexcept;
 // The context that memory made in this one belongs to: of a part of a primary context, that one.
 CUcontext home_of(CUcontext context) noexcept;
 void context_gone(CUcontext context) noexcept;  // it has ended: its blocks are dead

@@ -290,7 +290,7 @@ bool epochs::capture_ended(CUstream stream) noexcept {
   return remove_origins([found](origin const& o) { return &o == found; }, 1);
 }
 
-void epochs::captures_gone(CUcontext of) noexcept {
+void epochs::captures_gone(void const* of) noexcept {
   base::lock_guard lock(mutex_);
   remove_origins([of](origin const& o) { return o.of == of; }, origins_.size());
 }

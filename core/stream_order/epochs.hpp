@@ -71,19 +71,18 @@ class epochs {
   epoch_id synchronize_begins() noexcept;
   void synchronize_done(epoch_id mark) noexcept;
 
-  // Never waits for the GPU. `of`: the context that the stream belongs to, a green one of this one or this
-  // one.
+  // Never waits for the GPU.
   struct origin {
     CUstream stream = nullptr;
-    CUcontext of = nullptr;
-    bool watches = false;  // not in relaxed mode: see watched_calls.hpp
+    void const* of = nullptr;  // the green context that the stream belongs to, by what stays its own name
+    bool watches = false;      // not in relaxed mode: see watched_calls.hpp
   };
   void capture_begins(origin const& begun) noexcept;  // before the call; a failed one is ended again
   // Also for a failed begin, for a stream that is destroyed while it captures, and for a per-thread one whose
   // thread ends. True if that capture watched.
   bool capture_ended(CUstream stream) noexcept;
   // A green context is gone, and with it the captures that its streams began.
-  void captures_gone(CUcontext of) noexcept;
+  void captures_gone(void const* of) noexcept;
   // A stream of this context may join a capture that began elsewhere: before the wait that does it, and
   // after, when it is known. What joined stays until no capture is left in the process.
   void join_begins() noexcept;

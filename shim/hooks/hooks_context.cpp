@@ -225,8 +225,10 @@ CUresult cuGreenCtxDestroy(CUgreenCtx green) {
     device = route::device_of(context);
   }
   return release_primary(hook::cuGreenCtxDestroy, device, [&] {
+    route::green_context* const known = route::green_context_of(context);
     CUresult const code = GPUMEM_REAL(cuGreenCtxDestroy)(green);
-    if (code == CUDA_SUCCESS && context != nullptr) route::context_gone(context);
+    if (code == CUDA_SUCCESS && known != nullptr) route::green_context_gone(*known);
+    if (code == CUDA_SUCCESS && known == nullptr && context != nullptr) route::context_gone(context);
     return code;
   });
 }

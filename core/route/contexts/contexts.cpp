@@ -197,12 +197,22 @@ void contexts::end(context_entry& gone) noexcept {
 }
 
 void contexts::add_green(CUcontext context, CUcontext primary) noexcept {
-  base::lock_guard lock(mutex_);
-  if (find_green(context) != nullptr) return;
   auto* made = new (std::nothrow) green_context{context, primary};
   if (made == nullptr) return;
-  made->next = greens_.load(std::memory_order_relaxed);
-  greens_.store(made, std::memory_order_release);
+  green_context* ended = nullptr;
+  {
+    base::lock_guard lock(mutex_);
+    ended = find_green(context);
+    made->next = greens_.load(std::memory_order_relaxed);
+    greens_.store(made, std::memory_order_release);
+  }
+  // Of two with one handle the older has ended, and the thread that ended it is about to say so.
+  if (ended != nullptr) end_green(*ended);
+}
+
+void contexts::end_green(green_context& ended) noexcept {
+  if (ended.gone.exchange(true, std::memory_order_acq_rel) || !access_.forget(ended.handle)) return;
+  each([](context_entry& e) { e.each_chain([](resource::chain& c) { c.peers_changed(); }); });
 }
 
 void contexts::watch_captures() noexcept {

@@ -135,6 +135,7 @@ class contexts {
   }
   // A green context was made of this primary one.
   void add_green(CUcontext context, CUcontext primary) noexcept;
+  void end_green(green_context& ended) noexcept;
   // The same, and sure to be the one that the handle names now: of one that may be ending the driver is
   // asked.
   context_entry* find_alive(CUcontext context) noexcept;

@@ -121,6 +121,24 @@ TEST_F(observe, memory_of_a_context_that_is_gone_is_forgotten) {
   EXPECT_SERVED(give(b), CUDA_SUCCESS);
 }
 
+// Another thread has made one with the same handle before the end of the first is told.
+TEST_F(observe, a_green_context_that_has_the_handle_of_one_that_ended_is_another) {
+  auto* const handle = reinterpret_cast<CUcontext>(std::uintptr_t{0x6000});
+  green_context_made(handle, first_context);
+  green_context* const first = green_context_of(handle);
+  ASSERT_NE(first, nullptr);
+  capture_begins(handle, stream(1), CU_STREAM_CAPTURE_MODE_RELAXED);
+  green_context_made(handle, first_context);
+  capture_begins(handle, stream(2), CU_STREAM_CAPTURE_MODE_GLOBAL);
+  green_context_gone(*first);
+  EXPECT_EQ(home_of(handle), first_context) << "the second is known";
+  EXPECT_EQ(stream_order::active_captures.load(), 1) << "its capture goes on";
+  EXPECT_EQ(stream_order::watching_captures.load(), 1);
+  green_context_gone(*green_context_of(handle));
+  EXPECT_EQ(home_of(handle), handle);
+  EXPECT_EQ(stream_order::active_captures.load(), 0);
+}
+
 // The driver has ended the context, and given its handle to another one, before the call returns.
 TEST_F(observe, a_context_that_has_ended_serves_nobody_though_nobody_said_so) {
   CUdeviceptr const old = must_get(1000), idle = must_get(3000);
