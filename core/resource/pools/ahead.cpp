@@ -12,6 +12,8 @@ namespace gpumem::resource {
 
 // Kernels on larger blocks take so long that a few keep the GPU at work.
 static constexpr std::uint64_t at_once_at_most = 1ull << 30;
+// Blocks that keep it at work on any device, also where a 32nd of the memory is fewer (growth_policy).
+static constexpr std::uint32_t fewest_ahead = 8;
 
 space::handle suballocator::settled_by_an_event(slow_request& c) noexcept {
   // Done at once: the GPU is not behind, so that fewer looks do.
@@ -49,7 +51,7 @@ void suballocator::get_ahead(slow_request const& c) noexcept {
 space::handle suballocator::wait_for_older(slow_request& c) noexcept {
   waiting_blocks const wait = c.own->waiting(blocks(), c.units);
   std::uint64_t const bytes = c.units * space::unit;
-  if (wait.all < 8 || policy().is_little_work(wait.all * bytes, bytes) ||
+  if (wait.all < fewest_ahead || policy().is_little_work(wait.all * bytes, bytes) ||
       wait.all - wait.oldest < wait.all / 4)
     return space::none;
   std::uint64_t const until = c.begun + growth_policy::price_of_growth_ns;

@@ -150,13 +150,14 @@ class growth_policy {
   }
 
  private:
-  static constexpr std::uint64_t driver_page = 2ull << 20;  // the driver's own granularity
-  static constexpr std::uint64_t little_memory = 4ull << 20;
+  static constexpr std::uint64_t driver_page = 2ull << 20;    // the driver's own granularity
+  static constexpr std::uint64_t little_memory = 4ull << 20;  // not worth an event each few blocks
   static constexpr std::uint64_t largest_step = 256ull << 20;
   static constexpr std::uint64_t many_segments = 64ull << 20;
   static constexpr std::uint64_t blocks_in_a_segment = 16;
   static constexpr std::uint64_t beside_a_capture = 16ull << 20;
   static constexpr std::uint64_t batch_bytes = 256ull << 20;
+
   // Nothing merges across the ends of segments, and of what one thread brought together others cut. Where
   // much is idle and does not fit, segments of a few even sizes serve more requests than those that were each
   // made for one.

@@ -72,6 +72,14 @@ TEST_F(ahead, not_where_other_sizes_take_events_between) {
   EXPECT_LE(p.reserved(), 160 * mib) << "as without this rule";
 }
 
+TEST_F(ahead, where_the_driver_has_no_more_the_program_does_not_notice) {
+  pool& p = make_pool();
+  launches(p, 8 * mib, 2, 1);
+  driver.set_capacity(driver.used() + 8 * mib);
+  launches(p, 8 * mib, 200, 1);  // each request is served
+  EXPECT_LE(p.reserved(), 32 * mib);
+}
+
 TEST_F(ahead, not_where_memory_is_spared) {
   pool& p = make<pool>(pool_options{.sparing_beyond = 0}, here->cuda);
   driver.manual_events(false);
