@@ -23,11 +23,6 @@ context_entry* known_entry(CUcontext context) noexcept {
   return present != nullptr ? present->known.find_alive(context) : nullptr;
 }
 
-void tell_chains_of_peers() noexcept {
-  present->known.each(
-      [](context_entry& entry) { entry.each_chain([](resource::chain& c) { c.peers_changed(); }); });
-}
-
 // After the end of a capture, in whatever way.
 void captures_over(bool watched = true) noexcept {
   present->known.captures_over(watched);
@@ -67,7 +62,8 @@ void capture_begins(CUcontext context, CUstream stream, CUstreamCaptureMode mode
   context_entry* const entry = present != nullptr ? present->known.find_or_make(context) : nullptr;
   if (entry == nullptr) return;
   bool const watches = mode != CU_STREAM_CAPTURE_MODE_RELAXED;
-  entry->order.capture_begins({stream, present->known.find_green(context), watches});
+  green_context* const part = entry->handle != context ? present->known.find_green(context) : nullptr;
+  entry->order.capture_begins({stream, part, watches});
   if (watches) present->known.watch_captures();
   present->known.each([entry](context_entry& e) {
     if (&e != entry) e.order.capture_began_elsewhere();
@@ -192,7 +188,7 @@ bool context_ending::settle(bool surely) noexcept {
   if (!ended) return false;
   if (entry != nullptr) take_down(entry->device);
   // What devices may touch of a context is kept of those that no chain serves, too.
-  if (entry == nullptr && present->access.forget(handle_)) tell_chains_of_peers();
+  if (entry == nullptr) present->known.forget_peers_of(handle_);
   return true;
 }
 
@@ -205,11 +201,12 @@ void pool_chosen(int device, CUmemoryPool pool) noexcept {
 
 void peer_access_enabled(CUcontext user, CUcontext owner) noexcept {
   if (present == nullptr) return;
-  if (present->access.enable({user, owner, device_of(user), device_of(owner)})) tell_chains_of_peers();
+  if (present->access.enable({user, owner, device_of(user), device_of(owner)}))
+    present->known.peers_changed();
 }
 
 void peer_access_disabled(CUcontext user, CUcontext owner) noexcept {
-  if (present != nullptr && present->access.disable(user, owner)) tell_chains_of_peers();
+  if (present != nullptr && present->access.disable(user, owner)) present->known.peers_changed();
 }
 
 void pool_shared(CUmemoryPool pool, int device) noexcept {

@@ -74,7 +74,7 @@ class epochs {
   // Never waits for the GPU.
   struct origin {
     CUstream stream = nullptr;
-    void const* of = nullptr;  // the green context that the stream belongs to, by what stays its own name
+    void const* of = nullptr;  // which green context the stream belongs to; null: none. Only compared
     bool watches = false;      // not in relaxed mode: see watched_calls.hpp
   };
   void capture_begins(origin const& begun) noexcept;  // before the call; a failed one is ended again

@@ -192,8 +192,15 @@ void contexts::end(context_entry& gone) noexcept {
   if (GPUMEM_MUTANT(stale_context) || !gone.forget()) return;
   captures_over();
   changes_.fetch_add(1, std::memory_order_acq_rel);
-  if (!access_.forget(gone.handle)) return;
+  forget_peers_of(gone.handle);
+}
+
+void contexts::peers_changed() noexcept {
   each([](context_entry& e) { e.each_chain([](resource::chain& c) { c.peers_changed(); }); });
+}
+
+void contexts::forget_peers_of(CUcontext context) noexcept {
+  if (access_.forget(context)) peers_changed();
 }
 
 void contexts::add_green(CUcontext context, CUcontext primary) noexcept {
@@ -211,8 +218,7 @@ void contexts::add_green(CUcontext context, CUcontext primary) noexcept {
 }
 
 void contexts::end_green(green_context& ended) noexcept {
-  if (ended.gone.exchange(true, std::memory_order_acq_rel) || !access_.forget(ended.handle)) return;
-  each([](context_entry& e) { e.each_chain([](resource::chain& c) { c.peers_changed(); }); });
+  if (!ended.gone.exchange(true, std::memory_order_acq_rel)) forget_peers_of(ended.handle);
 }
 
 void contexts::watch_captures() noexcept {

@@ -136,6 +136,10 @@ class contexts {
   // A green context was made of this primary one.
   void add_green(CUcontext context, CUcontext primary) noexcept;
   void end_green(green_context& ended) noexcept;
+  // Tells every chain that devices may touch other memory than before; the second where an ended context was
+  // among those that do.
+  void peers_changed() noexcept;
+  void forget_peers_of(CUcontext context) noexcept;
   // The same, and sure to be the one that the handle names now: of one that may be ending the driver is
   // asked.
   context_entry* find_alive(CUcontext context) noexcept;
