@@ -187,7 +187,7 @@ handle region::split(handle h, std::uint32_t units) noexcept {
   return rest;
 }
 
-void region::mark_start(block const& b, bool is_one) noexcept {
+void region::note_start(block const& b, bool is_one) noexcept {
   start_map& starts = registry_.segments[b.segment].starts;
   if (starts.empty()) return;
   std::uint64_t const at = (b.begin() - registry_.segments[b.segment].base) / unit;
@@ -200,6 +200,7 @@ bool region::map_starts(segment const& in) noexcept {
   start_map& starts = registry_.segments[in.index].starts;
   if (!starts.empty()) return true;
   if (!starts.reset(in.bytes / unit)) return false;
+  ++start_maps_;
   for (handle h = in.first; h != none; h = blocks()[h].after) mark_start(blocks()[h], true);
   return true;
 }
@@ -257,7 +258,8 @@ handle region::take_unfinished(free_list_id except, std::uint32_t units) noexcep
 }
 
 handle region::put(handle h, free_list_id to) noexcept {
-  if (index(to, true) == nullptr) to = pending;  // no memory for a stream's own index: everyone waits instead
+  if (to != done && index(to, true) == nullptr)
+    to = pending;  // no memory for a stream's own index: everyone waits instead
   auto& table = blocks();
   auto const joins = [&](handle n) {
     return n != none && table[n].now.load(std::memory_order_relaxed) == state::idle && table[n].where == to;
@@ -403,6 +405,7 @@ void region::remove_segment(segment* s) noexcept {
   segments_[s->position] = segments_.back();
   segments_[s->position]->position = s->position;
   segments_.pop_back();
+  if (!s->starts.empty()) --start_maps_;
   s->starts = {};
   registry_.segments.remove(s);
   while (segments_.empty() && spare_ != none) blocks().release(take_handle());  // its context may be gone

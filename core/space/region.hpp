@@ -177,7 +177,11 @@ class region {
   handle split(handle h,
                std::uint32_t units) noexcept;  // a new block behind the first `units`; none: no room
   // Notes in the segment's start map that a block begins here, or no longer does.
-  void mark_start(block const& b, bool is_one) noexcept;
+  void mark_start(block const& b, bool is_one) noexcept {
+    if (start_maps_ != 0) [[unlikely]]
+      note_start(b, is_one);
+  }
+  void note_start(block const& b, bool is_one) noexcept;
   // Cuts `units` out of an idle block, `front` units into it; they are detached, the rest stays idle.
   handle carve(handle h, std::uint32_t front, std::uint32_t units) noexcept;
   bool show(handle h, bool hidden) noexcept;  // in the map, or out of it; then live
@@ -212,6 +216,7 @@ class region {
   handle holes_ = none;
   handle spare_ = none;  // linked through `next`
   std::uint32_t spare_count_ = 0;
+  std::uint32_t start_maps_ = 0;                   // segments with a map of starts
   std::map<std::uint64_t, std::uint64_t> pieces_;  // begin -> bytes, those larger than a page
   std::uint64_t idle_bytes_ = 0;
   std::uint64_t pending_bytes_ = 0;

@@ -51,11 +51,14 @@ space::handle suballocator::rotate(lock& held, slow_request& c) {
 }
 
 // Frees may lie whole in magazines, where they cannot merge: in this thread's own first, as the cheapest.
-// Small ones stay where the others are enough, and where threads wait for one another.
+// Those of a class stay: they serve most requests of mixed sizes and hold few bytes, so that an event for the
+// others comes first. Not in an arena's parts, which are many: there they would hold much.
 space::handle suballocator::carve_from_own_magazine(lock&, slow_request& c) {
   if (c.own == nullptr) return space::none;
-  flush(c.own, std::min(c.units, small));
-  if (auto h = search(c, false); h != space::none || waits_.is_high()) return h;
+  bool const keeps_classes = !options_.one_magazine && !waits_.is_high();
+  flush(c.own, std::min(c.units, keeps_classes ? size_classes::largest + 1 : small));
+  space::handle h = search(c, false);
+  if (h != space::none || !options_.one_magazine || waits_.is_high()) return h;
   flush(c.own);
   return search(c, false);
 }
@@ -84,11 +87,11 @@ space::handle suballocator::grow_rather_than_split(lock& held, slow_request& c) 
   return grow_once(held, c);
 }
 
-// Where threads wait for one another small blocks stay in their magazines while the others are enough:
-// emptied, the magazines of all are filled again one request after the other, each under the mutex.
+// Small blocks stay in their magazines while the others are enough: emptied, the magazines of all are filled
+// again one request after the other, each under the mutex.
 space::handle suballocator::collect(lock& held, slow_request& c) {
   GPUMEM_EXPECTS(held.owns_lock());
-  if (waits_.is_high()) {
+  if (!options_.one_magazine || waits_.is_high()) {
     settle(held, small);
     if (auto h = search(c, false); h != space::none) return h;
   }

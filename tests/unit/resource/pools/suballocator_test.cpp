@@ -29,6 +29,34 @@ TEST_F(ladder, small_blocks_stay_in_the_magazine_where_large_ones_are_enough) {
   EXPECT_EQ(block(small).now, space::state::cached);
 }
 
+// As a thread with sizes of all kinds does: the large block that fits was freed a moment ago.
+TEST_F(ladder, an_event_comes_before_this_threads_blocks_of_a_class_leave_its_magazine) {
+  driver.manual_events(false);
+  pool& p = make_pool();
+  space::handle const small = get(p, 4 * kib), middle = get(p, 768 * kib), large = get(p, 8 * mib);
+  give(p, small);
+  give(p, middle);
+  give(p, large);
+  auto const before = driver.allocations();
+  get(p, 7 * mib);
+  EXPECT_RUNG(rung_reaped, 1);
+  EXPECT_EQ(driver.allocations(), before);
+  EXPECT_EQ(block(small).now, space::state::cached);
+  EXPECT_EQ(block(middle).now, space::state::cached);
+}
+
+TEST_F(ladder, blocks_of_a_class_leave_their_magazine_before_the_pool_grows) {
+  driver.manual_events(false);
+  pool& p = make_pool({.initial_pool_size = 8 * mib});
+  p.prepare();
+  std::vector<space::handle> all;
+  for (int i = 0; i < 16; ++i) all.push_back(get(p, 512 * kib));
+  for (auto const h : all) give(p, h);
+  auto const before = driver.allocations();
+  get(p, 8 * mib);
+  EXPECT_EQ(driver.allocations(), before);
+}
+
 TEST_F(ladder, what_lies_idle_is_settled_before_other_threads_magazines_are_emptied) {
   driver.manual_events(false);
   pool& p = make_pool();
