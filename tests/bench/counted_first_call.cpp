@@ -1,6 +1,7 @@
-// The first allocation of a process that has a context, by itself: counted_first is called once, between two
-// writes that fail and that a trace of system calls shows. Argument: malloc or async; prints the page faults
-// of the call. first_call_counts.py runs it, also under strace and callgrind. Simulated CUDA, one thread.
+// The first allocation of a process that has a context, or the first that is sampled, by itself:
+// counted_first is called once, between two writes that fail and that a trace of system calls shows.
+// Argument: malloc, async or sampled; prints the page faults of the call. first_call_counts.py runs it, also
+// under strace and callgrind. Simulated CUDA, one thread.
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -32,8 +33,9 @@ void mark(const char* text) {
 }  // namespace
 
 extern "C" __attribute__((noinline, visibility("default"))) void counted_first(void** block,
+                                                                               std::size_t bytes,
                                                                                cudaStream_t stream) {
-  REQUIRE(stream != nullptr ? cudaMallocAsync(block, 4096, stream) : cudaMalloc(block, 4096));
+  REQUIRE(stream != nullptr ? cudaMallocAsync(block, bytes, stream) : cudaMalloc(block, bytes));
 }
 
 int main(int argc, char** argv) {
@@ -43,11 +45,16 @@ int main(int argc, char** argv) {
   if (std::strcmp(argv[1], "async") == 0) REQUIRE(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
   use_up_heap();
   void* block = nullptr;
+  std::size_t bytes = 4096;
+  if (std::strcmp(argv[1], "sampled") == 0) {
+    REQUIRE(cudaMalloc(&block, bytes));
+    bytes = std::size_t{1} << 30;  // as many as nobody draws none of
+  }
   mark("warm");
   page_faults();
   mark("begin");
   const long before = page_faults();
-  counted_first(&block, stream);
+  counted_first(&block, bytes, stream);
   const long after = page_faults();
   mark("end");
   std::printf("faults %ld\n", after - before);

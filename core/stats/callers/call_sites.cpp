@@ -9,6 +9,7 @@
 
 #include "core/base/threads/walk_stack.hpp"
 #include "core/stats/callers/python/frames.hpp"
+#include "core/stats/page/holdings.hpp"
 #include "core/stats/page/page_state.hpp"
 #include "core/stats/page/state_page.hpp"
 
@@ -90,7 +91,7 @@ call_site site_of(std::size_t node, place const& at) noexcept {
     return no_site;
   }
   if (entry->key == key) return number_of(*now, *entry);
-  if (node >= first_sample_node) add_shared(now->fixed.head.sampled_sites, 1);
+  if (node >= first_sample_node) note_sampled_site(*now, number_of(*now, *entry));
   entry->node = static_cast<std::uint32_t>(node);
   entry->frame_count = static_cast<std::uint32_t>(std::min(at.frames.size(), most_frames));
   for (std::size_t i = 0; i < entry->frame_count; ++i) {

@@ -1,8 +1,8 @@
 // Which file a code address belongs to, noted in the state page when an address of the file is first seen,
-// so that a later report, or another process, can name it. Reads /proc/self/maps, not the loader's list:
-// its lock may be held by a thread that waits for this one. Any thread; no heap; a known file is found
-// without a lock. If a library is unloaded and another takes its place, only a different extent tells them
-// apart.
+// so that a later report, or another process, can name it. Asks what the loader keeps for unwinders, then
+// /proc/self/maps, never the loader's list: its lock may be held by a thread that waits for this one. Any
+// thread; no heap; a known file is found without a lock. If a library is unloaded and another takes its
+// place, only a different extent tells them apart.
 #pragma once
 
 #include <cstdint>

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <iterator>
+#include <span>
 
 #include "core/stats/page/page_state.hpp"
 
@@ -38,14 +39,22 @@ class routed_bytes {
   std::array<std::uint64_t, max_libraries> sums_{};  // modulo 2^64: a block may be freed by another thread
 };
 
-// Live bytes of each entry of the table, of samples of this device; others are 0. Under the page's lock.
+// The sites of samples alone, in the order they came: the whole table is 140 pages, of which most programs
+// need two. Of this page those that its head counts. Under the page's lock.
+constinit std::array<std::uint16_t, max_call_sites> in_order{};
+std::span<std::uint16_t const> sampled_sites(page& now) noexcept {
+  return std::span(in_order).first(get(now.fixed.head.sampled_sites));
+}
+
+// Live bytes of each of them, by its place in the table, of samples of this device; others are 0. Under the
+// page's lock.
 using site_bytes = std::uint64_t[max_call_sites];
 site_bytes const& sampled_bytes(page& now, std::size_t device_slot) noexcept {
   static constinit site_bytes live{};
-  for (std::size_t i = 0; i < max_call_sites; ++i) {
-    call_site_entry& entry = now.callers.sites[i];
-    bool const counts = get(entry.key) != 0 && entry.node == sample_node_of(device_slot);
-    live[i] = counts ? get(entry.allocated_bytes) - get(entry.freed_bytes) : 0;
+  for (std::uint16_t const site : sampled_sites(now)) {
+    call_site_entry& entry = now.callers.sites[site - 1];
+    bool const counts = entry.node == sample_node_of(device_slot);
+    live[site - 1] = counts ? get(entry.allocated_bytes) - get(entry.freed_bytes) : 0;
   }
   for (std::size_t i = 0, used = shards_used(now); i < used; ++i) {
     for (site_tally& tally : now.shards[i].counters.sites) {
@@ -56,7 +65,8 @@ site_bytes const& sampled_bytes(page& now, std::size_t device_slot) noexcept {
       live[site - 1] += get(tally.allocated_bytes) - get(tally.freed_bytes);
     }
   }
-  for (std::uint64_t& bytes : live) {
+  for (std::uint16_t const site : sampled_sites(now)) {
+    std::uint64_t& bytes = live[site - 1];
     if (static_cast<std::int64_t>(bytes) < 0) bytes = 0;  // freed by a thread that was looked at before
   }
   return live;
@@ -65,13 +75,19 @@ site_bytes const& sampled_bytes(page& now, std::size_t device_slot) noexcept {
 void note_sites(page& now, std::size_t device_slot) noexcept {
   if (now.fixed.head.sampled_sites == 0) return;
   site_bytes const& live = sampled_bytes(now, device_slot);
-  for (std::size_t i = 0; i < max_call_sites; ++i) {
-    call_site_entry& entry = now.callers.sites[i];
-    if (get(entry.key) != 0 && entry.node == sample_node_of(device_slot)) set(entry.peak_bytes, live[i]);
+  for (std::uint16_t const site : sampled_sites(now)) {
+    call_site_entry& entry = now.callers.sites[site - 1];
+    if (entry.node == sample_node_of(device_slot)) set(entry.peak_bytes, live[site - 1]);
   }
 }
 
 }  // namespace
+
+void note_sampled_site(page& now, std::uint64_t site) noexcept {
+  std::uint64_t const count = get(now.fixed.head.sampled_sites);
+  in_order[count] = static_cast<std::uint16_t>(site);
+  set(now.fixed.head.sampled_sites, count + 1);
+}
 
 void note_holdings(page& now, std::size_t device_slot, std::uint64_t held) noexcept {
   device_gauges& gauge = now.fixed.gauges[device_slot];
@@ -115,8 +131,8 @@ std::uint64_t largest_sites(page& now, std::size_t device_slot,
   locked const guard;
   site_bytes const& live = sampled_bytes(now, device_slot);
   std::uint64_t all = 0;
-  for (std::size_t i = 0; i < max_call_sites; ++i) {
-    site_share one{live[i], i + 1};
+  for (std::uint16_t const site : sampled_sites(now)) {
+    site_share one{live[site - 1], site};
     all += one.bytes;
     if (one.bytes <= largest[max_failure_sites - 1].bytes) continue;
     for (site_share& place : largest) {

@@ -14,6 +14,9 @@ inline std::size_t shards_used(page& now) noexcept {
   return std::atomic_ref<std::uint32_t>(now.fixed.head.shards_used).load(std::memory_order_acquire);
 }
 
+// The table has a new site of samples, whose number counts from 1. Under the page's lock.
+void note_sampled_site(page& now, std::uint64_t site) noexcept;
+
 // Notes the highest of each; and where all together, `held` bytes, have risen by 1 %, what each holds then,
 // call sites too.
 // Under the page's lock.

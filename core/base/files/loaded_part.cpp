@@ -1,0 +1,46 @@
+// See loaded_part.hpp.
+#include "core/base/files/loaded_part.hpp"
+
+#include <dlfcn.h>
+#include <elf.h>
+#include <link.h>
+
+#include <cstring>
+
+#include "core/base/threads/walk_stack.hpp"
+
+namespace gpumem::base {
+
+#if __GLIBC_PREREQ(2, 35)
+bool find_loaded_part(std::uint64_t code, loaded_part& found) noexcept {
+  constexpr std::uint64_t page = 4096;
+  dl_find_object object{};
+  if (!walks_take_no_lock.load(std::memory_order_relaxed) ||
+      ::_dl_find_object(reinterpret_cast<void*>(code), &object) != 0 || object.dlfo_link_map == nullptr)
+    return false;
+  // Where a file begins with its first part, which is the rule, its head is in memory.
+  auto const* const head = static_cast<ElfW(Ehdr) const*>(object.dlfo_map_start);
+  if (std::memcmp(head->e_ident, ELFMAG, SELFMAG) != 0 || head->e_phentsize != sizeof(ElfW(Phdr)) ||
+      head->e_phoff + sizeof(ElfW(Phdr)) * head->e_phnum > page)
+    return false;
+  auto const* const parts =
+      reinterpret_cast<ElfW(Phdr) const*>(static_cast<char const*>(object.dlfo_map_start) + head->e_phoff);
+  for (ElfW(Half) i = 0; i < head->e_phnum; ++i) {
+    ElfW(Phdr) const& part = parts[i];
+    std::uint64_t const begin = object.dlfo_link_map->l_addr + part.p_vaddr;
+    if (part.p_type != PT_LOAD || code - begin >= part.p_filesz) continue;
+    found = {.begin = begin / page * page,
+             .end = (begin + part.p_filesz + page - 1) / page * page,
+             .file_offset = part.p_offset / page * page,
+             .path = object.dlfo_link_map->l_name != nullptr ? object.dlfo_link_map->l_name : ""};
+    return true;
+  }
+  return false;
+}
+#else
+bool find_loaded_part(std::uint64_t, loaded_part&) noexcept {
+  return false;
+}
+#endif
+
+}  // namespace gpumem::base
