@@ -229,11 +229,13 @@ space::handle suballocator::grow(lock& held, slow_request& c, std::uint64_t at_l
                         page_ != 0 ? 0 : region_.idle_bytes() - region_.pending_bytes() - back);
   }
   std::uint64_t const idle = region_.idle_bytes() - region_.pending_bytes();
+  std::uint64_t const of_parts =
+      spare_ != nullptr && page_ == 0 ? policy().step_of_superblocks(region_.reserved_bytes()) : 0;
   growth_request wanted{.units = c.units,
                         .alignment = c.request.alignment,
                         .flags = c.request.flags,
                         .at_least = at_least,
-                        .ahead = c.ahead,
+                        .ahead = std::max(c.ahead, of_parts),
                         .hidden = c.hidden,
                         .apart = c.apart,
                         .for_whole_piece = c.would_split_piece,

@@ -65,7 +65,7 @@ class growth_policy {
   // what most of their time goes to. More of stream-ordered blocks: natively they take more as well.
   static constexpr std::uint32_t left_over(std::uint32_t units, std::uint32_t page, bool of_many,
                                            bool of_stream) noexcept {
-    return page - 1 + (of_many ? units / (of_stream ? 4 : 8) : 0);
+    return page - 1 + (of_many ? units / (of_stream ? 3 : 8) : 0);
   }
 
   // Bytes of the smallest block that has a place in a segment made for a request of `bytes`; 0: any has. A
@@ -79,6 +79,14 @@ class growth_policy {
   constexpr bool keeps_kinds_apart(std::uint64_t reserved, std::uint64_t admitting) const noexcept {
     return options_.growth == 0 && options_.round_to == space::unit && reserved >= many_segments &&
            admitting <= reserved / 8;
+  }
+
+  // Bytes at least for the superblocks of an arena's parts, which are many: all of them wait for a growth's
+  // lock in the driver, and what is cut out of even segments lies less apart.
+  constexpr std::uint64_t step_of_superblocks(std::uint64_t reserved) const noexcept {
+    bool const may =
+        options_.growth == 0 && reserved >= many_segments && !would_exceed(reserved, superblocks);
+    return may ? superblocks : 0;
   }
 
   // Bytes to reserve for a request of `bytes`, rounded up as a driver takes them. While a stream captures
@@ -156,6 +164,7 @@ class growth_policy {
   static constexpr std::uint64_t little_memory = 4ull << 20;  // not worth an event each few blocks
   static constexpr std::uint64_t largest_step = 256ull << 20;
   static constexpr std::uint64_t many_segments = 64ull << 20;
+  static constexpr std::uint64_t superblocks = 32ull << 20;
   static constexpr std::uint64_t blocks_in_a_segment = 16;
   static constexpr std::uint64_t beside_a_capture = 16ull << 20;
   static constexpr std::uint64_t batch_bytes = 256ull << 20;

@@ -62,6 +62,24 @@ TEST_F(arenas, what_one_part_has_idle_serves_another_before_all_of_them_grow) {
   EXPECT_LE(below->reserved(), 256 * mib);
 }
 
+// A growth each would make them wait for one another in the driver.
+TEST_F(arenas, from_64_mib_on_a_growth_is_for_many_parts) {
+  arena& a = make_arena();
+  stream_order::slot s = 1;
+  for (; below->reserved() < 64 * mib; ++s) get(a, 4 * mib, s);
+  int const before = driver.calls("cuMemAlloc_v2");
+  EXPECT_EQ(before, 16) << "below it takes what is asked for";
+  for (int i = 0; i < 8; ++i) get(a, 4 * mib, s++);
+  EXPECT_EQ(driver.calls("cuMemAlloc_v2"), before + 1);
+  EXPECT_EQ(below->reserved(), 96 * mib);
+}
+
+TEST_F(arenas, near_its_end_a_growth_is_for_one) {
+  arena& a = make_arena(80 * mib);
+  for (stream_order::slot s = 1; s <= 20; ++s) get(a, 4 * mib, s);
+  EXPECT_EQ(below->reserved(), 80 * mib);
+}
+
 // Nobody has asked the driver since: the look at a part does.
 TEST_F(arenas, what_parts_have_idle_is_found_to_be_done) {
   driver.manual_events(false);
