@@ -1,4 +1,5 @@
-"""What the first allocation of a process, and the first that is sampled, does that later ones do not: system calls, page faults, driver calls, instructions.
+"""What the first allocation of a process, the first that is sampled, the first free and a second thread's first allocation do that later ones do not: system
+calls, page faults, driver calls, instructions.
 
 first_call_counts.py BUILD [--golden FOLDER]. Runs programs/counted_first_call on the simulated CUDA, with the default chain. With
 --golden the counts are held to the file of the same compiler, instructions from below as well; UPDATE_GOLDEN=1 writes it. Another
@@ -18,7 +19,7 @@ import callgrind_file
 import harness
 import instruction_counts
 
-CALLS = ("malloc", "async", "sampled")
+CALLS = ("malloc", "async", "sampled", "free", "thread")
 HEAD = ("system_calls", "page_faults", "driver_calls", "instructions")
 TRIES = 5                       # the least page faults of these: what else the machine does can only add some
 ALLOWED = (0, 2, 0, None)       # above the golden count; pages of code are read around as the kernel sees fit. None: TOLERANCE

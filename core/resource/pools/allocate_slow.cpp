@@ -92,8 +92,8 @@ space::handle suballocator::grow_rather_than_split(lock& held, slow_request& c) 
 space::handle suballocator::collect(lock& held, slow_request& c) {
   GPUMEM_EXPECTS(held.owns_lock());
   if (!options_.one_magazine || waits_.is_high()) {
-    settle(held, small);
-    if (auto h = search(c, false); h != space::none) return h;
+    std::uint64_t const stay = settle(held, small);
+    if (auto h = search(c, false); h != space::none || stay == 0) return h;
   }
   settle(held);
   return search(c, false);
@@ -345,10 +345,10 @@ void suballocator::reap() noexcept {
 
 // Into the index, where blocks merge: those that are done as done, the others by the way they were freed.
 // `only` null: all magazines.
-void suballocator::flush(magazine* only, std::uint32_t units) noexcept {
+std::uint64_t suballocator::flush(magazine* only, std::uint32_t units) noexcept {
   if (only == nullptr) reap();
   if (only == nullptr) put_list(bins_.empty(blocks()), space::pending);
-  caches_.empty(
+  return caches_.empty(
       blocks(), only, [&](stream_order::slot s, space::handle freed) { put_list(freed, free_list_of(s)); },
       units);
 }
@@ -394,9 +394,9 @@ space::handle suballocator::take_more_in_rotation(lock& held, slow_request& c) n
 }
 
 // Everything that was freed lies where it can merge, and is done where the driver says so.
-void suballocator::settle(lock& held, std::uint32_t units) noexcept {
+std::uint64_t suballocator::settle(lock& held, std::uint32_t units) noexcept {
   GPUMEM_EXPECTS(held.owns_lock());
-  flush(nullptr, units);
+  std::uint64_t const stay = flush(nullptr, units);
   if (region_.has_pending()) {
     space::epoch_id const youngest = region_.youngest_epoch();
     held.unlock();
@@ -404,6 +404,7 @@ void suballocator::settle(lock& held, std::uint32_t units) noexcept {
     held.lock();
   }
   reap();
+  return stay;
 }
 
 space::handle suballocator::try_rungs(slow_request& c) {

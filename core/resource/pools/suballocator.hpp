@@ -189,8 +189,8 @@ class suballocator : public resource, public source {
   // More blocks of this size take turns from now on; one of them, or none.
   space::handle take_more_in_rotation(lock& held, slow_request& c) noexcept;
   // Brings all that was freed, of at least so many units, to where it can merge, and asks the driver what is
-  // done.
-  void settle(lock& held, std::uint32_t units = 0) noexcept;
+  // done. The bytes that magazines keep.
+  std::uint64_t settle(lock& held, std::uint32_t units = 0) noexcept;
   // A free block from the region. `thorough`: overlooks nothing, and costs more.
   space::handle search(slow_request& c, bool thorough) noexcept;
   space::handle find(slow_request& c, bool thorough) noexcept;
@@ -205,7 +205,8 @@ class suballocator : public resource, public source {
   // Moves what is known to be done to the free list `done`; asks no driver.
   void reap() noexcept;
   // Puts the blocks of one magazine, or of all (null), back into the region: those of at least so many units.
-  void flush(magazine* only, std::uint32_t units = 0) noexcept;
+  // The bytes that stay.
+  std::uint64_t flush(magazine* only, std::uint32_t units = 0) noexcept;
   // Where memory is spared: one thread at a time grows, after a last look at what came free. A block if that
   // serves.
   space::handle take_turn_to_grow(lock& held, slow_request& c, std::unique_lock<base::mutex>& turn) noexcept;

@@ -69,13 +69,20 @@ class cache_set {
     }
   }
   // Empties each (or `only`) of blocks of at least `units`, then calls `put` with whose frees they are and
-  // the blocks, linked through `next`; under the mutex.
+  // the blocks, linked through `next`; under the mutex. The bytes that stay.
   template <typename Put>
-  void empty(space::block_table& blocks, magazine* only, Put put, std::uint32_t units = 0) noexcept {
-    visit([&](magazine& m) { m.emptied = m.empty(blocks, units); }, only);
+  std::uint64_t empty(space::block_table& blocks, magazine* only, Put put, std::uint32_t units = 0) noexcept {
+    std::uint64_t stay = 0;
+    visit(
+        [&](magazine& m) {
+          m.emptied = m.empty(blocks, units);
+          stay += m.bytes();
+        },
+        only);
     for (auto const& m : made_) {
       if (only == nullptr || m.get() == only) put(m->stream, std::exchange(m->emptied, space::none));
     }
+    return stay;
   }
   // Blocks of more units stay in no magazine from now on, but for one of each coarse size: up to 16 MiB, and
   // fewer where there are many magazines. Those that are there stay. Under the mutex.
