@@ -5,8 +5,11 @@
 #include <elf.h>
 #include <link.h>
 
+#include <array>
 #include <cstring>
+#include <span>
 
+#include "core/base/own_memory.hpp"
 #include "core/base/threads/walk_stack.hpp"
 
 namespace gpumem::base {
@@ -18,15 +21,18 @@ bool find_loaded_part(std::uint64_t code, loaded_part& found) noexcept {
   if (!walks_take_no_lock.load(std::memory_order_relaxed) ||
       ::_dl_find_object(reinterpret_cast<void*>(code), &object) != 0 || object.dlfo_link_map == nullptr)
     return false;
-  // Where a file begins with its first part, which is the rule, its head is in memory.
-  auto const* const head = static_cast<ElfW(Ehdr) const*>(object.dlfo_map_start);
-  if (std::memcmp(head->e_ident, ELFMAG, SELFMAG) != 0 || head->e_phentsize != sizeof(ElfW(Phdr)) ||
-      head->e_phoff + sizeof(ElfW(Phdr)) * head->e_phnum > page)
+  // Where a file begins with its first part, which is the rule, its head is in memory. Files that protect
+  // themselves may have made it unreadable.
+  struct {
+    ElfW(Ehdr) head;
+    std::array<ElfW(Phdr), 24> parts;
+  } file;
+  if (read_own_memory(object.dlfo_map_start, &file, sizeof file) != sizeof file) return false;
+  ElfW(Ehdr) const& head = file.head;
+  if (std::memcmp(head.e_ident, ELFMAG, SELFMAG) != 0 || head.e_phentsize != sizeof(ElfW(Phdr)) ||
+      head.e_phoff != sizeof head || head.e_phnum > file.parts.size())
     return false;
-  auto const* const parts =
-      reinterpret_cast<ElfW(Phdr) const*>(static_cast<char const*>(object.dlfo_map_start) + head->e_phoff);
-  for (ElfW(Half) i = 0; i < head->e_phnum; ++i) {
-    ElfW(Phdr) const& part = parts[i];
+  for (ElfW(Phdr) const& part : std::span(file.parts).first(head.e_phnum)) {
     std::uint64_t const begin = object.dlfo_link_map->l_addr + part.p_vaddr;
     if (part.p_type != PT_LOAD || code - begin >= part.p_filesz) continue;
     found = {.begin = begin / page * page,

@@ -1,6 +1,6 @@
 // The loaded file that code lies in, and where in the file, by what the loader keeps for unwinders: without a
-// lock and without a call of the system, so that any thread may ask at any time about code that is loaded
-// for as long as it asks, as what is on its own stack is. With a glibc before 2.35 nothing is found.
+// lock, so that any thread may ask at any time about code that is loaded for as long as it asks, as what is
+// on its own stack is. One call of the system. With a glibc before 2.35 nothing is found.
 #pragma once
 
 #include <cstdint>

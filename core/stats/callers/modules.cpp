@@ -59,7 +59,7 @@ void note_nameless(std::uint64_t address) noexcept {
   one.end.store(address / around * around + around);
 }
 
-// What the loader knows takes no call of the system: the kernel's list is a millisecond's work in a process
+// What the loader knows takes a microsecond: the kernel's list is a millisecond's work in a process
 // with many libraries (H100, CuPy: 0.9 to 1.3 ms for one new stack), in the middle of a request.
 bool ask_loader(page const& now, std::uint64_t address, module_entry& found) noexcept {
   base::loaded_part part;

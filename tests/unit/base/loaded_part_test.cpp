@@ -1,6 +1,7 @@
 // The loader's answer about code, held against the kernel's.
 #include "core/base/files/loaded_part.hpp"
 
+#include <dlfcn.h>
 #include <gtest/gtest.h>
 #include <sys/mman.h>
 
@@ -57,6 +58,20 @@ TEST_F(loaded_parts, have_no_code_that_was_made_at_run_time) {
   loaded_part found;
   EXPECT_FALSE(find_loaded_part(reinterpret_cast<std::uint64_t>(made), found));
   ::munmap(made, 4096);
+}
+
+// As what protects itself does: an answer, not a crash.
+TEST_F(loaded_parts, are_not_found_behind_a_head_that_nobody_may_read) {
+  auto* const libm = ::dlopen("libm.so.6", RTLD_NOW);
+  ASSERT_NE(libm, nullptr);
+  auto const code = reinterpret_cast<std::uint64_t>(::dlsym(libm, "lgamma"));
+  loaded_part found;
+  ASSERT_TRUE(find_loaded_part(code, found));
+  Dl_info about{};
+  ASSERT_NE(::dladdr(reinterpret_cast<void*>(code), &about), 0);
+  ASSERT_EQ(::mprotect(about.dli_fbase, 4096, PROT_NONE), 0);
+  EXPECT_FALSE(find_loaded_part(code, found));
+  ASSERT_EQ(::mprotect(about.dli_fbase, 4096, PROT_READ), 0);
 }
 
 TEST_F(loaded_parts, are_not_asked_for_where_that_takes_the_loaders_lock) {
