@@ -8,12 +8,12 @@
 #include "core/base/kept_heap.hpp"
 #include "core/base/threads/biased_lock.hpp"
 #include "core/base/threads/uncancelled.hpp"
-#include "core/base/threads/walk_stack.hpp"
 #include "core/driver/context_id.hpp"
 #include "core/resource/pools/cache/thread_slots.hpp"
 #include "core/route/contexts/device_facts.hpp"
 #include "core/route/router_state.hpp"
 #include "core/stats/callers/libraries.hpp"
+#include "core/stats/callers/samples.hpp"
 #include "core/stats/page/state_page.hpp"
 #include "core/stream_order/relaxed_mode.hpp"
 
@@ -45,14 +45,6 @@ void build_ahead(CUcontext context, CUdevice device) noexcept {
   base::keep_heap(heap_of_magazine_bytes);
 }
 
-// The first walk of a process reads tables of its files that nothing has read: 50 to 140 us of the first
-// request that is sampled.
-void walk_ahead() noexcept {
-  void const* frames[stats::most_frames];
-  if (base::walks_take_no_lock.load(std::memory_order_relaxed))
-    base::walk_stack(__builtin_return_address(0), frames);
-}
-
 }  // namespace
 
 void prepare_first_request(space::block_registry& where) noexcept {
@@ -74,7 +66,7 @@ void prepare_first_request_in(CUcontext context) noexcept {
       done.test_and_set(std::memory_order_relaxed))
     return;
   base::uncancelled const held;
-  walk_ahead();
+  stats::walk_ahead();
   stream_order::relaxed_mode relaxed(true);
   stream_order::scoped_context here(context);
   if (!here.is_there()) return;

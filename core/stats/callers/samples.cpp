@@ -174,6 +174,13 @@ void use_samples(std::uint64_t every) noexcept {
   if (page* const now = current_page(); now != nullptr) set(now->fixed.head.sample_every, every);
 }
 
+void walk_ahead() noexcept {
+  void const* frames[most_frames];
+  if (interval.load(std::memory_order_relaxed) != 0 &&
+      base::walks_take_no_lock.load(std::memory_order_relaxed))
+    base::walk_stack(__builtin_return_address(0), frames);
+}
+
 void forget_sampled_sites() noexcept {
   for (auto& place : last_sites) place.store(0, std::memory_order_relaxed);
 }
