@@ -57,8 +57,7 @@ space::handle suballocator::carve_from_own_magazine(lock&, slow_request& c) {
   if (c.own == nullptr) return space::none;
   bool const keeps_classes = !options_.one_magazine && !waits_.is_high();
   flush(c.own, std::min(c.units, keeps_classes ? size_classes::largest + 1 : small));
-  space::handle h = search(c, false);
-  if (h != space::none || !options_.one_magazine || waits_.is_high()) return h;
+  if (auto h = search(c, false); h != space::none || keeps_small_blocks()) return h;
   flush(c.own);
   return search(c, false);
 }
@@ -91,7 +90,7 @@ space::handle suballocator::grow_rather_than_split(lock& held, slow_request& c) 
 // again one request after the other, each under the mutex.
 space::handle suballocator::collect(lock& held, slow_request& c) {
   GPUMEM_EXPECTS(held.owns_lock());
-  if (!options_.one_magazine || waits_.is_high()) {
+  if (keeps_small_blocks()) {
     std::uint64_t const stay = settle(held, small);
     if (auto h = search(c, false); h != space::none || stay == 0) return h;
   }

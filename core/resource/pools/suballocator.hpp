@@ -188,6 +188,10 @@ class suballocator : public resource, public source {
   bool count_churn(slow_request& c) const noexcept;
   // More blocks of this size take turns from now on; one of them, or none.
   space::handle take_more_in_rotation(lock& held, slow_request& c) noexcept;
+  // Small blocks leave their magazines last: not those of an arena's part, unless threads wait for it.
+  bool keeps_small_blocks() const noexcept {
+    return !options_.one_magazine || waits_.is_high();
+  }
   // Brings all that was freed, of at least so many units, to where it can merge, and asks the driver what is
   // done. The bytes that magazines keep.
   std::uint64_t settle(lock& held, std::uint32_t units = 0) noexcept;

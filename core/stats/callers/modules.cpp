@@ -65,9 +65,7 @@ bool ask_loader(page const& now, std::uint64_t address, module_entry& found) noe
   base::loaded_part part;
   if (!base::find_loaded_part(address, part)) return false;
   std::string_view const path(*part.path != '\0' ? part.path : now.fixed.head.exe);
-  if (path.empty() || path.front() != '/' || path.size() >= sizeof now.fixed.head.exe - 1 ||
-      path.size() >= sizeof found.path)
-    return false;
+  if (path.empty() || path.front() != '/' || path.size() >= sizeof found.path) return false;
   found = {.begin = part.begin, .end = part.end, .file_offset = part.file_offset, .path = {}};
   std::memcpy(found.path, path.data(), path.size());
   return true;

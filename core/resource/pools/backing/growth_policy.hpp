@@ -85,8 +85,8 @@ class growth_policy {
   // lock in the driver, and what is cut out of even segments lies less apart.
   constexpr std::uint64_t step_of_superblocks(std::uint64_t reserved) const noexcept {
     bool const may =
-        options_.growth == 0 && reserved >= many_segments && !would_exceed(reserved, superblocks);
-    return may ? superblocks : 0;
+        options_.growth == 0 && reserved >= many_segments && !would_exceed(reserved, superblock_bytes);
+    return may ? superblock_bytes : 0;
   }
 
   // Bytes to reserve for a request of `bytes`, rounded up as a driver takes them. While a stream captures
@@ -164,7 +164,7 @@ class growth_policy {
   static constexpr std::uint64_t little_memory = 4ull << 20;  // not worth an event each few blocks
   static constexpr std::uint64_t largest_step = 256ull << 20;
   static constexpr std::uint64_t many_segments = 64ull << 20;
-  static constexpr std::uint64_t superblocks = 32ull << 20;
+  static constexpr std::uint64_t superblock_bytes = 32ull << 20;
   static constexpr std::uint64_t blocks_in_a_segment = 16;
   static constexpr std::uint64_t beside_a_capture = 16ull << 20;
   static constexpr std::uint64_t batch_bytes = 256ull << 20;
