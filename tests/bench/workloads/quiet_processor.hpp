@@ -4,7 +4,7 @@
 // then is not counted, and the thread moves to the quickest processor that it may use. A loop of arithmetic
 // tells too little: where it took 198 ns, of 186 at best, an event's record and query took 650 instead of
 // 312 (the driver's code and data need the core's caches, it seems). The same for every variant. Main thread
-// only.
+// only, but for start_on().
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -12,6 +12,10 @@
 
 #include <algorithm>
 #include <chrono>
+#include <fstream>
+#include <string>
+#include <utility>
+#include <vector>
 
 namespace bench {
 
@@ -19,23 +23,37 @@ class quiet_processor {
  public:
   // Moves this thread to the quickest processor.
   static void find() {
+    const std::vector<int> found = ranked();
+    if (!found.empty()) start_on(found.front());
+  }
+
+  // Those that this process may use, the quickest first; of two that share a core one comes after all others.
+  static std::vector<int> ranked() {
     if (first_) {
       sched_getaffinity(0, sizeof all_, &all_);
       first_ = false;
     }
-    int quickest = -1;
-    double least = 0;
-    for (int number = 0; number < CPU_SETSIZE; ++number) {
-      if (!CPU_ISSET(number, &all_) || !go_to(number)) continue;
-      const double spent = look();
-      if (quickest < 0 || spent < least) {
-        quickest = number;
-        least = spent;
-      }
+    std::vector<std::pair<double, int>> seen;
+    for (int number = 0; number < CPU_SETSIZE; ++number)
+      if (CPU_ISSET(number, &all_) && go_to(number)) seen.emplace_back(look(), number);
+    sched_setaffinity(0, sizeof all_, &all_);
+    std::sort(seen.begin(), seen.end());
+    std::vector<std::string> cores;
+    std::vector<int> first, second;
+    for (const auto& [spent, number] : seen) {
+      const std::string core = core_of(number);
+      const bool is_new = core.empty() || std::find(cores.begin(), cores.end(), core) == cores.end();
+      (is_new ? first : second).push_back(number);
+      cores.push_back(core);
     }
-    if (quickest >= 0) go_to(quickest);
-    // It stays there by itself. Bound to it, the driver's own work would wait for ours: native pairs took up
-    // to three times as long.
+    first.insert(first.end(), second.begin(), second.end());
+    return first;
+  }
+
+  // Moves the calling thread there, after ranked(). It stays by itself: bound to it, the driver's own work
+  // would wait for ours (native pairs took up to three times as long).
+  static void start_on(int number) {
+    go_to(number);
     sched_setaffinity(0, sizeof all_, &all_);
   }
 
@@ -43,6 +61,15 @@ class quiet_processor {
   static bool disturbed() { return look() > 1.25 * best_; }
 
  private:
+  // The processors of its core, as the kernel writes them; empty where it does not tell.
+  static std::string core_of(int number) {
+    std::string siblings;
+    std::ifstream("/sys/devices/system/cpu/cpu" + std::to_string(number) +
+                  "/topology/thread_siblings_list") >>
+        siblings;
+    return siblings;
+  }
+
   static bool go_to(int number) {
     cpu_set_t only;
     CPU_ZERO(&only);

@@ -58,8 +58,8 @@ void bench::random_allocations(allocator& memory, const options& wanted) {
         const double begin = now();
         one_round(memory, count, largest_size * mebibyte);
         const double spent = now() - begin;
-        // A round that alone takes longer than the time for all of them is not repeated.
-        if (first != 0 || spent > wanted.seconds * 1e9) rounds.push_back(spent);
+        // A round that alone takes ten times as long as all of them may is not repeated.
+        if (first != 0 || spent > wanted.seconds * 1e10) rounds.push_back(spent);
         if (first == 0) first = spent;
         if (rounds.size() > 1 && quiet_processor::disturbed()) {
           rounds.pop_back();

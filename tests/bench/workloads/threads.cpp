@@ -1,6 +1,7 @@
 // Throughput of 1 to 16 threads, each with a stream of its own: small blocks (1 to 64 KiB, a pair at a time)
 // and mixed ones, evenly in the logarithm: 256 B to 64 MiB with eight held at a time, 256 B to 16 MiB
-// with 32. Pairs of all threads together, in millions a second. No GPU work.
+// with 32. Pairs of all threads together, in millions a second. Few threads start on the quietest processors,
+// each on a core of its own. No GPU work.
 #include <array>
 #include <cstring>
 
@@ -56,8 +57,11 @@ void bench::threads(allocator& memory, const options& wanted) {
     for (int many = wanted.from; many <= wanted.threads; many *= 2) {
       std::vector<double> rates;
       for (int repeat = 0; repeat < 3; ++repeat) {
+        const std::vector<int> places = bench::quiet_processor::ranked();
         std::atomic<std::uint64_t> done{0};
         const double spent = in_threads(many, [&, work_of = run](int own) {
+          if (!places.empty())
+            bench::quiet_processor::start_on(places[static_cast<std::size_t>(own) % places.size()]);
           done += work_of(memory, own, now() + wanted.seconds * 1e9);
         });
         rates.push_back(static_cast<double>(done.load()) / spent * 1e3);
