@@ -11,6 +11,7 @@ namespace gpumem::resource {
 using free_duty = std::uint8_t;
 inline constexpr free_duty waits = 1;       // behavior.free = "synchronize": it is a barrier
 inline constexpr free_duty gives_back = 2;  // some suballocator has memory that may be due (going_back)
+inline constexpr free_duty paces = 4;       // in some context frees keep the GPU's pace (free_pace)
 inline std::atomic<free_duty> free_duties{0};
 
 }  // namespace gpumem::resource

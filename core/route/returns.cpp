@@ -29,13 +29,21 @@ bool is_alone(context_entry const& entry) noexcept {
   return alone;
 }
 
-}  // namespace
+void unset(resource::free_duty duty) noexcept {
+  resource::free_duties.fetch_and(static_cast<resource::free_duty>(~duty), std::memory_order_relaxed);
+}
 
-void give_back_at_free(resource::chain_context const& home, driver::free_request const& release) noexcept {
-  if (release.stream_ordered || present == nullptr) return;
+// Not beside a capture, in which natively nothing is freed either.
+void keep_pace(resource::chain_context const& home, std::uint64_t bytes) noexcept {
+  if ((resource::free_duties.load(std::memory_order_relaxed) & resource::paces) == 0) return;
+  if (home.kind == driver::memory_kind::host || !home.epochs.well()) return;
+  if (stream_order::active_captures.load(std::memory_order_acquire) > 0) return;
+  if (!home.epochs.pace.note(bytes)) unset(resource::paces);
+}
+
+void give_back_at_free(resource::chain_context const& home) noexcept {
   if ((resource::free_duties.load(std::memory_order_relaxed) & resource::gives_back) == 0) return;
-  resource::free_duties.fetch_and(static_cast<resource::free_duty>(~resource::gives_back),
-                                  std::memory_order_relaxed);
+  unset(resource::gives_back);
   context_entry* const entry = present->known.find_by(home.epochs);
   if (entry == nullptr || !may_go_back(*entry)) return;
   base::uncancelled const held;
@@ -45,6 +53,15 @@ void give_back_at_free(resource::chain_context const& home, driver::free_request
     return;
   }
   entry->each_device_chain([&at](resource::chain& c) { c.give_back_due(at); });
+}
+
+}  // namespace
+
+void do_duties(resource::chain_context const& home, driver::free_request const& release,
+               std::uint64_t bytes) noexcept {
+  if (release.stream_ordered || present == nullptr) return;
+  keep_pace(home, bytes);
+  give_back_at_free(home);
 }
 
 void give_back_at_synchronisation(context_entry& entry) noexcept {

@@ -11,9 +11,11 @@ namespace gpumem::route {
 
 struct context_entry;
 
-// Memory of the same kind as what was freed.
-[[gnu::noinline, gnu::cold]] void give_back_at_free(resource::chain_context const& home,
-                                                    driver::free_request const& release) noexcept;
+// What a free without a stream has to do at its end (free_duties), after `bytes` were freed: it may wait for
+// the GPU, and memory of the same kind may go back.
+[[gnu::noinline, gnu::cold]] void do_duties(resource::chain_context const& home,
+                                            driver::free_request const& release,
+                                            std::uint64_t bytes) noexcept;
 // A synchronisation stops no launch of other threads: only where there are none.
 void give_back_at_synchronisation(context_entry& entry) noexcept;
 

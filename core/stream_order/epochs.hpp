@@ -18,6 +18,7 @@
 #include "core/base/threads/mutex.hpp"
 #include "core/base/threads/sure_allocator.hpp"
 #include "core/driver/table.hpp"
+#include "core/stream_order/free_pace.hpp"
 #include "core/stream_order/relaxed_mode.hpp"
 
 namespace gpumem::stream_order {
@@ -120,6 +121,8 @@ class epochs {
 
   CUcontext context() const noexcept { return context_; }
   int device() const noexcept { return device_; }
+
+  free_pace pace{*this};
 
  private:
   // An epoch with the event that settles it.

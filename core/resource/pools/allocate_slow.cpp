@@ -99,9 +99,16 @@ space::handle suballocator::collect(lock& held, slow_request& c) {
 }
 
 std::uint64_t suballocator::patience_ns(slow_request const& c) const noexcept {
-  return policy().patience_ns(c.request.slot != stream_order::no_slot, watched_ns_,
-                              region_.reserved_bytes() - region_.idle_bytes(), region_.pending_bytes(),
-                              c.begun != 0 ? c.units * space::unit : 0);
+  return policy().patience_ns(c.request.slot != stream_order::no_slot, watched_ns_, in_use(),
+                              region_.pending_bytes(), waiting_size(c));
+}
+
+// The request would wait for what was freed far ahead of the GPU; natively those frees wait.
+void suballocator::keep_pace(slow_request const& c) noexcept {
+  if (c.request.slot != stream_order::no_slot || home_.kind != driver::memory_kind::device) return;
+  bool const soon = GPUMEM_MUTANT(always_paces) || GPUMEM_MUTANT(pace_is_done);
+  home_.epochs.pace.begin(soon ? 2ull << 20 : policy().most_at_pace(in_use(), waiting_size(c)));
+  free_duties.fetch_or(paces, std::memory_order_relaxed);
 }
 
 // Looks for a while whether freed memory becomes done, before the pool grows for good. If streams keep
@@ -110,6 +117,9 @@ space::handle suballocator::watch(lock& held, slow_request& c) {
   GPUMEM_EXPECTS(held.owns_lock());
   std::uint64_t const begin = base::now_ns(), until = begin + patience_ns(c);
   std::uint64_t const pending = region_.pending_bytes(), bytes = c.units * space::unit;
+  if (policy().is_far_ahead(in_use(), pending, waiting_size(c)) || GPUMEM_MUTANT(always_paces) ||
+      GPUMEM_MUTANT(pace_is_done))
+    keep_pace(c);
   space::handle h = space::none;
   std::uint64_t now = begin;
   while (h == space::none && now < until && region_.pending_bytes() >= bytes) {
@@ -159,6 +169,7 @@ space::handle suballocator::wait_on_device(lock&, slow_request& c) {
 
 space::handle suballocator::wait_for_oldest(lock& held, slow_request& c) {
   GPUMEM_EXPECTS(held.owns_lock());
+  if (would_exceed(c.units * space::unit) && region_.has_pending()) keep_pace(c);
   while (would_exceed(c.units * space::unit) && region_.has_pending()) {
     space::epoch_id const oldest = region_.oldest_epoch();
     held.unlock();

@@ -175,6 +175,14 @@ class suballocator : public resource, public source {
   space::handle try_rungs(slow_request& c);
   // All rungs after the first.
   space::handle try_higher_rungs(lock& held, slow_request& c);
+  // Bytes of blocks that the program has, or that lie in magazines.
+  std::uint64_t in_use() const noexcept { return region_.reserved_bytes() - region_.idle_bytes(); }
+  // Bytes of the request's size, if blocks of it wait for the GPU; 0: none do.
+  static std::uint64_t waiting_size(slow_request const& c) noexcept {
+    return c.begun != 0 ? c.units * space::unit : 0;
+  }
+  // Frees wait for the GPU from now on, so that requests need not.
+  void keep_pace(slow_request const& c) noexcept;
   // How long to watch for freed memory before growing, in nanoseconds.
   std::uint64_t patience_ns(slow_request const& c) const noexcept;
 #define GPUMEM_RUNG(step, counter) space::handle step(lock& held, slow_request& c);

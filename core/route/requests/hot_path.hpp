@@ -249,6 +249,7 @@ template <bool careful = false>
   }
   if (!take_from_program_fast(b)) [[unlikely]]
     return {CUDA_ERROR_INVALID_VALUE};
+  std::uint64_t const bytes = careful ? b.bytes() : 0;  // soon it may be another block's
   stats::shard& mine = stats::local();
   if (!of_host) count_free_fast(mine, home, b, release.stream_ordered && b.where != when.slot);
   bool const may_serve = !of_host || !owner.keeps_freed() || synchronize_other_contexts(*s, home);
@@ -265,7 +266,7 @@ template <bool careful = false>
   }
   bool const serves_again = as_new && may_serve;
   if (serves_again && cache_fast(*s, mine, owner, known, b, when)) [[likely]] {
-    if constexpr (careful) give_back_at_free(home, release);
+    if constexpr (careful) do_duties(home, release, bytes);
     return {CUDA_SUCCESS};
   }
   if (serves_again) {
@@ -275,7 +276,7 @@ template <bool careful = false>
   } else {
     withhold_slow(owner, known.h, when, driver::free_request(release), may_serve);
   }
-  if constexpr (careful) give_back_at_free(home, release);
+  if constexpr (careful) do_duties(home, release, bytes);
   return {CUDA_SUCCESS};
 }
 

@@ -216,8 +216,9 @@ void take_back_unproven(resource::resource& owner, space::handle h, freed_after 
   resource::free_order const order{
       .slot = when.slot, .settled = when.settled, .stream = when.stream, .by = &release};
   resource::tell_parents(owner, h, order);
+  std::uint64_t const bytes = present->where.blocks[h].bytes();
   owner.deallocate_unproven(h, order);
-  give_back_at_free(owner.home(), release);
+  do_duties(owner.home(), release, bytes);
 }
 
 bool synchronize_other_contexts(router_state& s, resource::chain_context const& home) noexcept {

@@ -45,6 +45,17 @@ def test_bins_that_threads_share_are_clean(build):
         assert outcome.code == 0 and outcome.report, f"seed {seed}, {config}: {outcome.code}\n{outcome.stdout}{outcome.stderr}"
 
 
+def test_frees_that_keep_the_pace_are_clean(build):
+    # As if the program ran far ahead of the GPU from the start (stream_order/free_pace).
+    for seed, config in ((1, "pool"), (2, "binning"), (3, "arena"), (4, "small_pool"), (5, "pool")):
+        outcome = mutate(build, "always_paces", seed, config, threads=8)
+        assert outcome.code == 0 and outcome.report, f"seed {seed}, {config}: {outcome.code}\n{outcome.stdout}{outcome.stderr}"
+
+
+def test_pace_is_done(build):
+    expect_caught(build, "pace_is_done", "unordered reuse")
+
+
 def test_bin_not_done(build):
     expect_caught(build, "bin_not_done", "unordered reuse")
 

@@ -119,8 +119,18 @@ class growth_policy {
                                       std::uint64_t pending, std::uint64_t bytes) const noexcept {
     std::uint64_t const left = price_of_growth_ns - std::min(waited, price_of_growth_ns);
     if (of_stream || is_little_work(pending, bytes)) return left;
-    if (pending > std::max<std::uint64_t>(256ull << 20, in_use / 4)) return far_ahead_ns;
+    if (is_far_ahead(in_use, pending, bytes)) return far_ahead_ns;
     return pending > std::max<std::uint64_t>(32ull << 20, in_use / 8) ? price_of_growth_ns : left;
+  }
+
+  // So much that was freed waits for the GPU beside what is in use.
+  constexpr bool is_far_ahead(std::uint64_t in_use, std::uint64_t pending,
+                              std::uint64_t bytes) const noexcept {
+    return pending > std::max(far_ahead, in_use / 4) && !is_little_work(pending, bytes);
+  }
+  // Bytes of it at most once frees keep the GPU's pace (stream_order/free_pace).
+  constexpr std::uint64_t most_at_pace(std::uint64_t in_use, std::uint64_t bytes) const noexcept {
+    return std::max({far_ahead, in_use / 64, bytes != 0 ? most_ahead(bytes) : 0});
   }
 
   // Bytes of blocks of one size that a program may have ahead of the GPU before its requests wait for it.
@@ -162,6 +172,7 @@ class growth_policy {
  private:
   static constexpr std::uint64_t driver_page = 2ull << 20;    // the driver's own granularity
   static constexpr std::uint64_t little_memory = 4ull << 20;  // not worth an event each few blocks
+  static constexpr std::uint64_t far_ahead = 256ull << 20;
   static constexpr std::uint64_t largest_step = 256ull << 20;
   static constexpr std::uint64_t many_segments = 64ull << 20;
   static constexpr std::uint64_t superblock_bytes = 32ull << 20;

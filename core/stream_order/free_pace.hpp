@@ -1,0 +1,43 @@
+// How far a program's frees run ahead of the GPU. cudaFree natively waits for the GPU; ours does not, and
+// the wait is the next request's that finds nothing else, where natively none is. Once a request had to wait
+// so, frees keep the pace: after each so many bytes one waits for the work before the last so many, so that
+// the GPU always has some, as it has of so many blocks. Off again when the GPU keeps up. One for each
+// context; begin() by a request, note() by frees without a stream, on any thread, with no lock held and no
+// capture under way.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+
+namespace gpumem::stream_order {
+
+class epochs;
+
+class free_pace {
+ public:
+  explicit free_pace(epochs& of) noexcept : epochs_(of) {}
+
+  // From now on at most about `bytes` of what is freed may wait for the GPU.
+  void begin(std::uint64_t bytes) noexcept;
+  // After a free of so many bytes. False: frees need not be told any more.
+  bool note(std::uint64_t bytes) noexcept;
+
+ private:
+  // A kernel may run for ever while the host frees memory, which natively would wait for ever.
+  static constexpr std::uint64_t longest_wait_ns = 20'000'000;
+  static constexpr std::uint32_t idle_steps = 16;  // in a row that end it
+  // So many blocks at least between two marks, each the work of a kernel or more, unless they are very large.
+  // Measured (H100): with kernels of 20 us on four streams, eight keep the GPU at work.
+  static constexpr std::uint32_t least_blocks = 8;
+  static constexpr std::uint64_t very_large = 4;   // steps
+  static constexpr std::uint64_t small_part = 64;  // of a step; smaller blocks are not counted
+
+  epochs& epochs_;
+  std::atomic<std::uint64_t> step_{0};   // bytes between two marks; 0: off
+  std::atomic<std::uint64_t> freed_{0};  // bytes since the last mark
+  std::atomic<std::uint32_t> blocks_{0};
+  std::atomic<std::uint32_t> mark_{0};  // an epoch: of what was freed before it
+  std::atomic<std::uint32_t> idle_{0};  // steps that found the GPU done
+};
+
+}  // namespace gpumem::stream_order

@@ -1,0 +1,93 @@
+// Which frees keep the GPU's pace, and when they begin to: as soon as a request would wait for what was freed
+// far ahead of the GPU, natively what those frees would have done.
+#include "core/resource/free_duties.hpp"
+#include "tests/unit/route/fixture.hpp"
+
+namespace gpumem::route {
+namespace {
+
+using tests::first_context;
+using tests::stream;
+struct paced_frees : route_fixture {
+  static constexpr std::uint64_t mib = 1ull << 20;
+
+  static bool are_told() { return (resource::free_duties.load() & resource::paces) != 0; }
+  static std::vector<CUdeviceptr> get_blocks(int count, std::uint64_t bytes, CUstream on = nullptr) {
+    std::vector<CUdeviceptr> blocks;
+    for (int i = 0; i < count; ++i) blocks.push_back(must_get(bytes + i * 2 * mib, on));
+    return blocks;
+  }
+  static void give_blocks(std::vector<CUdeviceptr> const& blocks, CUstream on = nullptr) {
+    for (CUdeviceptr const each : blocks) EXPECT_SERVED(give(each, on), CUDA_SUCCESS);
+  }
+  // Frees of so much that the GPU has not done, and a request that none of it can serve.
+  void run_ahead() {
+    driver.manual_events(true);
+    give_blocks(get_blocks(16, 30 * mib));
+    EXPECT_FALSE(are_told());
+    give_blocks({must_get(600 * mib)});
+  }
+  void SetUp() override {
+    route_fixture::SetUp();
+    driver.at_query([this] { ++questions; });
+  }
+  int questions = 0;
+};
+
+TEST_F(paced_frees, begin_when_a_request_waits_for_frees_far_ahead_of_the_gpu) {
+  run_ahead();
+  EXPECT_TRUE(are_told());
+  std::vector<CUdeviceptr> const first = get_blocks(8, 40 * mib), second = get_blocks(8, 60 * mib);
+  give_blocks(first);
+  questions = 0;
+  give_blocks(second);
+  EXPECT_GT(questions, 10) << "waited for the first eight";
+}
+
+TEST_F(paced_frees, not_where_little_waits_for_the_gpu) {
+  driver.manual_events(true);
+  give_blocks(get_blocks(6, 30 * mib));
+  give_blocks({must_get(600 * mib)});
+  EXPECT_FALSE(are_told());
+}
+
+TEST_F(paced_frees, not_in_stream_order_which_natively_waits_for_nothing) {
+  driver.manual_events(true);
+  give_blocks(get_blocks(16, 30 * mib, stream(1)), stream(1));
+  must_get(600 * mib, stream(2));
+  EXPECT_FALSE(are_told());
+  driver.finish_all();
+  done();
+  run_ahead();
+  EXPECT_TRUE(are_told());
+  std::vector<CUdeviceptr> const blocks = get_blocks(32, 40 * mib, stream(1));
+  questions = 0;
+  give_blocks(blocks, stream(1));
+  EXPECT_EQ(questions, 0);
+}
+
+TEST_F(paced_frees, not_of_the_hosts_memory_nor_beside_a_capture) {
+  run_ahead();
+  std::vector<CUdeviceptr> const blocks = get_blocks(32, 40 * mib);
+  CUdeviceptr const host = must_get(600 * mib, nullptr, first_context, driver::memory_kind::host);
+  questions = 0;
+  EXPECT_SERVED(give(host, nullptr, first_context, driver::memory_kind::host), CUDA_SUCCESS);
+  EXPECT_EQ(questions, 0);
+  capture_begins(first_context, stream(3), CU_STREAM_CAPTURE_MODE_RELAXED);
+  driver.capture(stream(3));
+  give_blocks(blocks);
+  EXPECT_EQ(questions, 0);
+  driver.end_capture(stream(3));
+  capture_ended(first_context, stream(3));
+}
+
+TEST_F(paced_frees, end_where_the_gpu_keeps_up) {
+  run_ahead();
+  driver.finish_all();
+  driver.manual_events(false);
+  for (int i = 0; i < 40 && are_told(); ++i) give_blocks(get_blocks(8, 40 * mib));
+  EXPECT_FALSE(are_told());
+}
+
+}  // namespace
+}  // namespace gpumem::route
