@@ -109,8 +109,7 @@ def compare(build, case, link, table):
             if what == "PyTorch step":
                 table.step_times[case.label] = plain_times[what][0] if case.label == "own cache" else value
             before = plain_times.get(what, (0, unit))[0]
-            ratio = f"{before / value:.2f} times as fast" if value else ""
-            table.add(f"  {what}" + (f", {config}" if config else ""), "time", f"{before:g} {unit}", f"{value:g} {unit}", ratio)
+            table.add_time(f"  {what}" + (f", {config}" if config else ""), before, value, unit)
         faults = []
 
 

@@ -1,4 +1,6 @@
-"""The rows of a GPU run: the whole table for a file, and a compact one, a line a case, for the end of the output."""
+"""The rows of a GPU run: the whole table for a file, and a compact one, a line a case, for the end of the output: what failed,
+was skipped, or took longer than plain is named there.
+"""
 
 
 class Table:
@@ -16,6 +18,12 @@ class Table:
             print(f"      {line}", flush=True)
             self.details.append(f"{name}: {line}")
 
+    def add_time(self, name, plain, preloaded, unit):
+        """One that takes a quarter longer than plain is "slow", and stands in the compact table as well."""
+        slow = plain and preloaded > 1.25 * plain
+        ratio = f"{plain / preloaded:.2f} times as fast" if preloaded else ""
+        self.add(name, "slow" if slow else "time", f"{plain:g} {unit}", f"{preloaded:g} {unit}", ratio)
+
     def count(self, result):
         return sum(row[1] == result for row in self.rows)
 
@@ -25,9 +33,13 @@ class Table:
         return "\n".join([line(self.HEAD), "|" + "|".join("-" * (w + 2) for w in width) + "|", *map(line, self.rows)])
 
     def compact(self):
-        """Variants of a case (links, configurations) folded into one line; what failed or was skipped by its full name."""
-        folded, rest = {}, []
+        """Variants of a case (links, configurations) folded into one line; what failed, was skipped or slow by its full name."""
+        folded, rest, of = {}, [], ""
         for name, result, _, _, note in self.rows:
+            if result == "slow":
+                name = f"{of}: {name.strip()}"
+            elif result != "time":
+                of = name
             if result == "PASS":
                 case = name.split(",")[0]
                 folded[case] = folded.get(case, 0) + 1
