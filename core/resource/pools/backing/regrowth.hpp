@@ -1,8 +1,8 @@
 // Whether a pool takes the same memory from the driver again and again, in other pieces, and how much more a
 // growth then takes. That is so where memory is short and large blocks of ever other sizes come and go: for
-// each the driver gets segments back and cuts a new one from them. It needs as long as there are bytes, and a
-// remainder that is smaller than the request serves more requests as a part of that segment. Part of a
-// segment_backing, under the pool's mutex. Makes no call.
+// each the driver gets segments back and cuts a new one from them. It needs as long as there are bytes.
+// Segments that go come back as one, and a remainder that is smaller than the request serves more requests as
+// a part of that segment. Part of a segment_backing, under the pool's mutex. Makes no call.
 #pragma once
 
 #include <algorithm>
@@ -21,6 +21,13 @@ class regrowth {
 
   // As much as an eighth of what it ever had was taken anew since memory is short.
   bool is_usual() const noexcept { return regrown_ >= most_ / 8 && most_ != 0; }
+
+  // Bytes of empty segments that go for a request of `bytes`, of a pool of `reserved`, if as much comes back
+  // as one segment: so many that there are fewer each time. Only of what is a good part of the pool: other
+  // blocks would lie in the way of it.
+  static constexpr std::uint64_t to_join(std::uint64_t bytes, std::uint64_t reserved) noexcept {
+    return bytes < std::max(large, reserved / 64) ? bytes : 2 * bytes;
+  }
 
   // What to take for a request of `bytes`, where the driver has `free`: all of it but little, if the
   // remainder could not serve a second one.

@@ -32,14 +32,18 @@ std::uint64_t segment_backing::size_for(std::uint64_t bytes, growth_request cons
   return std::min(step, pool_.options.maximum - taken()) / space::unit * space::unit;
 }
 
+bool segment_backing::may_take_more(growth_request const& wanted) const noexcept {
+  suballocator_options const& o = pool_.options;
+  return !wanted.apart && wanted.at_least == 0 && o.growth == 0 && o.round_to == space::unit &&
+         !o.takes_no_more;
+}
+
 // Not where others of this process take memory of the device by calls that no chain serves: it would be
 // missing there.
 std::uint64_t segment_backing::with_remainder(pool_lock& held, std::uint64_t bytes,
                                               growth_request const& wanted) noexcept {
   suballocator_options const& o = pool_.options;
-  bool const may = !wanted.apart && wanted.at_least == 0 && o.growth == 0 && o.round_to == space::unit &&
-                   !o.takes_no_more && stats::get(stats::gauges(pool_.home.device).observed) == 0;
-  if (!may) return 0;
+  if (!may_take_more(wanted) || stats::get(stats::gauges(pool_.home.device).observed) != 0) return 0;
   std::optional<std::uint64_t> free;
   {
     unlocked const meanwhile(held);
@@ -80,10 +84,15 @@ bool segment_backing::is_gpu_done(pool_lock& held) noexcept {
 space::handle segment_backing::grow(pool_lock& held, growth_request const& wanted) {
   GPUMEM_EXPECTS(held.owns_lock());
   std::uint64_t const bytes = wanted.anywhere || wanted.apart ? wanted.room() : wanted.units * space::unit;
-  // Where memory is short, or to be spared: what is empty is of no use for this request.
+  // Where memory is short, or to be spared: what is empty is of no use for this request. Below a maximum what
+  // fits exactly gets the pool fuller before it refuses.
+  std::uint64_t comes_back = 0;
   if (pool_.region.idle_bytes() > 0 && would_exceed(bytes) && is_gpu_done(held)) {
-    std::uint64_t const idle = pool_.region.idle_bytes();
-    release_empty(held, idle - std::min(idle, bytes));
+    std::uint64_t const idle = pool_.region.idle_bytes(), reserved = pool_.region.reserved_bytes();
+    bool const joins = may_take_more(wanted) && policy().spares(reserved, bytes);
+    std::uint64_t const goes = joins ? regrowth::to_join(bytes, reserved) : bytes;
+    std::uint64_t const gone = release_empty(held, idle - std::min(idle, goes));
+    if (goes != bytes) comes_back = gone;
   }
   bool const is_short = would_exceed(bytes);
   std::uint64_t const remainder = is_short && regrowth_.is_usual() ? with_remainder(held, bytes, wanted) : 0;
@@ -91,7 +100,9 @@ space::handle segment_backing::grow(pool_lock& held, growth_request const& wante
   if (taken() > maximum || bytes > maximum - taken())
     throw pool_.refuse.at_maximum(pool_.region.reserved_bytes(), bytes);
   count_growth();
-  extent const memory = reserve(held, std::max(size_for(bytes, wanted), remainder), bytes, wanted);
+  comes_back = std::min(comes_back, maximum - taken()) / space::unit * space::unit;
+  std::uint64_t const size = std::max({size_for(bytes, wanted), remainder, comes_back});
+  extent const memory = reserve(held, size, bytes, wanted);
   // What came back after the context ended is of the one that its handle names by now.
   if (pool_.home.epochs.life() != 0) {
     hand_back(held, memory);

@@ -25,6 +25,8 @@ class segment_backing final : public backing {
   space::segment* find_due(due_memory const& due) noexcept;
   // Bytes to ask for; at least `bytes`, which fit below the maximum.
   std::uint64_t size_for(std::uint64_t bytes, growth_request const& wanted) const noexcept;
+  // Nothing says how much a growth is to be.
+  bool may_take_more(growth_request const& wanted) const noexcept;
   // Bytes to ask for instead, where the driver would be left with few that the pool needs again soon; 0: no
   // more.
   std::uint64_t with_remainder(pool_lock& held, std::uint64_t bytes, growth_request const& wanted) noexcept;

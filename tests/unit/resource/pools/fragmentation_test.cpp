@@ -96,5 +96,36 @@ TEST_F(fragmentation, over_plain_allocations_it_does_not) {
   EXPECT_LT(seen.lowest, 0.99) << "then the test above says nothing";
 }
 
+// As RMM's random allocations: 16 GiB in use at most, and the segments of smaller blocks from before.
+TEST_F(fragmentation, large_blocks_of_a_part_of_the_device_come_to_rest) {
+  constexpr std::uint64_t device = 80 * gib;
+  driver.set_capacity(device);
+  pool& p = make<pool>(pool_options{.sparing_beyond = device / 4 * 3}, here->cuda);
+  auto const one_round = [&](std::uint64_t most) {
+    std::mt19937 random(7);
+    std::vector<space::handle> live;
+    std::uint64_t bytes = 0;
+    int const before = driver.calls("cuMemAlloc_v2");
+    for (int step = 0; step < 2000; ++step) {
+      std::uint64_t const wanted = 1 + random() % most;
+      if (live.empty() || (random() % 100 < 73 && bytes + wanted < 16 * gib)) {
+        live.push_back(get(p, wanted));
+        bytes += block(live.back()).bytes();
+      } else {
+        std::swap(live[random() % live.size()], live.back());
+        bytes -= block(live.back()).bytes();
+        give(p, live.back());
+        live.pop_back();
+      }
+    }
+    for (space::handle const h : live) give(p, h);
+    return driver.calls("cuMemAlloc_v2") - before;
+  };
+  for (std::uint64_t const most : {64 * mib, 256 * mib, 1 * gib}) one_round(most);
+  int growths = 0;
+  for (int round = 0; round < 4; ++round) growths += one_round(4 * gib);
+  EXPECT_LE(growths, 15) << "51 where each growth takes what it needs alone";
+}
+
 }  // namespace
 }  // namespace gpumem::resource

@@ -70,6 +70,40 @@ TEST_F(segment_backing_test, where_the_driver_has_less_than_it_said_the_request_
   EXPECT_EQ(pool->source.asked, (std::vector{984 * mib, 640 * mib}));
 }
 
+// Or large blocks of ever other sizes would each get a segment that is too small for the next.
+TEST_F(segment_backing_test, segments_that_go_before_a_growth_come_back_as_one) {
+  auto& by = backing_with({.sparing_beyond = 0});
+  pool->source.left = 8 * gib;
+  std::vector<space::handle> blocks;
+  for (int i = 0; i < 3; ++i) {
+    by.grow(held, {.units = units(512 * mib)});
+    blocks.push_back(take(512 * mib));
+  }
+  for (space::handle const h : blocks) pool->region.put(h, space::done);
+  pool->source.asked.clear();
+  by.grow(held, {.units = units(600 * mib)});
+  EXPECT_EQ(pool->source.asked, std::vector{1536 * mib}) << "twice what it needs, of whole segments";
+  EXPECT_EQ(pool->source.segments.size(), 1u);
+}
+
+TEST_F(segment_backing_test, below_a_maximum_each_comes_back_as_it_is_needed) {
+  auto& by = backing_with({.maximum = 1000 * mib});
+  by.grow(held, {.units = units(480 * mib)});
+  by.grow(held, {.units = units(520 * mib)});
+  pool->source.asked.clear();
+  by.grow(held, {.units = units(500 * mib)});
+  EXPECT_EQ(pool->source.asked, std::vector{500 * mib});
+}
+
+TEST_F(segment_backing_test, what_goes_is_not_more_than_a_small_request_needs) {
+  auto& by = backing_with({.sparing_beyond = 0});
+  by.grow(held, {.units = units(40 * mib)});
+  by.grow(held, {.units = units(44 * mib)});
+  pool->source.asked.clear();
+  by.grow(held, {.units = units(48 * mib)});
+  EXPECT_EQ(pool->source.asked, std::vector{48 * mib});
+}
+
 TEST_F(segment_backing_test, a_growth_is_one_idle_segment) {
   auto& by = backing_with({});
   EXPECT_EQ(by.grow(held, {.units = units(3 * mib)}), space::none) << "a search finds it";
