@@ -103,11 +103,13 @@ std::uint64_t suballocator::patience_ns(slow_request const& c) const noexcept {
                               region_.pending_bytes(), waiting_size(c));
 }
 
-// The request would wait for what was freed far ahead of the GPU; natively those frees wait.
+// The request would wait for what was freed far ahead of the GPU; natively those frees wait. Of blocks of one
+// size as many are ahead as keep the GPU at work (ahead.cpp).
 void suballocator::keep_pace(slow_request const& c) noexcept {
   if (c.request.slot != stream_order::no_slot || home_.kind != driver::memory_kind::device) return;
+  if (waiting_size(c) != 0) return;
   bool const soon = GPUMEM_MUTANT(always_paces) || GPUMEM_MUTANT(pace_is_done);
-  home_.epochs.pace.begin(soon ? 2ull << 20 : policy().most_at_pace(in_use(), waiting_size(c)));
+  home_.epochs.pace.begin(soon ? 2ull << 20 : policy().most_at_pace(in_use()));
   free_duties.fetch_or(paces, std::memory_order_relaxed);
 }
 

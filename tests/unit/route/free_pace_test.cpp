@@ -51,6 +51,18 @@ TEST_F(paced_frees, not_where_little_waits_for_the_gpu) {
   EXPECT_FALSE(are_told());
 }
 
+// A kernel with a temporary each, of one size: how many are ahead is a rule of its own (pools/ahead.cpp).
+TEST_F(paced_frees, not_where_blocks_of_one_size_take_turns) {
+  driver.manual_events(true);
+  int recorded = 0;
+  driver.at_record([&] { ++recorded; });
+  for (int i = 0; i < 400; ++i) {
+    for (; recorded > 4; --recorded) driver.finish_oldest();
+    EXPECT_SERVED(give(must_get(64 * mib)), CUDA_SUCCESS);
+  }
+  EXPECT_FALSE(are_told());
+}
+
 TEST_F(paced_frees, not_in_stream_order_which_natively_waits_for_nothing) {
   driver.manual_events(true);
   give_blocks(get_blocks(16, 30 * mib, stream(1)), stream(1));

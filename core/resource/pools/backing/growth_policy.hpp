@@ -129,8 +129,8 @@ class growth_policy {
     return pending > std::max(far_ahead, in_use / 4) && !is_little_work(pending, bytes);
   }
   // Bytes of it at most once frees keep the GPU's pace (stream_order/free_pace).
-  constexpr std::uint64_t most_at_pace(std::uint64_t in_use, std::uint64_t bytes) const noexcept {
-    return std::max({far_ahead, in_use / 64, bytes != 0 ? most_ahead(bytes) : 0});
+  static constexpr std::uint64_t most_at_pace(std::uint64_t in_use) noexcept {
+    return std::max(far_ahead, in_use / 64);
   }
 
   // Bytes of blocks of one size that a program may have ahead of the GPU before its requests wait for it.
