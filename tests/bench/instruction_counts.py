@@ -64,9 +64,9 @@ class Case:
 
 def measure(build, chain="", rounds=ROUNDS):
     """All cases, in the order of the program. The second dump of a function is the one after its warm-up. `chain`: a file of
-    configs/; none: pool, which is the default."""
+    configs/; none: unaged, the default but for the clock."""
     env = {"GPUMEM_REPORT": "none", "GPUMEM_JSON": "none"}
-    env["GPUMEM_CONFIG"] = str(pathlib.Path(__file__).resolve().parent / "configs" / f"{chain or 'pool'}.toml")
+    env["GPUMEM_CONFIG"] = str(pathlib.Path(__file__).resolve().parent / "configs" / f"{chain or 'unaged'}.toml")
     names = sorted(set(re.findall(r"\bT (counted_\w+)", subprocess.run(
         ["nm", build.program("counted_calls")], capture_output=True, text=True, check=True).stdout)))
     with tempfile.TemporaryDirectory(prefix="gpumem-count.") as folder:

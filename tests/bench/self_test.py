@@ -6,6 +6,7 @@ import os
 import pathlib
 import sys
 import tempfile
+import tomllib
 from types import SimpleNamespace
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
@@ -123,6 +124,12 @@ for number, line in enumerate(sys.stdin):
     value = 7 if os.environ["PACE"] == "dies" else float(os.environ["PACE"])
     print(f"time: step {value + number % 2:.1f} ms", flush=True)
 """
+
+
+def test_what_is_named_like_rmms_is_like_rmms():
+    """A file of configs/ that another measurement needs otherwise is a file of its own."""
+    pool, binning = (tomllib.loads((pathlib.Path(__file__).parent / "configs" / f"{name}.toml").read_text())["resource"] for name in ("pool", "binning"))
+    assert pool["pool"] == binning["pool"] == {"initial_pool_size": "50 % of free"}, (pool, binning)
 
 
 def test_turns():
