@@ -13,10 +13,11 @@ namespace gpumem::route {
 
 namespace {
 
-// A context that is ending, or lost, takes its memory along.
-bool may_go_back(context_entry const& entry) noexcept {
+// A context that is ending, or lost, takes its memory along. Beside a capture memory does not go back, and no
+// event may be recorded.
+bool may_work(stream_order::epochs const& order) noexcept {
   bool const captures = stream_order::active_captures.load(std::memory_order_acquire) > 0;
-  return entry.order.well() && (!captures || GPUMEM_MUTANT(returns_beside_capture));
+  return order.well() && (!captures || GPUMEM_MUTANT(returns_beside_capture));
 }
 
 // The one thread of the process that uses CUDA, as far as hooks see, with one context.
@@ -29,24 +30,26 @@ bool is_alone(context_entry const& entry) noexcept {
   return alone;
 }
 
+bool is_set(resource::free_duty duty) noexcept {
+  return (resource::free_duties.load(std::memory_order_relaxed) & duty) != 0;
+}
 void unset(resource::free_duty duty) noexcept {
   resource::free_duties.fetch_and(static_cast<resource::free_duty>(~duty), std::memory_order_relaxed);
 }
 
-// Not beside a capture, in which natively nothing is freed either.
+// The duty is the process's, the pace a context's: it is over when no context keeps one.
 void keep_pace(resource::chain_context const& home, std::uint64_t bytes) noexcept {
-  if ((resource::free_duties.load(std::memory_order_relaxed) & resource::paces) == 0) return;
-  if (home.kind == driver::memory_kind::host || !home.epochs.well()) return;
-  if (stream_order::active_captures.load(std::memory_order_acquire) > 0) return;
-  if (!home.epochs.pace.note(bytes)) unset(resource::paces);
+  if (home.kind == driver::memory_kind::host || !may_work(home.epochs)) return;
+  if (home.epochs.pace.note(bytes)) return;
+  bool any = false;
+  present->known.each([&any](context_entry const& e) { any = any || e.order.pace.is_on(); });
+  if (!any) unset(resource::paces);
 }
 
 void give_back_at_free(resource::chain_context const& home) noexcept {
-  if ((resource::free_duties.load(std::memory_order_relaxed) & resource::gives_back) == 0) return;
   unset(resource::gives_back);
   context_entry* const entry = present->known.find_by(home.epochs);
-  if (entry == nullptr || !may_go_back(*entry)) return;
-  base::uncancelled const held;
+  if (entry == nullptr || !may_work(entry->order)) return;
   resource::moment const at{.now = base::now_ns(), .in_a_free = true};
   if (home.kind == driver::memory_kind::host) {
     if (resource::chain* const own = entry->made_chain(home.number); own != nullptr) own->give_back_due(at);
@@ -60,12 +63,13 @@ void give_back_at_free(resource::chain_context const& home) noexcept {
 void do_duties(resource::chain_context const& home, driver::free_request const& release,
                std::uint64_t bytes) noexcept {
   if (release.stream_ordered || present == nullptr) return;
-  keep_pace(home, bytes);
-  give_back_at_free(home);
+  base::uncancelled const held;
+  if (is_set(resource::paces)) keep_pace(home, bytes);
+  if (is_set(resource::gives_back)) give_back_at_free(home);
 }
 
 void give_back_at_synchronisation(context_entry& entry) noexcept {
-  if (!may_go_back(entry) || !is_alone(entry)) return;
+  if (!may_work(entry.order) || !is_alone(entry)) return;
   resource::moment const at{.now = base::now_ns()};
   entry.each_device_chain([&at](resource::chain& c) { c.give_back_due(at); });
 }

@@ -1,9 +1,9 @@
 // How far a program's frees run ahead of the GPU. cudaFree natively waits for the GPU; ours does not, and
 // the wait is the next request's that finds nothing else, where natively none is. Once a request had to wait
-// so, frees keep the pace: after each so many bytes one waits for the work before the last so many, so that
-// the GPU always has some, as it has of so many blocks. Off again when the GPU keeps up. One for each
-// context; begin() by a request, note() by frees without a stream, on any thread, with no lock held and no
-// capture under way.
+// so, frees keep the pace: after each step of so many bytes, and some blocks, one of them waits for the work
+// before the step before, so that the GPU is never out of work. Off again when the GPU keeps up. One for each
+// context. Any thread. begin() makes no call, so that a request may hold its locks; note() asks the driver,
+// with no lock held, no capture under way, and without cancellation.
 #pragma once
 
 #include <atomic>
@@ -19,8 +19,9 @@ class free_pace {
 
   // From now on at most about `bytes` of what is freed may wait for the GPU.
   void begin(std::uint64_t bytes) noexcept;
-  // After a free of so many bytes. False: frees need not be told any more.
+  // After a free of so many bytes. False: it is off, or over with this one.
   bool note(std::uint64_t bytes) noexcept;
+  bool is_on() const noexcept { return step_.load(std::memory_order_relaxed) != 0; }
 
  private:
   // A kernel may run for ever while the host frees memory, which natively would wait for ever.

@@ -1,5 +1,7 @@
 // Which frees keep the GPU's pace, and when they begin to: as soon as a request would wait for what was freed
 // far ahead of the GPU, natively what those frees would have done.
+#include <pthread.h>
+
 #include "core/resource/free_duties.hpp"
 #include "tests/unit/route/fixture.hpp"
 
@@ -7,7 +9,9 @@ namespace gpumem::route {
 namespace {
 
 using tests::first_context;
+using tests::second_context;
 using tests::stream;
+
 struct paced_frees : route_fixture {
   static constexpr std::uint64_t mib = 1ull << 20;
 
@@ -91,6 +95,38 @@ TEST_F(paced_frees, not_of_the_hosts_memory_nor_beside_a_capture) {
   EXPECT_EQ(questions, 0);
   driver.end_capture(stream(3));
   capture_ended(first_context, stream(3));
+}
+
+// Cancelled inside the driver, it would leave the mutex of the epochs held.
+TEST_F(paced_frees, ask_the_driver_without_cancellation) {
+  run_ahead();
+  std::vector<CUdeviceptr> const blocks = get_blocks(16, 40 * mib);
+  int asked = 0, cancellable = 0;
+  driver.at_query([&] {
+    int state = PTHREAD_CANCEL_ENABLE;
+    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &state);
+    pthread_setcancelstate(state, nullptr);
+    ++asked;
+    cancellable += state == PTHREAD_CANCEL_ENABLE;
+  });
+  give_blocks(blocks);
+  EXPECT_GT(asked, 0);
+  EXPECT_EQ(cancellable, 0);
+}
+
+TEST_F(paced_frees, of_another_context_do_not_end_it) {
+  run_ahead();
+  CUdeviceptr const other = must_get(mib, nullptr, second_context);
+  EXPECT_SERVED(give(other, nullptr, second_context), CUDA_SUCCESS);
+  EXPECT_TRUE(are_told());
+}
+
+TEST_F(paced_frees, end_with_their_context) {
+  run_ahead();
+  CUdeviceptr const other = must_get(mib, nullptr, second_context);
+  context_gone(first_context);
+  EXPECT_SERVED(give(other, nullptr, second_context), CUDA_SUCCESS);
+  EXPECT_FALSE(are_told());
 }
 
 TEST_F(paced_frees, end_where_the_gpu_keeps_up) {
