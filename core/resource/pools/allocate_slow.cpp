@@ -103,13 +103,17 @@ std::uint64_t suballocator::patience_ns(slow_request const& c) const noexcept {
                               region_.pending_bytes(), waiting_size(c));
 }
 
+// For tests: as if programs ran far ahead from the start.
+static bool runs_ahead_at_once() noexcept {
+  return GPUMEM_MUTANT(always_paces) || GPUMEM_MUTANT(pace_is_done);
+}
+
 // The request would wait for what was freed far ahead of the GPU; natively those frees wait. Of blocks of one
 // size as many are ahead as keep the GPU at work (ahead.cpp).
 void suballocator::keep_pace(slow_request const& c) noexcept {
   if (c.request.slot != stream_order::no_slot || home_.kind != driver::memory_kind::device) return;
   if (waiting_size(c) != 0) return;
-  bool const soon = GPUMEM_MUTANT(always_paces) || GPUMEM_MUTANT(pace_is_done);
-  home_.epochs.pace.begin(soon ? 2ull << 20 : policy().most_at_pace(in_use()));
+  home_.epochs.pace.begin(runs_ahead_at_once() ? 2ull << 20 : policy().most_at_pace(in_use()));
   free_duties.fetch_or(paces, std::memory_order_relaxed);
 }
 
@@ -119,9 +123,7 @@ space::handle suballocator::watch(lock& held, slow_request& c) {
   GPUMEM_EXPECTS(held.owns_lock());
   std::uint64_t const begin = base::now_ns(), until = begin + patience_ns(c);
   std::uint64_t const pending = region_.pending_bytes(), bytes = c.units * space::unit;
-  if (policy().is_far_ahead(in_use(), pending, waiting_size(c)) || GPUMEM_MUTANT(always_paces) ||
-      GPUMEM_MUTANT(pace_is_done))
-    keep_pace(c);
+  if (policy().is_far_ahead(in_use(), pending, waiting_size(c)) || runs_ahead_at_once()) keep_pace(c);
   space::handle h = space::none;
   std::uint64_t now = begin;
   while (h == space::none && now < until && region_.pending_bytes() >= bytes) {

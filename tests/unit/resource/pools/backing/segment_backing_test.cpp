@@ -19,17 +19,22 @@ struct segment_backing_test : backing_fixture {
     return *(made = new segment_backing(made_of()));
   }
   space::handle take(std::uint64_t bytes) { return pool->region.take(space::done, units(bytes)); }
+  // What a request asks for that comes after two others, in whose segments nothing is in use.
+  std::vector<std::uint64_t> asked_third(suballocator_options const& o, std::array<std::uint64_t, 3> sizes,
+                                         std::optional<std::uint64_t> free = std::nullopt) {
+    auto& by = backing_with(o);
+    by.grow(held, {.units = units(sizes[0])});
+    by.grow(held, {.units = units(sizes[1])});
+    pool->source.asked.clear();
+    pool->source.left = free;
+    by.grow(held, {.units = units(sizes[2])});
+    return pool->source.asked;
+  }
   // Memory is short, and was given back for blocks of other sizes; what a request for 640 MiB then asks for,
   // where the driver says that it has `free`.
   std::vector<std::uint64_t> asked_anew(suballocator_options o, std::optional<std::uint64_t> free) {
     o.sparing_beyond = 0;
-    auto& by = backing_with(o);
-    by.grow(held, {.units = units(512 * mib)});
-    by.grow(held, {.units = units(600 * mib)});
-    pool->source.asked.clear();
-    pool->source.left = free;
-    by.grow(held, {.units = units(640 * mib)});
-    return pool->source.asked;
+    return asked_third(o, {512 * mib, 600 * mib, 640 * mib}, free);
   }
 };
 
@@ -87,21 +92,11 @@ TEST_F(segment_backing_test, segments_that_go_before_a_growth_come_back_as_one) 
 }
 
 TEST_F(segment_backing_test, below_a_maximum_each_comes_back_as_it_is_needed) {
-  auto& by = backing_with({.maximum = 1000 * mib});
-  by.grow(held, {.units = units(480 * mib)});
-  by.grow(held, {.units = units(520 * mib)});
-  pool->source.asked.clear();
-  by.grow(held, {.units = units(500 * mib)});
-  EXPECT_EQ(pool->source.asked, std::vector{500 * mib});
+  EXPECT_EQ(asked_third({.maximum = 1000 * mib}, {480 * mib, 520 * mib, 500 * mib}), std::vector{500 * mib});
 }
 
 TEST_F(segment_backing_test, what_goes_is_not_more_than_a_small_request_needs) {
-  auto& by = backing_with({.sparing_beyond = 0});
-  by.grow(held, {.units = units(40 * mib)});
-  by.grow(held, {.units = units(44 * mib)});
-  pool->source.asked.clear();
-  by.grow(held, {.units = units(48 * mib)});
-  EXPECT_EQ(pool->source.asked, std::vector{48 * mib});
+  EXPECT_EQ(asked_third({.sparing_beyond = 0}, {40 * mib, 44 * mib, 48 * mib}), std::vector{48 * mib});
 }
 
 TEST_F(segment_backing_test, a_growth_is_one_idle_segment) {
