@@ -1,6 +1,7 @@
 // See block_table.hpp.
 #include "core/space/blocks/block_table.hpp"
 
+#include <algorithm>
 #include <mutex>
 
 #include "core/base/threads/thread_identity.hpp"
@@ -11,18 +12,11 @@ namespace gpumem::space {
 block_table::block_table() noexcept
     : pages_(most, sizeof(block)),
       blocks_(static_cast<block*>(pages_.begin())),
-      capacity_(pages_.capacity()) {}
+      capacity_(pages_.capacity()),
+      window_(static_cast<handle>(std::clamp<std::uint64_t>(capacity_, apart, window))) {}
 
 void block_table::make_first_pages() noexcept {
-  if (pages_.open(window)) blocks_[none].now.store(state::unused, std::memory_order_relaxed);
-}
-
-// Blocks made one after the other often go to different threads, which then write to them at each allocation
-// and free: within a window of 1024 handles they are dealt out four apart, which is three cache lines.
-handle block_table::spread(handle ordinal) noexcept {
-  constexpr handle apart = 4;
-  handle const at = ordinal % window;
-  return ordinal - at + at % (window / apart) * apart + at / (window / apart);
+  if (pages_.open(window_)) blocks_[none].now.store(state::unused, std::memory_order_relaxed);
 }
 
 std::size_t block_table::own_list() noexcept {
@@ -47,7 +41,7 @@ handle block_table::take_released() noexcept {
 
 handle block_table::take_fresh() noexcept {
   std::uint64_t ordinal = used_.load(std::memory_order_relaxed);
-  while (ordinal < capacity_ && pages_.open(ordinal - ordinal % window + window)) {
+  while (ordinal < capacity_ && pages_.open(ordinal - ordinal % window_ + window_)) {
     if (used_.compare_exchange_weak(ordinal, ordinal + 1, std::memory_order_relaxed)) {
       return spread(static_cast<handle>(ordinal));
     }

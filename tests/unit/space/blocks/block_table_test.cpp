@@ -21,7 +21,17 @@ TEST(block_table, gives_distinct_handles_that_are_never_none) {
     ASSERT_NE(h, none);
     ASSERT_TRUE(seen.insert(h).second);
   }
-  EXPECT_EQ(blocks.host_bytes(), 10'001 * sizeof(block));
+}
+
+// Each may be another thread's: a processor fetches lines of memory by pairs.
+TEST(block_table, blocks_made_one_after_the_other_share_no_lines) {
+  block_table blocks;
+  std::set<std::uintptr_t> pairs;
+  for (int i = 0; i < 4'000; ++i) {
+    auto const at = reinterpret_cast<std::uintptr_t>(&blocks[blocks.acquire()]);
+    ASSERT_EQ(at / 64, (at + sizeof(block) - 1) / 64);
+    ASSERT_TRUE(pairs.insert(at / 128).second) << "block " << i;
+  }
 }
 
 TEST(block_table, reuses_what_was_released_and_clears_it) {
