@@ -75,6 +75,10 @@ class source {
   virtual std::uint64_t trim() noexcept { return 0; }
   // Bytes that the driver has free, where these decide whether it serves a request; none: that is not known.
   virtual std::optional<std::uint64_t> free_at_driver() noexcept { return std::nullopt; }
+  // A request for `more` was just refused: so would be one for `bytes`, which is less.
+  virtual bool refuses_as_well(std::uint64_t /*bytes*/, std::uint64_t /*more*/) noexcept { return false; }
+  // It refuses only once all that is idle on the device went back.
+  virtual bool relieves() const noexcept { return false; }
   // Its segments are counted by this budget.
   virtual bool counts_in(budget const&) const noexcept { return false; }
 };

@@ -158,7 +158,40 @@ __global__ void busy(unsigned long long duration) {
   gpu::wait_nanoseconds(duration);
 }
 
+// What a block takes of the device, and what is served where only two pages of 2 MiB are left.
+void pages() {
+  for (const std::size_t bytes :
+       {2 * mib, 2 * mib + 512, 4 * mib - 512, 4 * mib, 100 * mib + 512, gib - 4096}) {
+    std::size_t before = 0, after = 0, total = 0;
+    void* block = nullptr;
+    REQUIRE(cudaMemGetInfo(&before, &total));
+    REQUIRE(cudaMalloc(&block, bytes));
+    REQUIRE(cudaMemGetInfo(&after, &total));
+    REQUIRE(cudaFree(block));
+    std::printf("time: a block of %zu B takes %zu pages of 2 MiB and %zu B\n", bytes,
+                (before - after) / (2 * mib), (before - after) % (2 * mib));
+  }
+  void* two = nullptr;
+  REQUIRE(cudaMalloc(&two, 4 * mib));
+  std::vector<void*> all;
+  for (std::size_t bytes = 8 * gib; bytes >= 2 * mib; bytes /= 2)
+    for (void* block = nullptr; cudaMalloc(&block, bytes) == cudaSuccess;) all.push_back(block);
+  cudaGetLastError();
+  REQUIRE(cudaFree(two));
+  for (const std::size_t bytes : {4 * mib + 512, 6 * mib, 4 * mib - 512, 2 * mib + 512, 3 * mib}) {
+    void* block = nullptr;
+    const auto begin = clock_type::now();
+    const cudaError_t code = cudaMalloc(&block, bytes);
+    std::printf("time: %zu B where 4 MiB are left: code %d, %.3f ms\n", bytes, static_cast<int>(code),
+                ms_since(begin));
+    if (code == cudaSuccess) REQUIRE(cudaFree(block));
+    cudaGetLastError();
+  }
+  for (void* each : all) REQUIRE(cudaFree(each));
+}
+
 void facts() {
+  pages();
   cudaStream_t stream = nullptr, other = nullptr;
   REQUIRE(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
   REQUIRE(cudaStreamCreateWithFlags(&other, cudaStreamNonBlocking));

@@ -283,6 +283,7 @@ space::handle suballocator::drain(lock& held, slow_request& c) {
 // Of the whole device; what resources above gave back lies here.
 space::handle suballocator::trim(lock& held, slow_request& c) {
   GPUMEM_EXPECTS(held.owns_lock());
+  if (was_relieved(c)) return space::none;
   held.unlock();
   if (home_.relieve != nullptr) home_.relieve(home_.context);
   // That is about memory of the device.
@@ -294,6 +295,7 @@ space::handle suballocator::trim(lock& held, slow_request& c) {
 
 space::handle suballocator::grow_after_trim(lock& held, slow_request& c) {
   GPUMEM_EXPECTS(held.owns_lock());
+  if (was_relieved(c)) return space::none;
   return grow_once(held, c);
 }
 

@@ -250,6 +250,11 @@ extent suballocator::reserve(allocation_request const& request) {
   return {blocks()[h].begin(), units * space::unit, h};
 }
 
+bool suballocator::refuses_as_well(std::uint64_t bytes, std::uint64_t more) noexcept {
+  lock held(mutex_);
+  return region_.largest_idle() < bytes && upstream_.refuses_as_well(bytes, more);
+}
+
 void suballocator::release(extent const& memory, CUstream) noexcept {
   auto const h = static_cast<space::handle>(memory.token);
   stats::add(count().bytes_out, memory.bytes);

@@ -85,6 +85,10 @@ class suballocator : public resource, public source {
   void release(extent const& memory, CUstream order) noexcept override;
   void lost(extent const& memory) noexcept override { stats::add(count().bytes_out, memory.bytes); }
   std::uint64_t trim() noexcept override { return give_back(); }
+  bool refuses_as_well(std::uint64_t bytes, std::uint64_t more) noexcept override;
+  bool relieves() const noexcept override {
+    return home_.relieve != nullptr && home_.kind != driver::memory_kind::host;
+  }
 
   // Asks `spare` for idle memory, with the mutex given up, before this grows: that of the resources above,
   // which may take memory from one another in this way. It gives back so many bytes or more, if it can, and
@@ -203,6 +207,10 @@ class suballocator : public resource, public source {
   // Brings all that was freed, of at least so many units, to where it can merge, and asks the driver what is
   // done. The bytes that magazines keep.
   std::uint64_t settle(lock& held, std::uint32_t units = 0) noexcept;
+  // The resource below has had given back what is idle on the device, and the driver refused all the same.
+  bool was_relieved(slow_request const& c) const noexcept {
+    return upstream_.relieves() && (*c.refused)->kind() == driver::refused_by::driver;
+  }
   // A free block from the region. `thorough`: overlooks nothing, and costs more.
   space::handle search(slow_request& c, bool thorough) noexcept;
   space::handle find(slow_request& c, bool thorough) noexcept;

@@ -66,9 +66,11 @@ extent segment_backing::reserve(pool_lock& held, std::uint64_t size, std::uint64
       }
       growing_ -= size;
       return memory;
-    } catch (driver::allocation_failed const&) {
+    } catch (driver::allocation_failed const& refused) {
       growing_ -= size;
       if (size == bytes) throw;
+      // A refusal takes the driver half a millisecond.
+      if (refused.kind() == driver::refused_by::driver && pool_.upstream.refuses_as_well(bytes, size)) throw;
     }
   }
 }

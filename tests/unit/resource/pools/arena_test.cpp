@@ -51,6 +51,32 @@ TEST_F(arenas, per_thread_a_stream_makes_no_difference) {
   EXPECT_EQ(owner(get(a, 1000, 1)), owner(get(a, 1000)));
 }
 
+// The pool below has had all given back that is idle on the device before it refuses.
+TEST_F(arenas, a_part_that_was_refused_does_not_ask_the_pool_below_again) {
+  driver.manual_events(false);
+  driver.set_capacity(1100 * mib);  // more than in other tests, so that nothing is known of it
+  arena& a = make_arena();
+  get(a, 320 * mib);
+  EXPECT_EQ(refusal(a, 899 * mib + 512), CUDA_ERROR_OUT_OF_MEMORY);
+  EXPECT_EQ(driver.calls("cuMemAlloc_v2"), 2);
+  int const looks = driver.calls("cuMemGetInfo_v2");
+  EXPECT_EQ(refusal(a, 899 * mib + 512), CUDA_ERROR_OUT_OF_MEMORY);
+  EXPECT_EQ(driver.calls("cuMemAlloc_v2"), 2);
+  EXPECT_EQ(driver.calls("cuMemGetInfo_v2") - looks, 2) << "once before others gave back, once after";
+}
+
+TEST_F(arenas, a_block_of_the_pool_below_serves_though_it_is_no_whole_pages) {
+  driver.manual_events(false);
+  here->home.relieve = [](CUcontext) { return relieved->give_back(); };
+  below = &make<suballocator>(suballocator_options{.initial = 6 * mib}, here->cuda, "superblocks");
+  below->prepare();
+  get(*below, 1 * mib);
+  arena& a = make<arena>(arena_options{}, *below);
+  relieved = &a;
+  driver.set_capacity(6 * mib);
+  EXPECT_EQ(refusal(a, 5 * mib), CUDA_SUCCESS) << "6 MiB are not there";
+}
+
 // RMM's arena keeps what a stream ever had at most; the sum over 48 streams was eight times what was in use.
 TEST_F(arenas, what_one_part_has_idle_serves_another_before_all_of_them_grow) {
   driver.manual_events(false);

@@ -42,6 +42,18 @@ TEST_F(limits, a_refusal_that_is_sure_to_come_again_is_not_asked_for) {
   EXPECT_EQ(refusal(p, 400 * mib), CUDA_SUCCESS) << "another process has given memory back";
 }
 
+// A refusal takes an H100 half a millisecond, and pages are 2 MiB.
+TEST_F(limits, what_needs_as_many_pages_is_not_asked_for_when_it_was_refused) {
+  driver.set_capacity(1000 * mib);  // more than in other tests, so that nothing is known of it
+  pool& p = make_pool();
+  get(p, 320 * mib);
+  EXPECT_EQ(refusal(p, 799 * mib + 512), CUDA_ERROR_OUT_OF_MEMORY);
+  EXPECT_EQ(driver.calls("cuMemAlloc_v2"), 2) << "800 MiB, and not once more for a little less";
+  driver.set_capacity(322 * mib);
+  driver.fail("cuMemAlloc_v2", CUDA_ERROR_OUT_OF_MEMORY, 1);
+  EXPECT_EQ(refusal(p, 100 * kib), CUDA_SUCCESS) << "a part of a page may be free where no page is";
+}
+
 TEST_F(limits, sizes_beyond_any_device) {
   pool& p = make_pool();
   direct& d = make<direct>(here->cuda);
@@ -100,7 +112,7 @@ TEST_F(limits, a_refusal_names_the_pool_its_maximum_and_the_wish) {
   driver.set_capacity(8 * mib);
   auto const [by_driver, refused] = reason(make_pool(), 3 * mib);
   EXPECT_EQ(by_driver, driver::refused_by::driver);
-  EXPECT_EQ(refused, "cuda: the driver refused 3.00 MiB");
+  EXPECT_EQ(refused, "cuda: the driver refused 4.00 MiB") << "whole pages";
 }
 
 TEST_F(limits, a_pool_over_pages_names_its_maximum_or_the_driver) {
