@@ -27,7 +27,7 @@ static constexpr std::uint32_t small = 512;
 static constexpr std::uint64_t patience_at_most_ns = 2'000'000;
 static constexpr std::chrono::microseconds look_again{50};
 
-// Magazines from which on a pool is one that many share.
+// Magazines, or parts of an arena, from which on a pool is one that many share.
 static constexpr std::size_t many_sharers = 8;
 
 space::handle suballocator::carve(lock&, slow_request& c) {
@@ -318,7 +318,7 @@ std::uint64_t suballocator::would_go_back(std::uint64_t bytes) noexcept {
 }
 
 bool suballocator::is_of_many() const noexcept {
-  return spare_ != nullptr || caches_.count() >= many_sharers;
+  return parts() >= many_sharers || caches_.count() >= many_sharers;
 }
 
 // Where large blocks come and go a small one between them, which stays, keeps a segment from serving the next

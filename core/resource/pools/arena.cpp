@@ -14,9 +14,6 @@ namespace {
 // A part keeps this much that is idle; above it whole superblocks go back.
 constexpr std::uint64_t kept_idle = 64ull << 20;
 
-// What fewer have idle they need again soon: they are better off with it while there is plenty.
-constexpr std::size_t many_parts = 8;
-
 double in_mib(std::uint64_t bytes) noexcept {
   return static_cast<double>(bytes) / (1 << 20);
 }
@@ -45,7 +42,7 @@ suballocator& arena::make(part& place) {
   }
   made_.back()->set_parent(*this);
   place.store(made_.back().get(), std::memory_order_release);
-  parts_.fetch_add(1, std::memory_order_relaxed);
+  superblocks_.count_part();
   return *made_.back();
 }
 
@@ -62,8 +59,9 @@ space::handle arena::allocate(allocation_request const& request) {
 }
 
 std::uint64_t arena::spare(std::uint64_t bytes, bool is_short, std::size_t& asked) noexcept {
-  std::size_t const parts = parts_.load(std::memory_order_relaxed);
-  if (parts < many_parts && !is_short) return 0;
+  std::size_t const parts = superblocks_.parts();
+  // What few have idle they need again soon: they are better off with it while there is plenty.
+  if (!superblocks_.is_of_many() && !is_short) return 0;
   std::uint64_t given = 0;
   for (std::size_t i = 0; i < 2 * most_parts && given < bytes && asked < parts; ++i) {
     std::size_t const n = next_spare_.fetch_add(1, std::memory_order_relaxed) % (2 * most_parts);

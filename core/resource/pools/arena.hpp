@@ -72,7 +72,6 @@ class arena final : public resource {
   suballocator& superblocks_;
   std::array<part, most_parts> of_streams_{};
   std::array<part, most_parts> of_threads_{};
-  std::atomic<std::size_t> parts_{0};       // made so far
   std::atomic<std::size_t> next_spare_{0};  // the part that is asked next
   base::mutex making_;
   std::vector<std::unique_ptr<suballocator>> made_ GPUMEM_GUARDED_BY(making_);

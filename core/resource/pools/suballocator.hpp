@@ -100,6 +100,11 @@ class suballocator : public resource, public source {
     spare_ = spare;
     spare_of_ = &of;
   }
+  // One more of the resources above takes segments of its own from here.
+  void count_part() noexcept { parts_.fetch_add(1, std::memory_order_relaxed); }
+  std::size_t parts() const noexcept { return parts_.load(std::memory_order_relaxed); }
+  // Many threads, streams or parts share it.
+  bool is_of_many() const noexcept;
   // Gives back the segments of which nothing is in use, and of which the driver says that no work uses them.
   // Does not wait.
   std::uint64_t give_back_idle() noexcept;
@@ -218,8 +223,6 @@ class suballocator : public resource, public source {
   std::uint32_t left_over(slow_request const& c) const noexcept;
   // Bytes that a growth by `bytes` gives back before it takes more: whole pieces, or all empty segments.
   std::uint64_t would_go_back(std::uint64_t bytes) noexcept;
-  // Many threads, streams or parts share it.
-  bool is_of_many() const noexcept;
   // The request's block is to lie in a segment for blocks of its kind, or in a new one.
   bool keeps_kinds_apart(slow_request const& c) const noexcept;
   // Moves what is known to be done to the free list `done`; asks no driver.
@@ -289,6 +292,7 @@ class suballocator : public resource, public source {
   exported_sizes exported_;
   going_back age_;
   std::uint64_t idle_throughout_ = 0;  // bytes, as of the last interval
+  std::atomic<std::size_t> parts_{0};
   spare_memory spare_ = nullptr;
   resource* spare_of_ = nullptr;
 };

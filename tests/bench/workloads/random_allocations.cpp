@@ -3,6 +3,7 @@
 // 16000 MiB in use, the default stream, the same generator and seed. The first round (growth included) and
 // the median of the later ones are told apart; pools that are filled at their start are made before, as RMM's
 // are. One thread; one milliseconds figure a cell.
+#include <cstring>
 #include <new>
 #include <random>
 
@@ -50,6 +51,7 @@ void bench::random_allocations(allocator& memory, const options& wanted) {
     if (count > wanted.largest) break;
     for (std::size_t largest_size : {1, 4, 64, 256, 1024, 4096}) {
       const std::string name = std::to_string(count) + " of " + size_name(largest_size * mebibyte);
+      if (std::strstr(name.c_str(), wanted.only) == nullptr) continue;
       std::vector<double> rounds;
       double first = 0;
       quiet_processor::find();

@@ -61,7 +61,7 @@ struct returns_of_many : returns {
     return p;
   }
   // Grows while 128 MiB are idle, which do not fit.
-  void grow_beside_idle_memory(pool& p) {
+  void grow_beside_idle_memory(resource& p) {
     space::handle const a = get(p, 64 * mib), b = get(p, 64 * mib);
     give(p, a);
     give(p, b);
@@ -94,6 +94,19 @@ TEST_F(returns_of_many, nothing_of_it_goes_before_its_work_is_done_nor_of_what_f
   grow_beside_idle_memory(of_few);
   look(of_few);
   EXPECT_GE(of_few.reserved(), 228 * mib);
+}
+
+// One thread's arena is no pool of many.
+TEST_F(returns_of_many, nor_is_what_the_parts_of_an_arena_share_unless_they_are_many) {
+  for (int const parts : {7, 8}) {
+    auto& superblocks =
+        make<suballocator>(suballocator_options{.release_after = second}, here->cuda, "superblocks");
+    for (int i = 0; i < parts; ++i) superblocks.count_part();
+    grow_beside_idle_memory(superblocks);
+    look(superblocks);
+    EXPECT_EQ(superblocks.reserved() >= 228 * mib, parts == 7) << parts << " parts";
+    EXPECT_EQ(superblocks.reserved() <= 112 * mib, parts == 8) << parts << " parts";
+  }
 }
 
 // The driver takes longer for more bytes; the free in which it happens must not.
