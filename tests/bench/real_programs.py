@@ -24,6 +24,8 @@ TORCH = (("PyTorch's own", "native", False, {}),
          ("backend:cudaMallocAsync", "peer", False, {"PYTORCH_ALLOC_CONF": "backend:cudaMallocAsync",
                                                      "PYTORCH_CUDA_ALLOC_CONF": "backend:cudaMallocAsync"}),
          ("gpumem under bare", "ours", True, BARE),
+         ("gpumem under cudaMallocAsync", "ours", True, {"PYTORCH_ALLOC_CONF": "backend:cudaMallocAsync",
+                                                         "PYTORCH_CUDA_ALLOC_CONF": "backend:cudaMallocAsync"}),
          *((f"gpumem {chain} under bare", "ours", True, {**BARE, "GPUMEM_CONFIG": str(EXAMPLES / f"{chain}.toml")})
            for chain in ("compact",)))
 # What is told costs: all under gpumem, PyTorch's cache off.
