@@ -55,9 +55,9 @@ void bench::random_allocations(allocator& memory, const options& wanted) {
       std::vector<double> rounds;
       double first = 0;
       quiet_processor::find();
-      // Five at least, in ten times the time: where large blocks come to rest the second is not like the
+      // Five at least, in four times the time: where large blocks come to rest the second is not like the
       // later ones.
-      const double start = now(), end = start + wanted.seconds * 1e9, last = start + wanted.seconds * 1e10;
+      const double start = now(), end = start + wanted.seconds * 1e9, last = start + wanted.seconds * 4e9;
       while (rounds.empty() || (now() < (rounds.size() < 5 ? last : end) && rounds.size() < 100)) {
         const double begin = now();
         one_round(memory, count, largest_size * mebibyte);
