@@ -77,6 +77,8 @@ class source {
   virtual std::optional<std::uint64_t> free_at_driver() noexcept { return std::nullopt; }
   // A request for `more` was just refused: so would be one for `bytes`, which is less.
   virtual bool refuses_as_well(std::uint64_t /*bytes*/, std::uint64_t /*more*/) noexcept { return false; }
+  // The driver would refuse so many bytes even once `back` more had come back to it.
+  virtual bool is_hopeless(std::uint64_t /*bytes*/, std::uint64_t /*back*/) noexcept { return false; }
   // It refuses only once all that is idle on the device went back.
   virtual bool relieves() const noexcept { return false; }
   // Its segments are counted by this budget.

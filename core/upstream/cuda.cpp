@@ -31,6 +31,15 @@ std::optional<std::uint64_t> cuda::free_at_driver() noexcept {
   return free;
 }
 
+bool cuda::is_hopeless(std::uint64_t bytes, std::uint64_t back) noexcept {
+  bool hopeless = false;
+  in_context(home_, [&] {
+    hopeless = known_refusals::is_hopeless(home_.device_slot, bytes, back);
+    return CUDA_SUCCESS;
+  });
+  return hopeless;
+}
+
 bool cuda::give_away(resource::extent const& memory) noexcept {
   stats::memory_move const move;
   segment_leaving leaving(home_.device, node_, memory);

@@ -14,6 +14,7 @@ class cuda final : public deferred_release_source {
   resource::extent reserve(resource::allocation_request const& request) override;
   void lost(resource::extent const& memory) noexcept override;
   std::optional<std::uint64_t> free_at_driver() noexcept override;
+  bool is_hopeless(std::uint64_t bytes, std::uint64_t back) noexcept override;
   // The driver takes pages of 2 MiB; a part of one may still be free.
   bool refuses_as_well(std::uint64_t bytes, std::uint64_t more) noexcept override {
     constexpr std::uint64_t page = 2ull << 20;

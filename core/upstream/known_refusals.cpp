@@ -14,16 +14,28 @@ bool known_refusals::lacks(std::uint64_t wanted, std::uint64_t& free) noexcept {
   return driver::real.cuMemGetInfo_v2(&free, &total) == CUDA_SUCCESS && free + margin < wanted;
 }
 
+bool known_refusals::is_believed(std::atomic<std::uint64_t> const& at) noexcept {
+  std::uint64_t const when = at.load(std::memory_order_acquire);
+  if (when == 0 || driver_keeps_memory.load(std::memory_order_relaxed)) return false;
+  return base::now_ns() - when <= believed_ns;
+}
+
 bool known_refusals::is_certain(std::size_t device_slot, std::uint64_t bytes) noexcept {
-  refusal& last = last_[device_slot];
-  std::uint64_t const at = last.at.load(std::memory_order_acquire);
-  if (at == 0 || driver_keeps_memory.load(std::memory_order_relaxed)) return false;
-  if (base::now_ns() - at > believed_ns) return false;
+  refusal const& last = last_[device_slot];
+  if (!is_believed(last.at)) return false;
   std::uint64_t const then = last.free.load(std::memory_order_relaxed);
   if (GPUMEM_MUTANT(stale_refusal)) return bytes > then;
   if (bytes < last.bytes.load(std::memory_order_relaxed)) return false;
   std::uint64_t free = 0;
   return lacks(bytes, free) && free <= then;
+}
+
+bool known_refusals::is_hopeless(std::size_t device_slot, std::uint64_t bytes, std::uint64_t back) noexcept {
+  refusal const& last = last_[device_slot];
+  if (!is_believed(last.beyond_at)) return false;
+  if (GPUMEM_MUTANT(nothing_comes_back)) back = 0;
+  std::uint64_t free = 0;
+  return lacks(bytes, free) && free + back + last.beyond.load(std::memory_order_relaxed) <= bytes;
 }
 
 bool known_refusals::has_less_than(std::uint64_t bytes) noexcept {
@@ -46,6 +58,10 @@ void known_refusals::note(std::size_t device_slot, std::uint64_t bytes) noexcept
   last.free.store(free, std::memory_order_relaxed);
   last.bytes.store(bytes, std::memory_order_relaxed);
   last.at.store(for_lack ? base::now_ns() : 0, std::memory_order_release);
+  if (!for_lack) return last.beyond_at.store(0, std::memory_order_relaxed);  // it had more than it says
+  if (is_believed(last.beyond_at) && bytes - free >= last.beyond.load(std::memory_order_relaxed)) return;
+  last.beyond.store(bytes - free, std::memory_order_relaxed);
+  last.beyond_at.store(base::now_ns(), std::memory_order_release);
 }
 
 }  // namespace gpumem::upstream

@@ -30,7 +30,9 @@ class known_refusals {
  public:
   // The driver would refuse so many bytes.
   static bool is_certain(std::size_t device_slot, std::uint64_t bytes) noexcept;
-  // The same, asked of the driver now.
+  // It would even once `back` more had come back to it, by the least that it lacked for one lately.
+  static bool is_hopeless(std::size_t device_slot, std::uint64_t bytes, std::uint64_t back) noexcept;
+  // It has less, asked of the driver now.
   static bool has_less_than(std::uint64_t bytes) noexcept;
   // What it has, where that is known without more than a question.
   static std::optional<std::uint64_t> all_free() noexcept;
@@ -46,7 +48,12 @@ class known_refusals {
     std::atomic<std::uint64_t> at{0};  // nanoseconds; 0: none
     std::atomic<std::uint64_t> free{0};
     std::atomic<std::uint64_t> bytes{0};  // that were refused
+    // The least that one was more than what was free, and when: it found less than that beyond.
+    std::atomic<std::uint64_t> beyond{0};
+    std::atomic<std::uint64_t> beyond_at{0};
   };
+  // It was lately, and the driver keeps nothing for itself.
+  static bool is_believed(std::atomic<std::uint64_t> const& at) noexcept;
   // The driver has less than that, and says how much; false also where it was not asked.
   static bool lacks(std::uint64_t wanted, std::uint64_t& free) noexcept;
 

@@ -39,6 +39,9 @@ class source_adaptor : public source {
   std::uint64_t trim() noexcept override { return below_.trim(); }
   bool counts_in(budget const& b) const noexcept override { return below_.counts_in(b); }
   std::optional<std::uint64_t> free_at_driver() noexcept override { return below_.free_at_driver(); }
+  bool is_hopeless(std::uint64_t bytes, std::uint64_t back) noexcept override {
+    return below_.is_hopeless(bytes, back);
+  }
   bool refuses_as_well(std::uint64_t bytes, std::uint64_t more) noexcept override {
     return below_.refuses_as_well(bytes, more);
   }

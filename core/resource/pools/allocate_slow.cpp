@@ -234,6 +234,9 @@ space::handle suballocator::grow(lock& held, slow_request& c, std::uint64_t at_l
   GPUMEM_EXPECTS(held.owns_lock());
   std::unique_lock turn(turn_to_grow_, std::defer_lock);
   if (auto h = take_turn_to_grow(held, c, turn); h != space::none) return h;
+  // What it would give back in vain the next one would take again: the bytes are what that costs.
+  if (would_exceed(c.units * space::unit) && is_hopeless(held, c))
+    throw refuse_.no_memory(c.units * space::unit);
   watched_ns_ = 0;
   c.grew = true;
   if (std::uint64_t const bytes = c.units * space::unit; would_exceed(bytes)) {
@@ -284,6 +287,7 @@ space::handle suballocator::drain(lock& held, slow_request& c) {
 space::handle suballocator::trim(lock& held, slow_request& c) {
   GPUMEM_EXPECTS(held.owns_lock());
   if (was_relieved(c)) return space::none;
+  if ((c.hopeless = is_hopeless(held, c))) return space::none;
   held.unlock();
   if (home_.relieve != nullptr) home_.relieve(home_.context);
   // That is about memory of the device.
@@ -295,7 +299,7 @@ space::handle suballocator::trim(lock& held, slow_request& c) {
 
 space::handle suballocator::grow_after_trim(lock& held, slow_request& c) {
   GPUMEM_EXPECTS(held.owns_lock());
-  if (was_relieved(c)) return space::none;
+  if (was_relieved(c) || c.hopeless) return space::none;
   return grow_once(held, c);
 }
 

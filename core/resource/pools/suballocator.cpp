@@ -242,12 +242,23 @@ std::uint64_t suballocator::give_back_idle() noexcept {
 
 // As the source of a resource above: a block that the program never sees, so it is hidden from the block map.
 extent suballocator::reserve(allocation_request const& request) {
+  lends_.store(true, std::memory_order_relaxed);
   std::uint32_t const units = rounded_units(request.bytes);
   allocation_request const plain{
       .bytes = request.bytes, .flags = request.flags, .alignment = request.alignment};
   slow_request c{.request = plain, .units = units, .hidden = true};
   space::handle const h = allocate_counted(c);
   return {blocks()[h].begin(), units * space::unit, h};
+}
+
+bool suballocator::is_hopeless(lock& held, slow_request const& c) noexcept {
+  if (page_ != 0 || lends_.load(std::memory_order_relaxed)) return false;
+  if (stats::get(stats::gauges(home_.device).reserved) != region_.reserved_bytes()) return false;
+  std::uint64_t const back = region_.empty_bytes() + region_.withheld_bytes() + upstream_.pending();
+  held.unlock();
+  bool const hopeless = upstream_.is_hopeless(c.units * space::unit, back);
+  held.lock();
+  return hopeless;
 }
 
 bool suballocator::refuses_as_well(std::uint64_t bytes, std::uint64_t more) noexcept {

@@ -147,6 +147,7 @@ class suballocator : public resource, public source {
     std::uint64_t ahead = 0;         // bytes that wait for the GPU, too few for the host to wait for them
     // takes what the last growth was refused with
     std::optional<driver::allocation_failed>* refused = nullptr;
+    bool hopeless = false;         // not even with all that is idle
     bool counted = false;          // that it needed an event
     bool behind = false;           // requests for this size do so in a row, as too few blocks are there
     bool grown_for_turns = false;  // new memory serves it, so that more blocks of its size take turns
@@ -216,6 +217,9 @@ class suballocator : public resource, public source {
   bool was_relieved(slow_request const& c) const noexcept {
     return upstream_.relieves() && (*c.refused)->kind() == driver::refused_by::driver;
   }
+  // The driver would refuse it even if all that is empty went back first, and nothing else of this process is
+  // on the device. The mutex is given up meanwhile.
+  bool is_hopeless(lock& held, slow_request const& c) noexcept;
   // A free block from the region. `thorough`: overlooks nothing, and costs more.
   space::handle search(slow_request& c, bool thorough) noexcept;
   space::handle find(slow_request& c, bool thorough) noexcept;
@@ -292,6 +296,7 @@ class suballocator : public resource, public source {
   exported_sizes exported_;
   going_back age_;
   std::uint64_t idle_throughout_ = 0;  // bytes, as of the last interval
+  std::atomic<bool> lends_{false};     // segments to resources above, which may have some of that idle
   std::atomic<std::size_t> parts_{0};
   spare_memory spare_ = nullptr;
   resource* spare_of_ = nullptr;

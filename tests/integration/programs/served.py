@@ -8,6 +8,7 @@ import sys
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
 import harness
 
+KEPT = {"GPUMEM_CONFIG": str(pathlib.Path(__file__).resolve().parent / "configs" / "never_back.toml")}
 POOLS = {"GPUMEM_CONFIG": str(pathlib.Path(__file__).resolve().parent / "configs" / "every_pool.toml")}
 
 
@@ -74,6 +75,10 @@ def test_the_bug_of_a_wrong_pitch_is_caught(build):
 
 def test_the_bug_that_a_refusal_is_never_forgotten_is_caught(build):
     caught(build, "stale_refusal", "out_of_memory.shared", {})
+
+
+def test_the_bug_that_what_is_empty_does_not_count_is_caught(build):
+    caught(build, "nothing_comes_back", "out_of_memory.shared", KEPT)
 
 
 harness.main(globals())

@@ -57,6 +57,32 @@ TEST_F(known_refusals_test, a_refusal_with_memory_left_tells_nothing) {
   EXPECT_FALSE(known_refusals::is_certain(5, 50 * mib));
 }
 
+// 10 MiB are free.
+TEST_F(known_refusals_test, what_comes_back_counts_with_the_least_that_was_lacking) {
+  EXPECT_FALSE(known_refusals::is_hopeless(9, 90 * mib, 0)) << "nothing was refused";
+  known_refusals::note(9, 60 * mib);
+  known_refusals::note(9, 50 * mib);
+  known_refusals::note(9, 70 * mib);
+  EXPECT_TRUE(known_refusals::is_hopeless(9, 60 * mib, 10 * mib)) << "10, 10, and less than 40";
+  EXPECT_FALSE(known_refusals::is_hopeless(9, 60 * mib, 11 * mib));
+  EXPECT_FALSE(known_refusals::is_hopeless(10, 60 * mib, 0)) << "another device";
+  driver.set_capacity(101 * mib);
+  EXPECT_FALSE(known_refusals::is_hopeless(9, 60 * mib, 10 * mib)) << "more is free";
+  known_refusals::note(9, 5 * mib);
+  EXPECT_FALSE(known_refusals::is_hopeless(9, 90 * mib, 0)) << "a refusal with memory left tells nothing";
+}
+
+TEST_F(known_refusals_test, what_may_come_from_the_drivers_pools_is_not_hopeless) {
+  known_refusals::note(11, 50 * mib);
+  EXPECT_TRUE(known_refusals::is_hopeless(11, 60 * mib, 0));
+  note_driver_keeps_memory();
+  EXPECT_FALSE(known_refusals::is_hopeless(11, 60 * mib, 0));
+  driver_keeps_memory = false;
+  timespec const pause{.tv_sec = 0, .tv_nsec = 120'000'000};
+  nanosleep(&pause, nullptr);
+  EXPECT_FALSE(known_refusals::is_hopeless(11, 60 * mib, 0)) << "believed for a short while";
+}
+
 TEST_F(known_refusals_test, the_drivers_own_pools_may_have_some) {
   known_refusals::note(6, 50 * mib);
   note_driver_keeps_memory();

@@ -54,6 +54,27 @@ TEST_F(limits, what_needs_as_many_pages_is_not_asked_for_when_it_was_refused) {
   EXPECT_EQ(refusal(p, 100 * kib), CUDA_SUCCESS) << "a part of a page may be free where no page is";
 }
 
+// Segments that go back in vain come again with the next request, and what that costs is their bytes.
+TEST_F(limits, what_all_that_is_empty_cannot_serve_gives_nothing_back) {
+  for (bool const alone : {true, false}) {
+    driver.reset();
+    driver.set_capacity(1000 * mib);
+    pool& p = make_pool();
+    space::handle const first = get(p, 320 * mib);
+    get(p, 320 * mib);
+    pool& other = make_pool();
+    if (!alone) get(other, 2 * mib);
+    EXPECT_EQ(refusal(p, 400 * mib), CUDA_ERROR_OUT_OF_MEMORY);
+    give(p, first);
+    EXPECT_EQ(refusal(p, 800 * mib), CUDA_ERROR_OUT_OF_MEMORY);
+    EXPECT_EQ(driver.calls("cuMemFree_v2"), alone ? 0 : 1) << "others might give back more";
+    EXPECT_EQ(refusal(p, 600 * mib), CUDA_SUCCESS) << "320 MiB are free, 320 come back";
+    here->epochs.synchronize_done(here->epochs.synchronize_begins());
+    p.forget();
+    other.forget();
+  }
+}
+
 TEST_F(limits, sizes_beyond_any_device) {
   pool& p = make_pool();
   direct& d = make<direct>(here->cuda);
