@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "core/base/mutant.hpp"
+#include "core/stats/page/in_use.hpp"
 
 namespace gpumem::resource {
 
@@ -253,12 +254,15 @@ extent suballocator::reserve(allocation_request const& request) {
 
 bool suballocator::is_hopeless(lock& held, slow_request const& c) noexcept {
   if (page_ != 0 || lends_.load(std::memory_order_relaxed)) return false;
+  // What is on its way back, from any pool, is in no ledger, and the driver does not have it yet.
+  std::uint64_t const moves = stats::moves_ended.load();
+  if (stats::moves_begun.load() != moves) return false;
   if (stats::get(stats::gauges(home_.device).reserved) != region_.reserved_bytes()) return false;
   std::uint64_t const back = region_.empty_bytes() + region_.withheld_bytes() + upstream_.pending();
   held.unlock();
   bool const hopeless = upstream_.is_hopeless(c.units * space::unit, back);
   held.lock();
-  return hopeless;
+  return hopeless && stats::moves_begun.load() == moves;
 }
 
 bool suballocator::refuses_as_well(std::uint64_t bytes, std::uint64_t more) noexcept {
