@@ -19,13 +19,13 @@ GPU = HERE.parent / "gpu"
 EXAMPLES = HERE.parent.parent / "config" / "examples"
 TIME = re.compile(r"^time: (.*?) ([\d.]+) (ns|us|ms)$", re.MULTILINE)
 BARE = {"PYTORCH_NO_CUDA_MEMORY_CACHING": "1"}
+# By the names of old and new versions.
+BACKEND = {"PYTORCH_ALLOC_CONF": "backend:cudaMallocAsync", "PYTORCH_CUDA_ALLOC_CONF": "backend:cudaMallocAsync"}
 TORCH = (("PyTorch's own", "native", False, {}),
          ("bare", "peer", False, BARE),
-         ("backend:cudaMallocAsync", "peer", False, {"PYTORCH_ALLOC_CONF": "backend:cudaMallocAsync",
-                                                     "PYTORCH_CUDA_ALLOC_CONF": "backend:cudaMallocAsync"}),
+         ("backend:cudaMallocAsync", "peer", False, BACKEND),
          ("gpumem under bare", "ours", True, BARE),
-         ("gpumem under cudaMallocAsync", "ours", True, {"PYTORCH_ALLOC_CONF": "backend:cudaMallocAsync",
-                                                         "PYTORCH_CUDA_ALLOC_CONF": "backend:cudaMallocAsync"}),
+         ("gpumem under cudaMallocAsync", "ours", True, BACKEND),
          *((f"gpumem {chain} under bare", "ours", True, {**BARE, "GPUMEM_CONFIG": str(EXAMPLES / f"{chain}.toml")})
            for chain in ("compact",)))
 # What is told costs: all under gpumem, PyTorch's cache off.

@@ -34,8 +34,8 @@ driver::allocation_failed refusals::no_tables() const noexcept {
 
 driver::allocation_failed refusals::no_memory(std::uint64_t asked) const noexcept {
   char text[80];
-  std::snprintf(text, sizeof text, "no memory for %.16s", base::print_bytes(asked).view().data());
-  return driver::allocation_failed(CUDA_ERROR_OUT_OF_MEMORY, "driver", text);
+  std::snprintf(text, sizeof text, "the driver refused %.16s", base::print_bytes(asked).view().data());
+  return driver::allocation_failed(CUDA_ERROR_OUT_OF_MEMORY, "cuda", text);
 }
 
 driver::allocation_failed refusals::no_pages(std::uint64_t asked, CUresult code) const noexcept {

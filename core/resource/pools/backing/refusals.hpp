@@ -20,7 +20,8 @@ class refusals {
   driver::allocation_failed at_maximum(std::uint64_t reserved, std::uint64_t asked) const noexcept;
   // No host memory to keep track of the memory that was got.
   driver::allocation_failed no_tables() const noexcept;
-  // The driver would have none, as it had none a moment ago.
+  // The driver would have none, as it had none a moment ago: in the words of upstream/cuda, which alone knows
+  // that.
   driver::allocation_failed no_memory(std::uint64_t asked) const noexcept;
   // The driver had no pages, and said this code.
   driver::allocation_failed no_pages(std::uint64_t asked, CUresult code) const noexcept;

@@ -70,7 +70,9 @@ extent segment_backing::reserve(pool_lock& held, std::uint64_t size, std::uint64
       growing_ -= size;
       if (size == bytes) throw;
       // A refusal takes the driver half a millisecond.
-      if (refused.kind() == driver::refused_by::driver && pool_.upstream.refuses_as_well(bytes, size)) throw;
+      bool const for_lack =
+          refused.code() == CUDA_ERROR_OUT_OF_MEMORY && refused.kind() == driver::refused_by::driver;
+      if (for_lack && pool_.upstream.refuses_as_well(bytes, size)) throw pool_.refuse.no_memory(bytes);
     }
   }
 }

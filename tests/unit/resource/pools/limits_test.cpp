@@ -133,7 +133,7 @@ TEST_F(limits, a_refusal_names_the_pool_its_maximum_and_the_wish) {
   driver.set_capacity(8 * mib);
   auto const [by_driver, refused] = reason(make_pool(), 3 * mib);
   EXPECT_EQ(by_driver, driver::refused_by::driver);
-  EXPECT_EQ(refused, "cuda: the driver refused 4.00 MiB") << "whole pages";
+  EXPECT_EQ(refused, "cuda: the driver refused 3.00 MiB");
 }
 
 TEST_F(limits, a_pool_over_pages_names_its_maximum_or_the_driver) {
