@@ -60,33 +60,44 @@ bool agree(sample const& a, sample const& b) noexcept {
          distance == read<std::uint32_t>(b.handle, offset_at) - read<std::uint32_t>(a.handle, offset_at);
 }
 
-bool layout_is_known() noexcept {
+struct layout {
+  CUresult code = CUDA_ERROR_UNKNOWN;  // else than success: the driver could not be asked
+  bool known = false;
+};
+
+layout ask_layout() noexcept {
   // Several, as a driver block may end between any two of them.
   std::array<sample, 4> samples{{{.bytes = 1000}, {.bytes = 3000}, {.bytes = 1000}, {.bytes = 3000}}};
   CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
   driver::real.cuThreadExchangeStreamCaptureMode(&mode);
-  bool made = true;
+  layout found{CUDA_SUCCESS};
   for (auto& s : samples) {
-    made = made && driver::real.cuMemAlloc_v2(&s.address, s.bytes) == CUDA_SUCCESS &&
-           GPUMEM_REAL(cuIpcGetMemHandle)(&s.handle, s.address) == CUDA_SUCCESS;
+    if (found.code == CUDA_SUCCESS) found.code = driver::real.cuMemAlloc_v2(&s.address, s.bytes);
+    if (found.code == CUDA_SUCCESS) found.code = GPUMEM_REAL(cuIpcGetMemHandle)(&s.handle, s.address);
   }
   for (auto const& s : samples) {
     if (s.address != 0) driver::real.cuMemFree_v2(s.address);
   }
   driver::real.cuThreadExchangeStreamCaptureMode(&mode);
-  bool placed = false;
-  for (std::size_t i = 1; made && i < samples.size(); ++i)
-    placed = placed || agree(samples[i - 1], samples[i]);
-  for (auto const& s : samples) placed = placed && takes_size(s);
-  return placed;
+  if (found.code != CUDA_SUCCESS) return found;
+  for (std::size_t i = 1; i < samples.size(); ++i)
+    found.known = found.known || agree(samples[i - 1], samples[i]);
+  for (auto const& s : samples) found.known = found.known && takes_size(s);
+  return found;
 }
 
-bool checked_layout() noexcept {
+// What chains have idle goes back first where the driver has no memory: natively an export needs none.
+layout checked_layout() noexcept {
   static base::mutex lock;
-  static int verdict = -1;
+  static layout checked;
   base::lock_guard const held(lock);
-  if (verdict < 0) verdict = layout_is_known() ? 1 : 0;
-  return verdict == 1;
+  if (checked.code == CUDA_SUCCESS) return checked;
+  checked = ask_layout();
+  CUcontext context = nullptr;
+  if (checked.code == CUDA_ERROR_OUT_OF_MEMORY && driver::real.cuCtxGetCurrent(&context) == CUDA_SUCCESS &&
+      route::give_back_if_idle(context))
+    checked = ask_layout();
+  return checked;
 }
 
 // `handle` names the block afterwards; otherwise why it cannot, and with the driver's own code no reason.
@@ -101,7 +112,14 @@ placed place(CUipcMemHandle& handle, route::block_range const& block) noexcept {
   CUresult const code = GPUMEM_REAL(cuMemGetAddressRange_v2)(&base, &size, block.base);
   if (code != CUDA_SUCCESS) return {code};
   if (block.base == base && block.bytes == size) return {};  // a driver allocation of its own
-  if (!checked_layout()) {
+  layout const here = checked_layout();
+  if (here.code == CUDA_ERROR_OUT_OF_MEMORY)
+    return {
+        here.code,
+        "cuIpcGetMemHandle failed: before the first export of a process the layout of IPC handles is checked "
+        "with 2 MiB of the device, and there is no memory left; free some, or export a block earlier"};
+  if (here.code != CUDA_SUCCESS) return {here.code};
+  if (!here.known) {
     return {
         CUDA_ERROR_NOT_SUPPORTED,
         "cuIpcGetMemHandle failed: the IPC handles of this driver have an unknown layout and cannot name a "
