@@ -33,9 +33,11 @@ class recent_blocks {
     line const& l = last_[index_of(address)];
     if (l.address != address) return {};
     space::block const& b = where.blocks[l.h];
-    // The handle may name another block by now.
-    if (b.begin() != address || b.now.load(std::memory_order_acquire) != space::state::live ||
-        !b.is(space::mapped))
+    // The handle may name another block by now, or may be about to: one that nobody has keeps its last
+    // address. So the address comes last: a live block had its own before it was live, and nothing else gets
+    // this one, which the caller has.
+    if (b.now.load(std::memory_order_acquire) != space::state::live || !b.is(space::mapped) ||
+        b.begin() != address)
       return {};
     if (l.removals != where.segments.removals()) return {.h = l.h};
     return {l.h, l.owner, l.own};

@@ -6,6 +6,9 @@
 
 #include <memory>
 #include <optional>
+#include <thread>
+
+#include "core/base/threads/processor_hints.hpp"
 
 namespace gpumem::resource {
 namespace {
@@ -61,6 +64,34 @@ TEST_F(recent_blocks_test, never_by_a_handle_that_names_another_block) {
     ASSERT_EQ(memo.find(*where, home + i * space::unit).h, space::none) << i;
     ASSERT_EQ(memo.find(*where, home).h, space::none) << i;
   }
+}
+
+// The same at the very moment: a handle that nobody has keeps its last address until it names another block,
+// and what this thread frees at that address is a block that another one was handed.
+TEST_F(recent_blocks_test, never_by_a_handle_that_gets_another_block_meanwhile) {
+  constexpr int rounds = 200'000;
+  space::block& b = where->blocks[h];
+  std::atomic<int> begun{0}, ended{0};
+  std::jthread const other([&] {
+    for (int round = 1; round <= rounds; ++round) {
+      for (int spins = 0; begun.load(std::memory_order_acquire) != round; ++spins)
+        spins < 200 ? base::pause() : std::this_thread::yield();
+      b.address.store(2 * home, std::memory_order_relaxed);
+      b.now.store(space::state::live, std::memory_order_release);
+      ended.store(round, std::memory_order_release);
+    }
+  });
+  int wrong = 0;
+  for (int round = 1; round <= rounds; ++round) {
+    b.now.store(space::state::unused, std::memory_order_relaxed);
+    b.address.store(home, std::memory_order_relaxed);
+    begun.store(round, std::memory_order_release);
+    for (int looks = 0; ended.load(std::memory_order_acquire) != round; ++looks) {
+      wrong += memo.find(*where, home).h != space::none ? 1 : 0;
+      if (looks > 200) std::this_thread::yield();
+    }
+  }
+  EXPECT_EQ(wrong, 0);
 }
 
 // The address may be of another resource's segment since.
