@@ -7,5 +7,5 @@ case "${1:-}" in
   -h|--help) sed -n '2,3s/^# //p' "$0"; exit 0 ;;
 esac
 minutes="${1:-30}"
-scripts/build.sh release gpumem_preload random_program
+scripts/build.sh release gpumem_preload gpumem_mutant random_program
 exec python3 tests/integration/random/soak.py build "$(awk -v m="$minutes" 'BEGIN { print m * 60 }')" "${@:2}"

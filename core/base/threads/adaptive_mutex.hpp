@@ -8,11 +8,14 @@
 #include <atomic>
 #include <cstdint>
 
+#include "core/base/threads/interleave.hpp"
+
 namespace gpumem::base {
 
 class adaptive_mutex {
  public:
   void lock() noexcept {
+    interleave();
     if (!try_lock()) [[unlikely]]
       lock_slowly();
   }
@@ -21,6 +24,7 @@ class adaptive_mutex {
     return state_.compare_exchange_strong(seen, held, std::memory_order_acquire, std::memory_order_relaxed);
   }
   void unlock() noexcept {
+    interleave();
     if (state_.exchange(free, std::memory_order_release) == awaited) [[unlikely]]
       wake();
   }

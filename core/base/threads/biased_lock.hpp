@@ -13,6 +13,7 @@
 
 #include <atomic>
 
+#include "core/base/threads/interleave.hpp"
 #include "core/base/threads/thread_identity.hpp"
 
 namespace gpumem::base {
@@ -43,16 +44,19 @@ class biased_lock {
   bool lock_biased() noexcept {
     if (owner_.load(std::memory_order_relaxed) != this_thread) [[unlikely]]
       return false;
+    interleave();
     inside_.store(true, std::memory_order_relaxed);
     // The barrier of a visitor orders this store before the load for the processor; this does for the
     // compiler.
     std::atomic_signal_fence(std::memory_order_seq_cst);
+    interleave();
     if (!visited_.load(std::memory_order_acquire)) [[likely]]
       return true;
     inside_.store(false, std::memory_order_release);
     return false;
   }
   void unlock(hold how) noexcept {
+    interleave();
     if (how == hold::biased) [[likely]] {
       inside_.store(false, std::memory_order_release);
       return;

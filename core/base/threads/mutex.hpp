@@ -7,6 +7,7 @@
 #include <mutex>
 
 #include "core/base/contract.hpp"
+#include "core/base/threads/interleave.hpp"
 
 #if defined(__clang__)
 #define GPUMEM_ANNOTATE(what) __attribute__((what))
@@ -21,6 +22,7 @@ namespace gpumem::base {
 class GPUMEM_ANNOTATE(capability("mutex")) mutex {
  public:
   void lock() noexcept GPUMEM_ANNOTATE(acquire_capability()) {
+    interleave();
     mutex_.lock();
     owner_.take();
   }
@@ -31,6 +33,7 @@ class GPUMEM_ANNOTATE(capability("mutex")) mutex {
   }
   void unlock() noexcept GPUMEM_ANNOTATE(release_capability()) {
     owner_.leave();
+    interleave();
     mutex_.unlock();
   }
   // A contract: the calling thread holds it.

@@ -329,6 +329,7 @@ inline bool suballocator::runs_in_one_order(stream_order::slot slot) const noexc
     return false;
   std::uint64_t const bytes = b.bytes();  // once it lies in the magazine it may become another block's
   b.freed = settled ? home_.epochs.last_done() : home_.epochs.open();
+  base::interleave();
   if (!own->put_at_once(table, h, b)) [[unlikely]]
     return false;
   stats::add(mine.nodes[node_].bytes_out, bytes);

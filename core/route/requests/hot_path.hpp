@@ -5,6 +5,7 @@
 // throws, locks, or makes a driver call on a hit.
 #pragma once
 
+#include "core/base/threads/interleave.hpp"
 #include "core/resource/pools/suballocator.hpp"
 #include "core/route/requests/slow_steps.hpp"
 #include "core/route/returns.hpp"
@@ -141,6 +142,7 @@ template <bool careful = false>
   if (from.quick == nullptr && from.chain == nullptr) [[unlikely]]
     return pass;
   std::uint32_t const removals = s->where.segments.removals();
+  base::interleave();
   resource::cache_look look;
   space::handle h = space::none;
   if (from.quick != nullptr)
@@ -160,6 +162,7 @@ template <bool careful = false>
   if (hit) [[likely]]
     from.quick->count_hit(mine, slot, handed);
   hand_out_fast(b, handed, request.bytes, slot);
+  base::interleave();
   if (careful && counts) count_taken(*s, entry.device, b);
   remember_fast(entry, number, from, address, h, slot, request.stream_ordered, removals);
   *result = address;
@@ -230,6 +233,7 @@ template <bool careful = false>
   auto const known = find_block_fast(*s, release.address);
   if (known.h == space::none) [[unlikely]]
     return release_of_none(driver::free_request(release));
+  base::interleave();
   space::block& b = s->where.blocks[known.h];
   resource::resource& owner = known.owner != nullptr ? *known.owner : resource::owner_of(s->where, known.h);
   resource::chain_context const& home = owner.home();
@@ -265,6 +269,7 @@ template <bool careful = false>
     as_new = now.as_new;
   }
   bool const serves_again = as_new && may_serve;
+  base::interleave();
   if (serves_again && cache_fast(*s, mine, owner, known, b, when)) [[likely]] {
     if constexpr (careful) do_duties(home, release, bytes);
     return {CUDA_SUCCESS};

@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "core/base/threads/interleave.hpp"
 #include "core/space/blocks/block_table.hpp"
 #include "core/space/blocks/spin_lock.hpp"
 
@@ -96,11 +97,13 @@ inline handle block_map::find(std::uint64_t address) const noexcept {
   for (;;) {
     std::uint64_t const rebuilds = s.rebuilds.load(std::memory_order_acquire);
     table& t = *s.present.load(std::memory_order_acquire);
+    base::interleave();
     handle found = none;
     for (std::uint64_t i = first(address, mixed);; ++i) {
       std::uint32_t const entry = t.at(i).load(std::memory_order_acquire);
       if (entry == empty) break;
       if (!same_tag(entry, like)) continue;
+      base::interleave();
       handle const h = handle_in(entry);
       if (blocks_[h].address.load(std::memory_order_relaxed) == address) {
         found = h;

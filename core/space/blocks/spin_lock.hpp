@@ -7,6 +7,7 @@
 
 #include <atomic>
 
+#include "core/base/threads/interleave.hpp"
 #include "core/base/threads/processor_hints.hpp"
 
 namespace gpumem::space {
@@ -18,7 +19,10 @@ class spin_lock {
     while (held_.exchange(true, std::memory_order_acquire)) wait();
   }
   bool try_lock() noexcept { return !held_.exchange(true, std::memory_order_acquire); }
-  void unlock() noexcept { held_.store(false, std::memory_order_release); }
+  void unlock() noexcept {
+    base::interleave();
+    held_.store(false, std::memory_order_release);
+  }
 
  private:
   void wait() noexcept {

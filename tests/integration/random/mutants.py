@@ -8,21 +8,21 @@ import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
 import harness
-from random_run import run
+from random_run import CROWDED_DEVICE, INTERLEAVED, run
 
 OPERATIONS = 20_000
 ATTEMPTS = 12
 
 
-def mutate(build, name, seed, config="pool", threads=4):
+def mutate(build, name, seed, config="pool", threads=4, env=None, options=()):
     return run(build, seed, OPERATIONS, config, library="libgpumem_mutant.so", threads=threads,
-               env={"TEST_MUTANT": name})
+               env={"TEST_MUTANT": name, **(env or {})}, options=options)
 
 
-def expect_caught(build, name, sign, config="pool", first=1, threads=None):
+def expect_caught(build, name, sign, config="pool", first=1, threads=None, env=None, options=()):
     """`sign` must be among the words, so that the bug is found and not some other one."""
     for seed in range(first, first + ATTEMPTS):
-        outcome = mutate(build, name, seed, config, threads=threads or (4, 8)[seed % 2])
+        outcome = mutate(build, name, seed, config, threads or (4, 8)[seed % 2], env, options)
         if outcome.code == 0:
             continue
         text = outcome.stdout + outcome.stderr
@@ -50,6 +50,17 @@ def test_frees_that_keep_the_pace_are_clean(build):
     for seed, config in ((1, "pool"), (2, "binning"), (3, "arena"), (4, "small_pool"), (5, "pool")):
         outcome = mutate(build, "always_paces", seed, config, threads=8)
         assert outcome.code == 0 and outcome.report, f"seed {seed}, {config}: {outcome.code}\n{outcome.stdout}{outcome.stderr}"
+
+
+def test_threads_that_come_between_everywhere_are_clean(build):
+    for seed, config in ((1, "pool"), (2, "returning"), (3, "arena"), (4, "pool_over_vmm"), (5, "returning")):
+        outcome = mutate(build, "none", seed, config, 8, {**CROWDED_DEVICE, **INTERLEAVED}, ("--crowded",))
+        assert outcome.code == 0 and outcome.report, f"seed {seed}, {config}: {outcome.code}\n{outcome.stdout}{outcome.stderr}"
+
+
+def test_recent_address_first(build):
+    expect_caught(build, "recent_address_first", "code 1, wanted 0", "returning", threads=8,
+                  env={**CROWDED_DEVICE, **INTERLEAVED}, options=("--crowded",))
 
 
 def test_pace_is_done(build):

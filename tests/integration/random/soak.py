@@ -10,11 +10,14 @@ import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
 import harness
-from random_run import CONFIGS, SMALL_DEVICE, run
+from random_run import CONFIGS, CROWDED_DEVICE, INTERLEAVED, SMALL_DEVICE, run
 
 OPERATIONS = 50_000
-ENVIRONMENTS = ({}, SMALL_DEVICE, {"GPUMEM_SIMULATED_DEVICES": "1"}, {"GPUMEM_SIMULATED_DEVICES": "4"})
+ENVIRONMENTS = (({}, ()), (SMALL_DEVICE, ()), (CROWDED_DEVICE, ("--crowded",)), ({"GPUMEM_SIMULATED_DEVICES": "1"}, ()),
+                ({"GPUMEM_SIMULATED_DEVICES": "4"}, ()))
 THREADS = (2, 4, 8)
+# Each with the library as it is, and with one whose threads come between one another everywhere.
+LIBRARIES = (("libgpumem.so", {}), ("libgpumem_mutant.so", INTERLEAVED))
 
 
 def fail(outcome, command, figures):
@@ -34,15 +37,21 @@ def main():
     while time.monotonic() - begin < seconds:
         # Each chain, then each of the others: all combinations come in turn, whatever the first seed.
         turn = seed - first
-        config = list(CONFIGS)[turn % len(CONFIGS)]
-        env = ENVIRONMENTS[turn // len(CONFIGS) % len(ENVIRONMENTS)]
-        threads = THREADS[turn // len(CONFIGS) // len(ENVIRONMENTS) % len(THREADS)]
-        outcome = run(build, seed, OPERATIONS, config, threads=threads, env=env, timeout=120)
+        rounds, at = divmod(turn, len(CONFIGS))
+        config = list(CONFIGS)[at]
+        rounds, at = divmod(rounds, len(LIBRARIES))
+        library, interleaved = LIBRARIES[at]
+        rounds, at = divmod(rounds, len(ENVIRONMENTS))
+        env, options = ENVIRONMENTS[at]
+        env = {**env, **interleaved}
+        threads = THREADS[rounds % len(THREADS)]
+        outcome = run(build, seed, OPERATIONS, config, library, threads, env, timeout=120, options=options)
         allocations, operations, faults, hazards = outcome.figures
         total.update(runs=1, allocations=allocations, operations=operations, faults=faults, hazards=hazards)
         if outcome.code != 0 or operations < OPERATIONS or not outcome.report:
             extra = " ".join(f"{key}={value}" for key, value in env.items())
-            fail(outcome, f"{extra} random_program {seed} {OPERATIONS} {threads} under {config}", dict(total))
+            command = " ".join(("random_program", str(seed), str(OPERATIONS), str(threads), *options))
+            fail(outcome, f"{extra} {command} under {config}, {library}", dict(total))
         by_config[config] += operations
         seed += 1
     print(f"soak: {time.monotonic() - begin:.0f} s, seeds {first} to {seed - 1}, {total['runs']} runs of {OPERATIONS} operations")

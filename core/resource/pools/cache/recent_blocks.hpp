@@ -7,6 +7,8 @@
 #include <array>
 #include <cstdint>
 
+#include "core/base/mutant.hpp"
+#include "core/base/threads/interleave.hpp"
 #include "core/space/block_registry.hpp"
 
 namespace gpumem::resource {
@@ -33,11 +35,15 @@ class recent_blocks {
     line const& l = last_[index_of(address)];
     if (l.address != address) return {};
     space::block const& b = where.blocks[l.h];
+    auto const is_live = [&b] {
+      GPUMEM_MUTANT(recent_address_first) ? base::interleave_surely() : base::interleave();
+      return b.now.load(std::memory_order_acquire) == space::state::live && b.is(space::mapped);
+    };
+    auto const begins_here = [&b, address] { return b.begin() == address; };
     // The handle may name another block by now, or may be about to: one that nobody has keeps its last
     // address. So the address comes last: a live block had its own before it was live, and nothing else gets
     // this one, which the caller has.
-    if (b.now.load(std::memory_order_acquire) != space::state::live || !b.is(space::mapped) ||
-        b.begin() != address)
+    if (GPUMEM_MUTANT(recent_address_first) ? !begins_here() || !is_live() : !is_live() || !begins_here())
       return {};
     if (l.removals != where.segments.removals()) return {.h = l.h};
     return {l.h, l.owner, l.own};
