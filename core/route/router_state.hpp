@@ -7,6 +7,7 @@
 #include <atomic>
 #include <utility>
 
+#include "core/base/threads/interleave.hpp"
 #include "core/route/contexts/contexts.hpp"
 #include "core/route/contexts/peers.hpp"
 #include "core/route/identities.hpp"
@@ -149,6 +150,7 @@ stream_place look_up(router_state& s, CUstream stream, CUcontext current) noexce
 inline stream_place place_of(router_state& s, CUstream stream, CUcontext current) noexcept {
   stream_place place = memo.find(stream, current, s.streams_changed.load(std::memory_order_acquire));
   if (place.entry == nullptr) return look_up(s, stream, current);
+  base::interleave();
   if (place.entry->order.capturing()) place.capturing = captures(stream);
   return place;
 }

@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "core/base/clock.hpp"
+#include "core/base/threads/interleave.hpp"
 #include "core/base/threads/uncancelled.hpp"
 #include "core/stats/page/counters.hpp"
 #include "core/stats/page/state_page.hpp"
@@ -83,6 +84,7 @@ void epochs::close() noexcept {
   if (event == nullptr) return;
   // The number moves on before the record: a free that still reads the old one is covered by this event.
   epoch_id last = open_.fetch_add(1, std::memory_order_acq_rel);
+  base::interleave();
   if (GPUMEM_MUTANT(event_before_free)) ++last;
   if (!GPUMEM_MUTANT(no_event) && driver::real.cuCtxRecordEvent(context_, event) != CUDA_SUCCESS) {
     spare_.push_back(event);  // nothing was recorded: these frees are covered by the next event

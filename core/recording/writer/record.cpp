@@ -9,6 +9,7 @@
 #include <cstring>
 
 #include "core/base/clock.hpp"
+#include "core/base/threads/interleave.hpp"
 #include "core/base/threads/uncancelled.hpp"
 #include "core/recording/stamp.hpp"
 #include "core/recording/writer/recorder_state.hpp"
@@ -58,11 +59,13 @@ template <order by>
   __builtin_prefetch(&events[(head + 12) % ring_events], 1);
   ring.busy.store(1, std::memory_order_relaxed);
   std::atomic_signal_fence(std::memory_order_seq_cst);
+  base::interleave();
   std::uint64_t const now = by == order::by_block ? stamp_about_now(s.monotonic) : stamp_now(s.monotonic);
   std::uint64_t const before = by == order::by_block ? std::max(ring.last_stamp, last) : ring.last_stamp;
   last = ring.last_stamp = std::max(now, before + 1);
   event_words const whole{last, one.address, one.bytes, one.stream, one.sizes, one.kinds};
   std::memcpy(static_cast<void*>(&events[head % ring_events]), &whole, sizeof whole);
+  base::interleave();
   ring.head.store(head + 1, std::memory_order_release);
   ring.busy.store(0, std::memory_order_release);
   if (head % call_every == call_every - 1) [[unlikely]]

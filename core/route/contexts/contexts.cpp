@@ -9,6 +9,7 @@
 #include "core/base/kept_heap.hpp"
 #include "core/base/log/log.hpp"
 #include "core/base/mutant.hpp"
+#include "core/base/threads/interleave.hpp"
 #include "core/base/threads/uncancelled.hpp"
 #include "core/route/contexts/device_facts.hpp"
 #include "core/stats/page/in_use.hpp"
@@ -148,6 +149,7 @@ bool context_entry::forget() noexcept {
     if (gone.exchange(true, std::memory_order_acq_rel)) return false;
     order.abandon();
   }
+  base::interleave();
   each_chain([](resource::chain& c) { c.forget(); });
   return true;
 }

@@ -10,6 +10,7 @@
 #include <new>
 
 #include "core/base/clock.hpp"
+#include "core/base/threads/interleave.hpp"
 #include "core/base/threads/uncancelled.hpp"
 #include "core/stats/callers/modules.hpp"
 #include "core/stats/events/event_writer.hpp"
@@ -92,6 +93,7 @@ void event_log::add(event const& one) noexcept {
     if (!write_ready(false)) ::sched_yield();
   }
   own.value = {one, wall_ns(), thread_number()};
+  base::interleave();
   std::uint64_t mine = number;  // unless the end of the process passed over it
   own.turn.compare_exchange_strong(mine, number + 1, std::memory_order_release, std::memory_order_relaxed);
   if (write_through_.load(std::memory_order_relaxed)) {

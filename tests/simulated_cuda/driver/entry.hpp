@@ -6,6 +6,7 @@
 
 #include <pthread.h>
 
+#include "core/base/threads/interleave.hpp"
 #include "cuda_api.hpp"
 #include "machine.hpp"
 
@@ -24,6 +25,7 @@ class entry {
   entry(counter& calls, rules const& needs) : m(machine::get()) {
     calls.fetch_add(1, std::memory_order_relaxed);
     pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancellable_);  // nobody leaves in the middle of a change
+    gpumem::base::interleave();
     m.lock_.lock();
     if (!needs.initialised) return;
     code = m.initialised() && !m.forked() ? CUDA_SUCCESS : CUDA_ERROR_NOT_INITIALIZED;
@@ -35,6 +37,7 @@ class entry {
   }
   ~entry() {
     m.lock_.unlock();
+    gpumem::base::interleave();  // what the caller knows now it has not written down yet
     pthread_setcancelstate(cancellable_, nullptr);
   }
   entry(entry const&) = delete;
