@@ -55,9 +55,10 @@ def driver_calls(dump):
 
 
 def instructions(dump):
-    """All of the call but the driver's part, which is not ours; the runtime's is small."""
-    in_driver = sum(cost for (caller, called, _), cost in dump.inclusive.items() if is_driver(called) and not is_driver(caller))
-    return sum(dump.cost.values()) - in_driver
+    """All of the call but the driver's part, with what that calls, which is not ours; the runtime's is small. Not by what
+    calls into the driver cost in all: another thread may be in one when the count begins, which no such call tells."""
+    of_others = sum(cost for (code, _, _), cost in dump.cost.items() if not is_driver(code))
+    return of_others - sum(cost for (caller, called, _), cost in dump.inclusive.items() if is_driver(caller) and not is_driver(called))
 
 
 def count(build, call, names):
