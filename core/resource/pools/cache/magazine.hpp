@@ -289,7 +289,7 @@ class alignas(64) magazine {
     --r.count;
     bytes_ -= b.bytes();
     b.rounding = 0;
-    b.now.store(space::state::live, std::memory_order_relaxed);
+    b.now.store(space::state::live, std::memory_order_release);  // the address before it (recent_blocks)
     return h;
   }
 

@@ -50,7 +50,7 @@ class shared_bins {
     from.head = b.next;
     from.count.store(from.count.load(std::memory_order_relaxed) - 1, std::memory_order_relaxed);
     b.rounding = 0;
-    b.now.store(space::state::live, std::memory_order_relaxed);
+    b.now.store(space::state::live, std::memory_order_release);  // the address before it (recent_blocks)
     return h;
   }
   // Keeps the cached block `h`, whose `freed` is set. False: it has no bin of its size.
