@@ -12,6 +12,7 @@
 
 #include "core/base/log/log.hpp"
 #include "core/base/threads/mutex.hpp"
+#include "core/base/threads/uncancelled.hpp"
 #include "core/driver/table.hpp"
 #include "shim/symbols/real_symbols.hpp"
 
@@ -86,12 +87,14 @@ layout ask_layout() noexcept {
   return found;
 }
 
-// What chains have idle goes back first where the driver has no memory: natively an export needs none.
+// What chains have idle goes back first where the driver has no memory: natively an export needs none. A
+// thread that is cancelled meanwhile would leave the lock behind.
 layout checked_layout() noexcept {
   static base::mutex lock;
   static layout checked;
   base::lock_guard const held(lock);
   if (checked.code == CUDA_SUCCESS) return checked;
+  base::uncancelled const whole;
   checked = ask_layout();
   CUcontext context = nullptr;
   if (checked.code == CUDA_ERROR_OUT_OF_MEMORY && driver::real.cuCtxGetCurrent(&context) == CUDA_SUCCESS &&
