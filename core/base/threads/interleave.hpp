@@ -1,8 +1,8 @@
-// Where another thread may come between two steps. In the real library nothing. In libgpumem_mutant.so, for
-// tests only, under TEST_INTERLEAVE=1 the calling thread lets others run here now and then, so that what
-// needs a window of some nanoseconds happens in minutes and not in weeks. Stands between the steps of
-// whatever takes no lock, and where locks are given up. Any thread, with locks held; no call that blocks for
-// long, no point at which a thread may be cancelled.
+// Where another thread may come between two steps. In the real library nothing. In libgpumem_mutant.so and
+// the simulated CUDA, for tests only, under TEST_INTERLEAVE=1 the calling thread lets others run here now and
+// then, so that what needs a window of some nanoseconds happens in minutes and not in weeks. Stands between
+// the steps of whatever takes no lock, and where locks are given up. Any thread, with locks held; no call
+// that blocks for long, no point at which a thread may be cancelled.
 #pragma once
 
 #ifdef GPUMEM_TEST_MUTANT

@@ -49,7 +49,7 @@ NEEDS = {"pool_over_system": {"GPUMEM_SIMULATED_PAGEABLE": "1"}}  # of the devic
 SMALL_DEVICE = {"GPUMEM_SIMULATED_MEMORY": str(5 << 30)}
 # One in some hundred requests is refused natively: each chain gives back what others keep, all the time. With --crowded.
 CROWDED_DEVICE = {"GPUMEM_SIMULATED_MEMORY": str(640 << 20), "GPUMEM_SIMULATED_DEVICES": "1"}
-# With libgpumem_mutant.so: what needs a window of some nanoseconds happens in minutes (core/base/threads/interleave.hpp).
+# Around each call of the simulated driver, with libgpumem_mutant.so everywhere: what needs a window of some nanoseconds happens in minutes (core/base/threads/interleave.hpp).
 INTERLEAVED = {"TEST_INTERLEAVE": "1"}
 FIGURES = re.compile(r"allocations (\d+) operations (\d+) faults (\d+) hazards (\d+)")
 
