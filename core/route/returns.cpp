@@ -63,8 +63,10 @@ void give_back_at_free(resource::chain_context const& home) noexcept {
 void do_duties(resource::chain_context const& home, driver::free_request const& release,
                std::uint64_t bytes) noexcept {
   if (release.stream_ordered || present == nullptr) return;
+  bool const paced = is_set(resource::paces) && home.epochs.pace.counts(bytes);
+  if (!paced && !is_set(resource::gives_back)) return;
   base::uncancelled const held;
-  if (is_set(resource::paces)) keep_pace(home, bytes);
+  if (paced) keep_pace(home, bytes);
   if (is_set(resource::gives_back)) give_back_at_free(home);
 }
 

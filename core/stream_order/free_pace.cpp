@@ -6,7 +6,8 @@
 
 namespace gpumem::stream_order {
 
-void free_pace::begin(std::uint64_t bytes) noexcept {
+void free_pace::begin(std::uint64_t bytes, bool by_bytes) noexcept {
+  by_bytes_.store(by_bytes, std::memory_order_relaxed);
   if (step_.exchange(bytes / 2, std::memory_order_relaxed) != 0) return;
   freed_.store(0, std::memory_order_relaxed);
   blocks_.store(0, std::memory_order_relaxed);
@@ -18,10 +19,11 @@ void free_pace::begin(std::uint64_t bytes) noexcept {
 bool free_pace::note(std::uint64_t bytes) noexcept {
   std::uint64_t const step = step_.load(std::memory_order_relaxed);
   if (step == 0) return false;
-  if (bytes < step / small_part) return true;
+  if (!counts(bytes)) return true;
   std::uint64_t const freed = freed_.fetch_add(bytes, std::memory_order_relaxed) + bytes;
   std::uint32_t const blocks = blocks_.fetch_add(1, std::memory_order_relaxed) + 1;
-  if (freed < step || (blocks < least_blocks && freed < very_large * step)) return true;
+  bool const few = blocks < least_blocks && !by_bytes_.load(std::memory_order_relaxed);
+  if (freed < step || (few && freed < very_large * step)) return true;
   freed_.store(0, std::memory_order_relaxed);
   blocks_.store(0, std::memory_order_relaxed);
   epoch_id const now = epochs_.open();

@@ -17,8 +17,14 @@ class free_pace {
  public:
   explicit free_pace(epochs& of) noexcept : epochs_(of) {}
 
-  // From now on at most about `bytes` of what is freed may wait for the GPU.
-  void begin(std::uint64_t bytes) noexcept;
+  // From now on at most about `bytes` of what is freed may wait for the GPU; or, where not `by_bytes`, a few
+  // blocks if those are more.
+  void begin(std::uint64_t bytes, bool by_bytes) noexcept;
+  // Whether note() has anything to do: a free of so many bytes is part of a step, or the pace is off.
+  bool counts(std::uint64_t bytes) const noexcept {
+    std::uint64_t const step = step_.load(std::memory_order_relaxed);
+    return step == 0 || bytes >= step / small_part;
+  }
   // After a free of so many bytes. False: it is off, or over with this one.
   bool note(std::uint64_t bytes) noexcept;
   bool is_on() const noexcept { return step_.load(std::memory_order_relaxed) != 0; }
@@ -37,6 +43,7 @@ class free_pace {
   std::atomic<std::uint64_t> step_{0};   // bytes between two marks; 0: off
   std::atomic<std::uint64_t> freed_{0};  // bytes since the last mark
   std::atomic<std::uint32_t> blocks_{0};
+  std::atomic<bool> by_bytes_{false};
   std::atomic<std::uint32_t> mark_{0};  // an epoch: of what was freed before it
   std::atomic<std::uint32_t> idle_{0};  // steps that found the GPU done
 };

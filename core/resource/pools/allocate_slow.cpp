@@ -108,12 +108,14 @@ static bool runs_ahead_at_once() noexcept {
   return GPUMEM_MUTANT(always_paces) || GPUMEM_MUTANT(pace_is_done);
 }
 
-// The request would wait for what was freed far ahead of the GPU; natively those frees wait. Of blocks of one
+// The request, or the next one of a pool at its bound, would wait for what was freed far ahead of the GPU;
+// natively those frees wait. Of blocks of one
 // size as many are ahead as keep the GPU at work (ahead.cpp).
 void suballocator::keep_pace(slow_request const& c) noexcept {
   if (c.request.slot != stream_order::no_slot || home_.kind != driver::memory_kind::device) return;
   if (waiting_size(c) != 0) return;
-  home_.epochs.pace.begin(runs_ahead_at_once() ? 2ull << 20 : policy().most_at_pace(in_use()));
+  home_.epochs.pace.begin(runs_ahead_at_once() ? 2ull << 20 : policy().most_at_pace(in_use()),
+                          policy().is_near_bound(region_.reserved_bytes()));
   free_duties.fetch_or(paces, std::memory_order_relaxed);
 }
 
@@ -262,6 +264,7 @@ space::handle suballocator::grow(lock& held, slow_request& c, std::uint64_t at_l
     if (h == space::none) h = search(c, true);
     if (h != space::none) {
       if (wanted.of_many) note_surplus(idle);
+      if (policy().is_near_bound(region_.reserved_bytes())) keep_pace(c);
       return h;
     }
     if (wanted.anywhere || c.request.alignment <= space::unit) throw refuse_.no_tables();

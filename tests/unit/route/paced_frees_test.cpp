@@ -48,6 +48,30 @@ TEST_F(paced_frees, begin_when_a_request_waits_for_frees_far_ahead_of_the_gpu) {
   EXPECT_GT(questions, 10) << "waited for the first eight";
 }
 
+// A pool of at most 4 GiB.
+std::unique_ptr<resource::chain> make_bounded(resource::chain_context const& home) {
+  if (home.kind != driver::memory_kind::device) return nullptr;
+  auto built = std::make_unique<resource::chain>();
+  resource::source& below = built->add_source(std::make_unique<upstream::cuda>(home, 1));
+  built->add(std::make_unique<resource::pool>(
+      home, 2, resource::pool_options{.maximum_pool_size = 4096ull << 20}, below));
+  return built;
+}
+
+// Else the first request that finds it full waits for all that was freed until then.
+TEST_F(paced_frees, begin_with_the_growth_that_nears_the_bound_of_a_pool) {
+  restart(free_mode::deferred, make_bounded);
+  driver.manual_events(true);
+  std::vector<CUdeviceptr> const first = get_blocks(8, 256 * mib);
+  EXPECT_FALSE(are_told());
+  std::vector<CUdeviceptr> const second = get_blocks(7, 256 * mib);
+  EXPECT_TRUE(are_told());
+  give_blocks(first);
+  questions = 0;
+  give_blocks(second);
+  EXPECT_GT(questions, 10) << "waited for the first eight";
+}
+
 TEST_F(paced_frees, not_where_little_waits_for_the_gpu) {
   driver.manual_events(true);
   give_blocks(get_blocks(6, 30 * mib));

@@ -24,7 +24,7 @@ TEST_F(free_pace_test, nothing_is_asked_before_it_begins) {
 }
 
 TEST_F(free_pace_test, waits_for_the_work_before_the_last_mark_and_no_more) {
-  when->pace.begin(512 * mib);
+  when->pace.begin(512 * mib, false);
   epoch_id const first = when->open();
   EXPECT_TRUE(free_blocks(8, 32 * mib));
   EXPECT_EQ(records(), 1) << "the first mark: nothing was freed before";
@@ -43,9 +43,18 @@ TEST_F(free_pace_test, waits_for_the_work_before_the_last_mark_and_no_more) {
   EXPECT_EQ(records(), 2);
 }
 
+// At a pool's bound the next request waits for what is ahead.
+TEST_F(free_pace_test, or_by_bytes_alone) {
+  when->pace.begin(512 * mib, true);
+  EXPECT_TRUE(free_blocks(3, 64 * mib));
+  EXPECT_EQ(records(), 0);
+  EXPECT_TRUE(free_blocks(1, 64 * mib));
+  EXPECT_EQ(records(), 1);
+}
+
 // The GPU has little to do with each of many small blocks, and much with a very large one.
 TEST_F(free_pace_test, a_step_has_eight_blocks_unless_they_are_very_large) {
-  when->pace.begin(512 * mib);
+  when->pace.begin(512 * mib, false);
   EXPECT_TRUE(free_blocks(7, 64 * mib));
   EXPECT_EQ(records(), 0);
   EXPECT_TRUE(free_blocks(1, 64 * mib));
@@ -62,7 +71,7 @@ TEST_F(free_pace_test, a_step_has_eight_blocks_unless_they_are_very_large) {
 
 // A kernel may be waiting for what this thread does next.
 TEST_F(free_pace_test, a_kernel_that_never_ends_holds_a_free_up_for_a_while) {
-  when->pace.begin(512 * mib);
+  when->pace.begin(512 * mib, false);
   epoch_id const first = when->open();
   EXPECT_TRUE(free_blocks(8, 64 * mib));
   EXPECT_TRUE(free_blocks(8, 64 * mib)) << "returns";
@@ -71,20 +80,20 @@ TEST_F(free_pace_test, a_kernel_that_never_ends_holds_a_free_up_for_a_while) {
 
 TEST_F(free_pace_test, ends_where_the_gpu_keeps_up_and_begins_anew) {
   driver.manual_events(false);
-  when->pace.begin(512 * mib);
+  when->pace.begin(512 * mib, false);
   EXPECT_TRUE(free_blocks(15 * 8, 64 * mib));
   EXPECT_FALSE(free_blocks(8, 64 * mib)) << "the sixteenth step";
   int const before = records();
   EXPECT_FALSE(free_blocks(100, 64 * mib));
   EXPECT_EQ(records(), before);
-  when->pace.begin(512 * mib);
+  when->pace.begin(512 * mib, false);
   EXPECT_TRUE(free_blocks(8, 64 * mib));
   EXPECT_EQ(records(), before + 1);
 }
 
 TEST_F(free_pace_test, a_gpu_that_falls_behind_once_keeps_it_on) {
   driver.manual_events(false);
-  when->pace.begin(512 * mib);
+  when->pace.begin(512 * mib, false);
   EXPECT_TRUE(free_blocks(15 * 8, 64 * mib));
   driver.manual_events(true);
   EXPECT_TRUE(free_blocks(8, 64 * mib));

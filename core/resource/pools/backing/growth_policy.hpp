@@ -128,6 +128,12 @@ class growth_policy {
                               std::uint64_t bytes) const noexcept {
     return pending > std::max(far_ahead, in_use / 4) && !is_little_work(pending, bytes);
   }
+  // A large pool that is nearly as large as it may be: its next requests will wait for what is freed. Not
+  // where that goes back, and leaves room.
+  constexpr bool is_near_bound(std::uint64_t reserved) const noexcept {
+    return reserved >= 4 * far_ahead && would_exceed(reserved, reserved / 8) &&
+           options_.release_threshold == ~std::uint64_t{0};
+  }
   // Bytes of it at most once frees keep the GPU's pace (stream_order/free_pace).
   static constexpr std::uint64_t most_at_pace(std::uint64_t in_use) noexcept {
     return std::max(far_ahead, in_use / 64);

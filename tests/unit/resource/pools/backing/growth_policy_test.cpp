@@ -96,6 +96,17 @@ TEST(growth_policy, the_host_may_run_ahead_by_some_blocks_of_one_size) {
   EXPECT_EQ(policy.more_ahead(2 * gib, 1 * gib), 0u) << "1/32 of the memory";
 }
 
+TEST(growth_policy, a_large_pool_is_near_its_bound_from_eight_ninths_on) {
+  suballocator_options const bounded{.maximum = 36 * gib}, spares_all{.sparing_beyond = 0}, free;
+  EXPECT_FALSE(growth_policy(bounded).is_near_bound(32 * gib));
+  EXPECT_TRUE(growth_policy(bounded).is_near_bound(32 * gib + 8));
+  EXPECT_FALSE(growth_policy(spares_all).is_near_bound(gib - 1)) << "little can be ahead of the GPU";
+  EXPECT_TRUE(growth_policy(spares_all).is_near_bound(gib));
+  EXPECT_FALSE(growth_policy(free).is_near_bound(64 * gib));
+  suballocator_options const thrifty{.maximum = 36 * gib, .release_threshold = mib};
+  EXPECT_FALSE(growth_policy(thrifty).is_near_bound(35 * gib)) << "what is freed goes back, and leaves room";
+}
+
 TEST(growth_policy, what_may_be_left_of_a_piece) {
   constexpr std::uint32_t page = 4096;
   EXPECT_EQ(growth_policy::left_over(16 * page, page, false, true), page - 1) << "as new pages would";
