@@ -117,6 +117,25 @@ handle region::take_in_proportion(std::uint32_t units, bool hidden, std::uint64_
   return h != none ? take_from(h, 0, units, hidden, alignment) : none;
 }
 
+handle region::take_by_itself(free_list_id from, std::uint32_t units, std::uint32_t left_over,
+                              std::uint64_t of_small, bool hidden, std::uint64_t alignment) noexcept {
+  constexpr std::uint64_t page = 2ull << 20;
+  free_index* const idle = index(from, false);
+  if (idle == nullptr) return none;
+  std::uint64_t const wanted = units * unit, any_up_to = wanted < page ? of_small : page;
+  int looks = 256;
+  auto const fits = [&](handle h) {
+    block const& b = blocks()[h];
+    if (alignment > unit && std::uint64_t{units} + gap_before(b.begin(), alignment) > b.units) return false;
+    std::uint64_t const bytes = registry_.segments[b.segment].bytes;
+    if (bytes <= any_up_to) return true;
+    bool const empty = b.before == none && b.after == none;
+    return empty ? b.units - units <= left_over : 16 * wanted >= bytes;
+  };
+  handle const h = idle->find_near(blocks(), units, looks, fits);
+  return h != none ? take_from(h, 0, units, hidden, alignment) : none;
+}
+
 void region::admit_from(segment& s, std::uint32_t units) noexcept {
   if (s.least == 0) admitting_bytes_ -= s.bytes;
   s.least = units;

@@ -48,6 +48,11 @@ class region {
   // empty one is to be filled by three quarters, another one is at most 16 times as large. Those up to the
   // driver's page take any; so do very large ones, which cost more to get again. May overlook blocks.
   handle take_in_proportion(std::uint32_t units, bool hidden, std::uint64_t alignment) noexcept;
+  // The same, but out of no segment that the block would keep from going back: of an empty one at most
+  // `left_over` units may be left, and another one is at most 16 times as large, or `of_small` bytes where
+  // the block is below the driver's page. Those up to that page take any. May overlook blocks.
+  handle take_by_itself(free_list_id from, std::uint32_t units, std::uint32_t left_over,
+                        std::uint64_t of_small, bool hidden, std::uint64_t alignment) noexcept;
   // The same from `done`, but out of a segment that was made for blocks so small (admit_from). Of so many
   // idle blocks that might do only a few are looked at: `overlooked` if there may be one all the same.
   handle take_admitted(std::uint32_t units, bool hidden, std::uint64_t alignment, bool& overlooked) noexcept;

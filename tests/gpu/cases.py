@@ -63,6 +63,7 @@ GROUPS = {
           for what in ("context", "primary", "module", "library", "local", "heap", "graph", "streams", "events")],
         *[Case("blocked_stream", (mode,), links=("shared",), counts=False, timeout=120) for mode in ("refused", "served", "freed")],
         Case("fragmentation", ("10", "32"), configs=("bounded_vmm", *SPARING), counts=False),
+        Case("fragmentation", ("6", "95%"), configs=SPARING, counts=False),
         Case("system_memory", ("200",), configs=("rmm/system_headroom", "pool_over_system")),
     ],
     "examples": [

@@ -1,7 +1,7 @@
-// Blocks of random sizes up to 1/32 of a budget, which is the pool's maximum where a pool has one: filled
-// until it refuses or the budget is used, thinned out, filled again. A refusal below 99 % of the budget is
-// too early; natively there is none. Every block is filled and counted, so that a page that was taken too
-// soon shows.
+// Blocks of random sizes up to 1/32 of a budget in GiB, or in per cent of what is free ("95%"), which is the
+// pool's maximum where a pool has one: filled until it refuses or the budget is used, thinned out, filled
+// again. A refusal below 99 % of the budget is too early; natively there is none. Every block is filled and
+// counted, so that a page that was taken too soon shows.
 #include <algorithm>
 #include <chrono>
 #include <cmath>
@@ -18,12 +18,22 @@ struct piece {
   std::uint32_t value;
 };
 
+std::size_t bytes_of(const char* text) {
+  char* unit = nullptr;
+  const std::size_t number = std::strtoull(text, &unit, 10);
+  if (*unit != '%') return number << 30;
+  std::size_t free = 0;
+  std::size_t total = 0;
+  REQUIRE(cudaMemGetInfo(&free, &total));
+  return free / 100 * number;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
   using namespace programs;
   const int rounds = argc > 1 ? std::atoi(argv[1]) : 10;
-  const std::size_t budget = (argc > 2 ? std::strtoull(argv[2], nullptr, 10) : 32) << 30;
+  const std::size_t budget = argc > 2 ? bytes_of(argv[2]) : std::size_t{32} << 30;
   gpu::wrong_counter wrong;
   sequence random(11);
   std::vector<piece> live;

@@ -193,6 +193,7 @@ space::handle suballocator::grow_once(lock& held, slow_request& c) {
   try {
     return grow(held, c);
   } catch (driver::allocation_failed const& failed) {
+    scarcity_.note_refusal();
     *c.refused = failed;
     return space::none;
   }
@@ -257,12 +258,14 @@ space::handle suballocator::grow(lock& held, slow_request& c, std::uint64_t at_l
                         .ahead = std::max(c.ahead, of_parts),
                         .hidden = c.hidden,
                         .apart = c.apart,
+                        .by_itself = is_scarce(c.units * space::unit),
                         .for_whole_piece = c.would_split_piece,
                         .of_many = is_of_many()};
   for (;;) {
     space::handle h = backing_->grow(held, wanted);
     if (h == space::none) h = search(c, true);
     if (h != space::none) {
+      note_scarcity();
       if (wanted.of_many) note_surplus(idle);
       if (policy().is_near_bound(region_.reserved_bytes())) keep_pace(c);
       return h;
@@ -306,60 +309,12 @@ space::handle suballocator::grow_after_trim(lock& held, slow_request& c) {
   return grow_once(held, c);
 }
 
-space::handle suballocator::search(slow_request& c, bool thorough) noexcept {
-  space::handle const h = find(c, thorough);
-  if (h != space::none) age_.floor.note(region_.idle_bytes());
-  return h;
-}
-
-// What is left of a piece can be a part of another block's place, which is what fills a pool to its maximum,
-// or a device: until then it saves calls of the driver.
-std::uint32_t suballocator::left_over(slow_request const& c) const noexcept {
-  std::uint64_t const all = stats::get(stats::gauges(home_.device).total);
-  if (region_.reserved_bytes() >= std::min(all, options_.maximum) / 2) return 0;
-  return policy().left_over(c.units, page_, is_of_many(), c.request.slot != stream_order::no_slot);
-}
-
 std::uint64_t suballocator::would_go_back(std::uint64_t bytes) noexcept {
   return page_ != 0 ? std::min(bytes, region_.whole_pages(page_, bytes)) : region_.empty_bytes();
 }
 
 bool suballocator::is_of_many() const noexcept {
   return parts() >= many_sharers || caches_.count() >= many_sharers;
-}
-
-// Where large blocks come and go a small one between them, which stays, keeps a segment from serving the next
-// large one. Where memory is spared segment_mixing says when that matters.
-bool suballocator::keeps_kinds_apart(slow_request const& c) const noexcept {
-  if (page_ != 0 || sharing_.load(std::memory_order_relaxed) || would_exceed(c.units * space::unit))
-    return false;
-  return is_of_many() && policy().keeps_kinds_apart(region_.reserved_bytes(), region_.admitting_bytes());
-}
-
-space::handle suballocator::find(slow_request& c, bool thorough) noexcept {
-  allocation_request const& request = c.request;
-  c.would_split_piece = false;
-  if (request.slot != stream_order::no_slot) {
-    auto const own = static_cast<space::free_list_id>(space::first_stream + request.slot);
-    auto h = page_ == 0 ? region_.take_tighter(own, c.units, thorough, c.hidden, request.alignment)
-                        : region_.take(own, c.units, thorough, c.hidden, request.alignment);
-    if (h == space::none && GPUMEM_MUTANT(tighter_unfinished)) h = region_.take_unfinished(own, c.units);
-    if (h != space::none) return h;
-  }
-  bool const apart = mixing_.is_avoided() && !thorough && would_exceed(c.units * space::unit);
-  bool const whole =
-      page_ != 0 && !thorough && policy().keeps_pieces_whole(region_.reserved_bytes(), c.units * space::unit);
-  if (!apart && !whole && !thorough && keeps_kinds_apart(c)) {
-    bool overlooked = false;
-    auto const h = region_.take_admitted(c.units, c.hidden, request.alignment, overlooked);
-    if (h != space::none || !overlooked) return h;
-  }
-  auto const h = apart   ? region_.take_in_proportion(c.units, c.hidden, request.alignment)
-                 : whole ? region_.take_whole(c.units, page_, left_over(c), c.hidden, request.alignment,
-                                              c.would_split_piece)
-                         : region_.take(space::done, c.units, thorough, c.hidden, request.alignment);
-  if (h != space::none || !runs_in_one_order(request.slot)) return h;
-  return region_.take(space::pending, c.units, thorough, c.hidden, request.alignment);
 }
 
 void suballocator::reap() noexcept {

@@ -16,6 +16,7 @@
 #include "core/resource/pools/backing/growth_policy.hpp"
 #include "core/resource/pools/backing/page_backing.hpp"
 #include "core/resource/pools/backing/refusals.hpp"
+#include "core/resource/pools/backing/scarcity.hpp"
 #include "core/resource/pools/backing/segment_backing.hpp"
 #include "core/resource/pools/backing/segment_mixing.hpp"
 #include "core/resource/pools/backing/surplus.hpp"
@@ -193,6 +194,13 @@ class suballocator : public resource, public source {
   }
   // Frees wait for the GPU from now on, so that requests need not.
   void keep_pace(slow_request const& c) noexcept;
+  // Memory is scarce with so many bytes more (scarcity); and a block for a request then.
+  bool is_scarce(std::uint64_t bytes) const noexcept {
+    return scarcity_.may_be_there(region_.reserved_bytes()) && scarcity_.is_there(in_use() + bytes);
+  }
+  void note_scarcity() noexcept;
+  std::uint64_t all_there_is() const noexcept;
+  space::handle find_by_itself(slow_request const& c) noexcept;
   // How long to watch for freed memory before growing, in nanoseconds.
   std::uint64_t patience_ns(slow_request const& c) const noexcept;
 #define GPUMEM_RUNG(step, counter) space::handle step(lock& held, slow_request& c);
@@ -292,6 +300,7 @@ class suballocator : public resource, public source {
   std::uint64_t rotating_ = 0;    // bytes being taken so that more blocks of a size take turns
   std::uint64_t watched_ns_ = 0;  // for freed memory, since the last growth
   segment_mixing mixing_;
+  scarcity scarcity_;
   surplus surplus_;
   exported_sizes exported_;
   going_back age_;

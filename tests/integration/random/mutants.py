@@ -52,6 +52,17 @@ def test_frees_that_keep_the_pace_are_clean(build):
         assert outcome.code == 0 and outcome.report, f"seed {seed}, {config}: {outcome.code}\n{outcome.stdout}{outcome.stderr}"
 
 
+def test_large_blocks_by_themselves_are_clean(build):
+    # As if memory were scarce from the start (resource/pools/backing/scarcity.hpp).
+    for seed, config in ((1, "pool"), (2, "binning"), (3, "arena"), (4, "returning"), (5, "pool")):
+        outcome = mutate(build, "always_scarce", seed, config, threads=8)
+        assert outcome.code == 0 and outcome.report, f"seed {seed}, {config}: {outcome.code}\n{outcome.stdout}{outcome.stderr}"
+
+
+def test_by_itself_unfinished(build):
+    expect_caught(build, "by_itself_unfinished", "unordered reuse")
+
+
 def test_threads_that_come_between_everywhere_are_clean(build):
     for seed, config in ((1, "pool"), (2, "returning"), (3, "arena"), (4, "pool_over_vmm"), (5, "returning")):
         outcome = mutate(build, "none", seed, config, 8, {**CROWDED_DEVICE, **INTERLEAVED}, ("--crowded",))

@@ -60,6 +60,27 @@ TEST_F(region_test, of_two_free_lists_the_block_that_is_cut_less) {
   EXPECT_EQ(space.take_tighter(first_stream + 4, 15, false, false, unit), none) << "of no other stream";
 }
 
+TEST_F(region_test, by_itself_a_large_block_shares_no_segment_with_small_ones) {
+  constexpr std::uint32_t mib = (1u << 20) / unit;
+  auto const take_one = [&](std::uint32_t units) {
+    handle const h = space.take_by_itself(done, units, 3 * mib, 32ull << 20, false, unit);
+    if (h != none) model.out.insert(h);
+    return h;
+  };
+  add(first_address, 64 * mib);
+  EXPECT_EQ(take_one(61 * mib - 1), none) << "of an empty segment more than 3 MiB would be left";
+  ASSERT_NE(take_one(61 * mib), none);
+  EXPECT_EQ(take_one(mib), none) << "beside others a block is 1/16 of it at least";
+  add(first_address + (1ull << 30), 32 * mib);
+  EXPECT_EQ(take_one(2 * mib), none) << "of an empty segment";
+  handle const small = take_one(mib);
+  ASSERT_NE(small, none) << "blocks below a page lie together";
+  EXPECT_GE(where.blocks[small].begin(), first_address + (1ull << 30));
+  EXPECT_NE(take_one(2 * mib), none) << "beside others";
+  add(first_address + (2ull << 30), 2 * mib);
+  EXPECT_NE(take_one(2 * mib), none);
+}
+
 TEST_F(region_test, in_proportion_no_small_block_keeps_a_large_segment) {
   constexpr std::uint32_t mib = (1u << 20) / unit;
   auto const take_one = [&](std::uint32_t units) {

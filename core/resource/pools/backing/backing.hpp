@@ -45,6 +45,7 @@ struct growth_request {
   bool hidden = false;           // from the block map: a segment of another resource
   bool anywhere = false;         // with room to hold the aligned block wherever the memory begins
   bool apart = false;            // a segment of its own
+  bool by_itself = false;        // no larger than it has to be: memory is scarce
   bool for_whole_piece = false;  // there is idle memory for it, which must not be cut
   bool of_many = false;          // many threads, streams or parts share the pool
 

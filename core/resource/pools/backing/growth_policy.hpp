@@ -38,6 +38,7 @@ class growth_policy {
   static constexpr std::uint32_t most_in_rotation = 128;
   static constexpr std::uint64_t price_of_growth_ns = 100'000;
   static constexpr std::uint64_t far_ahead_ns = 500'000;
+  static constexpr std::uint64_t of_small = 32ull << 20;  // a segment for them where memory is scarce
 
   explicit constexpr growth_policy(suballocator_options const& options) noexcept : options_(options) {}
 
@@ -107,6 +108,11 @@ class growth_policy {
     if (!is_in_pieces(reserved, idle)) return exact;
     std::uint64_t const even = round_up(exact, std::min(std::bit_floor(reserved / 16), largest_step));
     return would_exceed(reserved, even) ? exact : even;
+  }
+
+  // The same where memory is scarce, of which `left` is to be had: small blocks lie together.
+  static constexpr std::uint64_t step_by_itself(std::uint64_t bytes, std::uint64_t left) noexcept {
+    return bytes < driver_page && of_small < left ? of_small : round_up(bytes, driver_page);
   }
 
   // How long, in nanoseconds, a request that finds only memory whose work still runs looks for its end before

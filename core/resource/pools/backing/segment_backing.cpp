@@ -24,18 +24,21 @@ space::segment& segment_backing::add(pool_lock& held, extent const& memory) {
 
 std::uint64_t segment_backing::size_for(std::uint64_t bytes, growth_request const& wanted) const noexcept {
   if (wanted.apart) return bytes;
+  std::uint64_t const left = pool_.options.maximum - taken();
+  if (wanted.by_itself && wanted.at_least == 0 && wanted.ahead == 0)
+    return std::min(policy().step_by_itself(bytes, left), left) / space::unit * space::unit;
   space::region const& region = pool_.region;
   bool const even = wanted.of_many && wanted.at_least == 0;
   std::uint64_t const idle = even ? region.idle_bytes() - region.pending_bytes() : 0;
   std::uint64_t const step = policy().step(std::max({bytes, wanted.at_least, wanted.ahead}),
                                            region.reserved_bytes(), pool_.home.epochs.capturing(), idle);
-  return std::min(step, pool_.options.maximum - taken()) / space::unit * space::unit;
+  return std::min(step, left) / space::unit * space::unit;
 }
 
 bool segment_backing::may_take_more(growth_request const& wanted) const noexcept {
   suballocator_options const& o = pool_.options;
-  return !wanted.apart && wanted.at_least == 0 && o.growth == 0 && o.round_to == space::unit &&
-         !o.takes_no_more;
+  return !wanted.apart && !wanted.by_itself && wanted.at_least == 0 && o.growth == 0 &&
+         o.round_to == space::unit && !o.takes_no_more;
 }
 
 // Not where others of this process take memory of the device by calls that no chain serves: it would be
@@ -120,9 +123,12 @@ space::handle segment_backing::grow(pool_lock& held, growth_request const& wante
     made.rotates = true;
     rotated_ += made.bytes;
   }
-  if (!wanted.apart) return space::none;
-  made.apart = true;
-  apart_ += made.bytes;
+  if (wanted.apart) {
+    made.apart = true;
+    apart_ += made.bytes;
+  } else if (!wanted.by_itself || wanted.alignment > space::unit) {
+    return space::none;
+  }
   return pool_.region.take_from(made.first, 0, wanted.units, wanted.hidden, wanted.alignment);
 }
 

@@ -96,6 +96,84 @@ TEST_F(fragmentation, over_plain_allocations_it_does_not) {
   EXPECT_LT(seen.lowest, 0.99) << "then the test above says nothing";
 }
 
+struct fill {
+  int requests = 0, refused = 0, growths = 0;
+};
+
+// A device whose program has all but `spare` of it in use, thins out and fills again; no request is more than
+// natively fits.
+struct nearly_full : fragmentation, testing::WithParamInterface<bool> {
+  static constexpr std::uint64_t device = 80 * gib;
+
+  void SetUp() override {
+    fragmentation::SetUp();
+    stats::gauges(here->home.device).total = device;
+  }
+  void TearDown() override {
+    stats::gauges(here->home.device).total = 0;
+    fragmentation::TearDown();
+  }
+  // Over all that the driver has, or a maximum below it.
+  fill fill_all_but(std::uint64_t spare, unsigned seed) {
+    bool const bounded = GetParam();
+    driver.set_capacity(bounded ? 2 * device : device);
+    pool& p = make<pool>(
+        bounded ? pool_options{.maximum_pool_size = device} : pool_options{.sparing_beyond = device / 4 * 3},
+        here->cuda);
+    std::uint64_t const budget = device - spare;
+    std::mt19937 random(seed);
+    std::uniform_real_distribution<double> exponent(9, std::log2(static_cast<double>(budget / 32)));
+    std::vector<space::handle> live;
+    std::uint64_t used = 0;
+    fill result{.growths = -driver.calls("cuMemAlloc_v2")};
+    auto const give_down_to = [&](std::uint64_t most) {
+      while (used > most) {
+        std::swap(live[random() % live.size()], live.back());
+        used -= block(live.back()).bytes();
+        give(p, live.back());
+        live.pop_back();
+      }
+    };
+    for (int round = 0; round < 20; ++round) {
+      for (;;) {
+        auto const wanted = static_cast<std::uint64_t>(std::exp2(exponent(random)));
+        if (used + wanted > budget) break;
+        ++result.requests;
+        try {
+          live.push_back(get(p, wanted));
+          used += block(live.back()).bytes();
+        } catch (driver::allocation_failed const&) {
+          ++result.refused;
+          break;
+        }
+      }
+      give_down_to(budget / 100 * (30 + random() % 60));
+    }
+    give_down_to(0);
+    p.give_back();
+    result.growths += driver.calls("cuMemAlloc_v2");
+    return result;
+  }
+};
+
+// Before large blocks lay by themselves more than half of the rounds with all but 8 GiB and less were
+// refused.
+TEST_P(nearly_full, what_natively_fits_is_not_refused) {
+  for (auto const& [spare, bad_rounds] :
+       {std::pair{32 * gib, 0}, std::pair{16 * gib, 0}, std::pair{8 * gib, 0}, std::pair{4 * gib, 1}}) {
+    int refused = 0;
+    for (unsigned seed = 1; seed <= 8; ++seed) {
+      fill const seen = fill_all_but(spare, seed);
+      refused += seen.refused;
+      EXPECT_LT(seen.growths, seen.requests / 3) << "natively each request is one";
+    }
+    EXPECT_LE(refused, bad_rounds) << "of 160 rounds with all but " << spare / gib << " GiB";
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(, nearly_full, testing::Bool(),
+                         [](auto const& now) { return now.param ? "of_a_maximum" : "of_a_device"; });
+
 // As RMM's random allocations: 16 GiB in use at most, and the segments of smaller blocks from before.
 TEST_F(fragmentation, large_blocks_of_a_part_of_the_device_come_to_rest) {
   constexpr std::uint64_t device = 80 * gib;

@@ -96,6 +96,13 @@ TEST(growth_policy, the_host_may_run_ahead_by_some_blocks_of_one_size) {
   EXPECT_EQ(policy.more_ahead(2 * gib, 1 * gib), 0u) << "1/32 of the memory";
 }
 
+TEST(growth_policy, where_memory_is_scarce_small_blocks_lie_together) {
+  EXPECT_EQ(growth_policy::step_by_itself(mib, gib), 32 * mib);
+  EXPECT_EQ(growth_policy::step_by_itself(mib, 32 * mib), 2 * mib) << "that much is not to be had";
+  EXPECT_EQ(growth_policy::step_by_itself(2 * mib, gib), 2 * mib);
+  EXPECT_EQ(growth_policy::step_by_itself(100 * mib + 1, gib), 102 * mib);
+}
+
 TEST(growth_policy, a_large_pool_is_near_its_bound_from_eight_ninths_on) {
   suballocator_options const bounded{.maximum = 36 * gib}, spares_all{.sparing_beyond = 0}, free;
   EXPECT_FALSE(growth_policy(bounded).is_near_bound(32 * gib));
