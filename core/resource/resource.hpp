@@ -56,6 +56,7 @@ struct idle_usage {
 struct moment {
   std::uint64_t now = 0;   // nanoseconds
   bool in_a_free = false;  // a free without a stream, which natively waits for the GPU
+  bool at_pace = false;    // that has just waited, as frees keep the GPU's pace
 };
 
 // See above; the functions that do nothing here are for those that need them.

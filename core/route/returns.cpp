@@ -40,7 +40,14 @@ void unset(resource::free_duty duty) noexcept {
 // The duty is the process's, the pace a context's: it is over when no context keeps one.
 void keep_pace(resource::chain_context const& home, std::uint64_t bytes) noexcept {
   if (home.kind == driver::memory_kind::host || !may_work(home.epochs)) return;
-  if (home.epochs.pace.note(bytes)) return;
+  using noted = stream_order::free_pace::noted;
+  noted const now = home.epochs.pace.note(bytes);
+  if (now == noted::step) {
+    context_entry* const entry = present->known.find_by(home.epochs);
+    resource::moment const at{.now = base::now_ns(), .in_a_free = true, .at_pace = true};
+    if (entry != nullptr) entry->each_device_chain([&at](resource::chain& c) { c.give_back_due(at); });
+  }
+  if (now != noted::off) return;
   bool any = false;
   present->known.each([&any](context_entry const& e) { any = any || e.order.pace.is_on(); });
   if (!any) unset(resource::paces);

@@ -16,14 +16,14 @@ void free_pace::begin(std::uint64_t bytes, bool by_bytes) noexcept {
 }
 
 // Two threads at once may both take a step, or one none: it is a pace, not a rule of order.
-bool free_pace::note(std::uint64_t bytes) noexcept {
+free_pace::noted free_pace::note(std::uint64_t bytes) noexcept {
   std::uint64_t const step = step_.load(std::memory_order_relaxed);
-  if (step == 0) return false;
-  if (!counts(bytes)) return true;
+  if (step == 0) return noted::off;
+  if (!counts(bytes)) return noted::on;
   std::uint64_t const freed = freed_.fetch_add(bytes, std::memory_order_relaxed) + bytes;
   std::uint32_t const blocks = blocks_.fetch_add(1, std::memory_order_relaxed) + 1;
   bool const few = blocks < least_blocks && !by_bytes_.load(std::memory_order_relaxed);
-  if (freed < step || (few && freed < very_large * step)) return true;
+  if (freed < step || (few && freed < very_large * step)) return noted::on;
   freed_.store(0, std::memory_order_relaxed);
   blocks_.store(0, std::memory_order_relaxed);
   epoch_id const now = epochs_.open();
@@ -35,9 +35,9 @@ bool free_pace::note(std::uint64_t bytes) noexcept {
     if (GPUMEM_MUTANT(pace_is_done)) epochs_.synchronize_done(now);
   } else if (idle_.fetch_add(1, std::memory_order_relaxed) + 1 >= idle_steps) {
     step_.store(0, std::memory_order_relaxed);
-    return false;
+    return noted::off;
   }
-  return true;
+  return noted::step;
 }
 
 }  // namespace gpumem::stream_order

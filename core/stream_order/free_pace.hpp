@@ -25,8 +25,9 @@ class free_pace {
     std::uint64_t const step = step_.load(std::memory_order_relaxed);
     return step == 0 || bytes >= step / small_part;
   }
-  // After a free of so many bytes. False: it is off, or over with this one.
-  bool note(std::uint64_t bytes) noexcept;
+  enum class noted : std::uint8_t { off, on, step };  // off, or over; a step that ended
+  // After a free of so many bytes.
+  noted note(std::uint64_t bytes) noexcept;
   bool is_on() const noexcept { return step_.load(std::memory_order_relaxed) != 0; }
 
  private:

@@ -105,7 +105,8 @@ std::uint64_t suballocator::patience_ns(slow_request const& c) const noexcept {
 
 // For tests: as if programs ran far ahead from the start.
 static bool runs_ahead_at_once() noexcept {
-  return GPUMEM_MUTANT(always_paces) || GPUMEM_MUTANT(pace_is_done);
+  return GPUMEM_MUTANT(always_paces) || GPUMEM_MUTANT(pace_is_done) || GPUMEM_MUTANT(always_gives_ahead) ||
+         GPUMEM_MUTANT(ahead_is_done);
 }
 
 // The request, or the next one of a pool at its bound, would wait for what was freed far ahead of the GPU;
@@ -114,8 +115,9 @@ static bool runs_ahead_at_once() noexcept {
 void suballocator::keep_pace(slow_request const& c) noexcept {
   if (c.request.slot != stream_order::no_slot || home_.kind != driver::memory_kind::device) return;
   if (waiting_size(c) != 0) return;
-  home_.epochs.pace.begin(runs_ahead_at_once() ? 2ull << 20 : policy().most_at_pace(in_use()),
-                          policy().is_near_bound(region_.reserved_bytes()));
+  std::uint64_t const reserved = region_.reserved_bytes();
+  home_.epochs.pace.begin(runs_ahead_at_once() ? 2ull << 20 : policy().most_at_pace(in_use(), reserved),
+                          policy().is_near_bound(reserved));
   free_duties.fetch_or(paces, std::memory_order_relaxed);
 }
 
@@ -194,6 +196,7 @@ space::handle suballocator::grow_once(lock& held, slow_request& c) {
     return grow(held, c);
   } catch (driver::allocation_failed const& failed) {
     scarcity_.note_refusal();
+    backing_->ahead.drop_room();
     *c.refused = failed;
     return space::none;
   }

@@ -71,9 +71,24 @@ void suballocator::give_back_surplus(std::uint64_t now) noexcept {
   surplus_.spent(base::now_ns() - now);
 }
 
+// For tests: as if requests had given back all that is empty.
+static bool always_gives_ahead() noexcept {
+  return GPUMEM_MUTANT(always_gives_ahead) || GPUMEM_MUTANT(ahead_is_done);
+}
+
+void suballocator::give_back_ahead() noexcept {
+  lock held(mutex_);
+  if (backing_->ahead.missing() == 0 && !always_gives_ahead()) return;
+  settle(held);
+  if (GPUMEM_MUTANT(ahead_is_done)) region_.reap([](space::epoch_id) { return true; });
+  if (always_gives_ahead()) backing_->release_empty(held, 0);
+  backing_->release_ahead(held);
+}
+
 void suballocator::give_back_due(moment const& at) noexcept {
   std::uint64_t const now = at.now;
   if (at.in_a_free && surplus_.is_wanted()) give_back_surplus(now);
+  if (at.at_pace && (backing_->ahead.is_wanted() || always_gives_ahead())) give_back_ahead();
   if (!age_.is_due(now)) return;
   lock held(mutex_);
   if (!age_.is_due(now)) return;  // another thread was faster

@@ -270,6 +270,8 @@ class suballocator : public resource, public source {
   // done; under the mutex.
   void note_surplus(std::uint64_t idle) noexcept;
   void give_back_surplus(std::uint64_t now) noexcept;
+  // What the next requests would have to give back (given_ahead).
+  void give_back_ahead() noexcept;
   // Brings blocks that were freed long ago out of the magazines; under the mutex.
   void sweep(std::uint64_t now) noexcept;
   // Puts a list of freed blocks, linked through `next`, into the region.

@@ -52,6 +52,17 @@ def test_frees_that_keep_the_pace_are_clean(build):
         assert outcome.code == 0 and outcome.report, f"seed {seed}, {config}: {outcome.code}\n{outcome.stdout}{outcome.stderr}"
 
 
+def test_frees_that_give_back_ahead_are_clean(build):
+    # As if requests had had to give back all that is empty (resource/pools/backing/given_ahead.hpp).
+    for seed, config in ((1, "pool"), (2, "pool_over_vmm"), (3, "arena"), (4, "pool_over_cuda_async"), (5, "pool")):
+        outcome = mutate(build, "always_gives_ahead", seed, config, threads=8)
+        assert outcome.code == 0 and outcome.report, f"seed {seed}, {config}: {outcome.code}\n{outcome.stdout}{outcome.stderr}"
+
+
+def test_ahead_is_done(build):
+    expect_caught(build, "ahead_is_done", "unordered reuse", "pool_over_cuda_async", threads=8)
+
+
 def test_large_blocks_by_themselves_are_clean(build):
     # As if memory were scarce from the start (resource/pools/backing/scarcity.hpp).
     for seed, config in ((1, "pool"), (2, "binning"), (3, "arena"), (4, "returning"), (5, "pool")):

@@ -1,6 +1,7 @@
 // Which frees keep the GPU's pace, and when they begin to: as soon as a request would wait for what was freed
 // far ahead of the GPU, natively what those frees would have done.
 #include <pthread.h>
+#include <unistd.h>
 
 #include "core/resource/free_duties.hpp"
 #include "tests/unit/route/fixture.hpp"
@@ -70,6 +71,29 @@ TEST_F(paced_frees, begin_with_the_growth_that_nears_the_bound_of_a_pool) {
   questions = 0;
   give_blocks(second);
   EXPECT_GT(questions, 10) << "waited for the first eight";
+}
+
+// Memory that a request has to give back first is what it waits for; the next time frees have given it back.
+TEST_F(paced_frees, give_back_what_requests_had_to_give_back) {
+  restart(free_mode::deferred, make_bounded);
+  driver.manual_events(true);
+  int slow = 0;
+  driver.at_query([&] {
+    if (++slow % 8 == 0) usleep(200);  // a GPU that is behind
+    if (slow % 8 == 0) driver.finish_all();
+  });
+  auto const fill = [&](std::uint64_t bytes) {
+    std::vector<CUdeviceptr> blocks;
+    for (std::uint64_t sum = 0; sum + bytes <= 4096 * mib; sum += bytes) blocks.push_back(must_get(bytes));
+    return blocks;
+  };
+  give_blocks(fill(300 * mib));
+  int const before = driver.calls("cuMemFree_v2");
+  std::vector<CUdeviceptr> const other = fill(500 * mib);
+  int const filled = driver.calls("cuMemFree_v2");
+  EXPECT_GT(filled, before) << "by requests";
+  give_blocks(other);
+  EXPECT_GT(driver.calls("cuMemFree_v2"), filled) << "by frees";
 }
 
 TEST_F(paced_frees, not_where_little_waits_for_the_gpu) {

@@ -13,7 +13,7 @@ struct free_pace_test : epochs_fixture {
   // So many frees; true while they are wanted.
   bool free_blocks(int count, std::uint64_t bytes) {
     bool wanted = true;
-    for (int i = 0; i < count; ++i) wanted = when->pace.note(bytes);
+    for (int i = 0; i < count; ++i) wanted = when->pace.note(bytes) != free_pace::noted::off;
     return wanted;
   }
 };

@@ -1,6 +1,8 @@
 // See backing.hpp.
 #include "core/resource/pools/backing/backing.hpp"
 
+#include <algorithm>
+
 namespace gpumem::resource {
 
 namespace {
@@ -25,6 +27,15 @@ std::uint64_t backing::release_segment(pool_lock& held, space::segment* s) noexc
   pool_.region.remove_segment(s);
   hand_back(held, memory);
   return memory.bytes;
+}
+
+void backing::release_ahead(pool_lock& held) noexcept {
+  GPUMEM_EXPECTS(held.owns_lock());
+  suballocator_options const& o = pool_.options;
+  std::uint64_t const idle = pool_.region.idle_bytes(), reserved = pool_.region.reserved_bytes();
+  std::uint64_t const most = std::min(
+      {ahead.missing(), idle - std::min(idle, o.kept_idle), reserved - std::min(reserved, o.initial)});
+  if (most != 0) ahead.note_given(release_empty(held, idle - most));
 }
 
 std::uint64_t backing::release_withheld(pool_lock& held) noexcept {

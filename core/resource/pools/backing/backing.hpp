@@ -10,6 +10,7 @@
 
 #include "core/base/contract.hpp"
 #include "core/base/threads/adaptive_mutex.hpp"
+#include "core/resource/pools/backing/given_ahead.hpp"
 #include "core/resource/pools/backing/going_back.hpp"
 #include "core/resource/pools/backing/growth_policy.hpp"
 #include "core/resource/pools/backing/refusals.hpp"
@@ -98,6 +99,9 @@ class backing {
 
   // Gives back segments with withheld memory of which nothing is in use; bytes given back.
   std::uint64_t release_withheld(pool_lock& held) noexcept;
+  // Gives back what frees are to give back ahead of requests.
+  void release_ahead(pool_lock& held) noexcept;
+  given_ahead ahead;
   // Bytes taken so that more blocks of a size take turns (growth_request::at_least), and not given back
   // since.
   std::uint64_t rotated() const noexcept { return rotated_; }

@@ -141,8 +141,8 @@ class growth_policy {
            options_.release_threshold == ~std::uint64_t{0};
   }
   // Bytes of it at most once frees keep the GPU's pace (stream_order/free_pace).
-  static constexpr std::uint64_t most_at_pace(std::uint64_t in_use) noexcept {
-    return std::max(far_ahead, in_use / 64);
+  constexpr std::uint64_t most_at_pace(std::uint64_t in_use, std::uint64_t reserved) const noexcept {
+    return is_near_bound(reserved) ? far_ahead : std::max(far_ahead, in_use / 64);
   }
 
   // Bytes of blocks of one size that a program may have ahead of the GPU before its requests wait for it.

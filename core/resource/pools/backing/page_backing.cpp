@@ -183,7 +183,11 @@ space::handle page_backing::grow_in_pieces(pool_lock& held, growth_request const
   std::uint64_t const wished = std::max(more, wanted.at_least);
   count_growth();
   // Before a place is sought: what the request found, but must not cut, should not be held for it.
-  if (sparing) release_pieces(held, room);
+  bool const at_bound = would_exceed(room);
+  if (sparing && !(at_bound && ahead.take_room(room))) {
+    std::uint64_t const gone = release_pieces(held, room);
+    if (at_bound) ahead.note_late(gone);
+  }
   expect_context();
   bool const whole = policy().keeps_pieces_whole(region.reserved_bytes(), room);
   space::region::opening place;

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "core/base/clock.hpp"
 #include "core/base/mutant.hpp"
 
 namespace gpumem::resource {
@@ -94,12 +95,17 @@ space::handle segment_backing::grow(pool_lock& held, growth_request const& wante
   // Where memory is short, or to be spared: what is empty is of no use for this request. Below a maximum what
   // fits exactly gets the pool fuller before it refuses.
   std::uint64_t comes_back = 0;
-  if (pool_.region.idle_bytes() > 0 && would_exceed(bytes) && is_gpu_done(held)) {
+  bool const at_bound = would_exceed(bytes);
+  bool const has_room = at_bound && taken() + bytes <= pool_.options.maximum && ahead.take_room(bytes);
+  std::uint64_t const begun = at_bound && !has_room ? base::now_ns() : 0;
+  if (begun != 0 && pool_.region.idle_bytes() > 0 && is_gpu_done(held)) {
+    bool const was_behind = base::now_ns() - begun >= growth_policy::price_of_growth_ns;
     std::uint64_t const idle = pool_.region.idle_bytes(), reserved = pool_.region.reserved_bytes();
     bool const joins = may_take_more(wanted) && policy().spares(reserved, bytes);
     std::uint64_t const goes = joins ? regrowth::to_join(bytes, reserved) : bytes;
     std::uint64_t const gone = release_empty(held, idle - std::min(idle, goes));
     if (goes != bytes) comes_back = gone;
+    if (was_behind) ahead.note_late(gone);
   }
   bool const is_short = would_exceed(bytes);
   std::uint64_t const remainder = is_short && regrowth_.is_usual() ? with_remainder(held, bytes, wanted) : 0;

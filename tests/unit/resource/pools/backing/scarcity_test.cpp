@@ -6,11 +6,13 @@
 namespace gpumem::resource {
 namespace {
 
-constexpr std::uint64_t gib = 1ull << 30;
-constexpr std::uint64_t all = 80 * gib;
-
-TEST(scarcity, is_there_from_half_of_all_memory_on) {
+struct scarcity_test : testing::Test {
+  static constexpr std::uint64_t gib = 1ull << 30;
+  static constexpr std::uint64_t all = 80 * gib;
   scarcity now;
+};
+
+TEST_F(scarcity_test, is_there_from_half_of_all_memory_on) {
   EXPECT_FALSE(now.is_there(80 * gib)) << "nobody knows how much that is";
   now.note_growth(gib, all);
   EXPECT_FALSE(now.is_there(40 * gib));
@@ -19,8 +21,7 @@ TEST(scarcity, is_there_from_half_of_all_memory_on) {
   EXPECT_TRUE(now.may_be_there(40 * gib + 1));
 }
 
-TEST(scarcity, stays_while_a_program_comes_back_and_not_for_ever) {
-  scarcity now;
+TEST_F(scarcity_test, stays_while_a_program_comes_back_and_not_for_ever) {
   now.note_growth(76 * gib, all);
   EXPECT_TRUE(now.is_there(8 * gib));
   int growths = 0;
@@ -29,8 +30,7 @@ TEST(scarcity, stays_while_a_program_comes_back_and_not_for_ever) {
   EXPECT_LT(growths, 300);
 }
 
-TEST(scarcity, the_fuller_the_less_may_be_left_over) {
-  scarcity now;
+TEST_F(scarcity_test, the_fuller_the_less_may_be_left_over) {
   now.note_growth(gib, all);
   EXPECT_EQ(now.left_over(1000, 40 * gib), 250u);
   EXPECT_EQ(now.left_over(1000, 72 * gib), 50u);
@@ -39,8 +39,7 @@ TEST(scarcity, the_fuller_the_less_may_be_left_over) {
   EXPECT_EQ(now.left_over(1000, 8 * gib), 25u) << "it will come back";
 }
 
-TEST(scarcity, is_not_where_the_driver_refuses_more_than_one_growth_in_eight) {
-  scarcity now;
+TEST_F(scarcity_test, is_not_where_the_driver_refuses_more_than_one_growth_in_eight) {
   now.note_growth(gib, all);
   for (int i = 0; i < 4; ++i) {
     EXPECT_TRUE(now.is_there(76 * gib));
