@@ -75,6 +75,8 @@ class source {
   virtual std::uint64_t trim() noexcept { return 0; }
   // Bytes that the driver has free, where these decide whether it serves a request; none: that is not known.
   virtual std::optional<std::uint64_t> free_at_driver() noexcept { return std::nullopt; }
+  // Bytes until a limit; ~0: there is none.
+  virtual std::uint64_t left_to_limit() const noexcept { return ~std::uint64_t{0}; }
   // A request for `more` was just refused: so would be one for `bytes`, which is less.
   virtual bool refuses_as_well(std::uint64_t /*bytes*/, std::uint64_t /*more*/) noexcept { return false; }
   // The driver would refuse so many bytes even once `back` more had come back to it.

@@ -3,6 +3,7 @@
 // resources of one name share one budget. A request and a free cost two atomic instructions each; no lock.
 #pragma once
 
+#include <algorithm>
 #include <array>
 
 #include "core/resource/adaptors/adaptor.hpp"
@@ -47,6 +48,9 @@ class limiting_source final : public source_adaptor {
   bool counts_in(budget const& b) const noexcept override { return &b == &budget_ || below_.counts_in(b); }
   // The limit may decide as well, and others take from it.
   std::optional<std::uint64_t> free_at_driver() noexcept override { return std::nullopt; }
+  std::uint64_t left_to_limit() const noexcept override {
+    return std::min(below_.left_to_limit(), budget_.left());
+  }
 
  private:
   extent serve(allocation_request const& request) override;

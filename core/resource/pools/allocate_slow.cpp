@@ -195,7 +195,6 @@ space::handle suballocator::grow_once(lock& held, slow_request& c) {
   try {
     return grow(held, c);
   } catch (driver::allocation_failed const& failed) {
-    scarcity_.note_refusal();
     backing_->ahead.drop_room();
     *c.refused = failed;
     return space::none;
@@ -278,7 +277,8 @@ space::handle suballocator::grow(lock& held, slow_request& c, std::uint64_t at_l
   }
 }
 
-// Everything that was freed before this request, waited for; then the search that overlooks nothing.
+// Everything that was freed before this request, waited for; then the search that overlooks nothing. Where
+// memory is scarce that one comes last, as what it cuts serves no large block any more.
 space::handle suballocator::drain(lock& held, slow_request& c) {
   GPUMEM_EXPECTS(held.owns_lock());
   flush(nullptr);
@@ -289,7 +289,7 @@ space::handle suballocator::drain(lock& held, slow_request& c) {
     held.lock();
     reap();
   }
-  return search(c, true);
+  return search(c, !is_scarce(c.units * space::unit));
 }
 
 // Of the whole device; what resources above gave back lies here.
@@ -303,13 +303,13 @@ space::handle suballocator::trim(lock& held, slow_request& c) {
   if (home_.relieve == nullptr || home_.kind == driver::memory_kind::host) give_back();
   held.lock();
   reap();
-  return search(c, true);
+  return search(c, !is_scarce(c.units * space::unit));
 }
 
 space::handle suballocator::grow_after_trim(lock& held, slow_request& c) {
   GPUMEM_EXPECTS(held.owns_lock());
-  if (was_relieved(c) || c.hopeless) return space::none;
-  return grow_once(held, c);
+  space::handle const h = was_relieved(c) || c.hopeless ? space::none : grow_once(held, c);
+  return h != space::none || !is_scarce(c.units * space::unit) ? h : search(c, true);
 }
 
 std::uint64_t suballocator::would_go_back(std::uint64_t bytes) noexcept {
@@ -435,6 +435,7 @@ space::handle suballocator::try_rungs(slow_request& c) {
 #undef GPUMEM_FIRST_RUNG
 #undef GPUMEM_LAST_RUNG
 #undef GPUMEM_RUNG
+  scarcity_.note_refusal();
   stats::add(count().failed, 1);
   throw *refused;  // as whoever refused it says: the driver, a limit, or this pool's own maximum
 }

@@ -15,11 +15,16 @@ space::handle suballocator::search(slow_request& c, bool thorough) noexcept {
   return h;
 }
 
-// Bytes that the pool may ever have.
+// Bytes that the pool may ever have: of a device less what others have, as told at the last growth.
 std::uint64_t suballocator::all_there_is() const noexcept {
-  std::uint64_t const total =
-      home_.kind == driver::memory_kind::device ? stats::get(stats::gauges(home_.device).total) : 0;
-  return std::min(total != 0 ? total : ~std::uint64_t{0}, options_.maximum);
+  std::uint64_t const to_limit = upstream_.left_to_limit(), reserved = region_.reserved_bytes();
+  std::uint64_t const most = std::min(options_.maximum, reserved + std::min(to_limit, ~reserved));
+  stats::device_gauges& device = stats::gauges(home_.device);
+  std::uint64_t const total = stats::get(device.total);
+  if (home_.kind != driver::memory_kind::device || total == 0) return most;
+  std::uint64_t const used = stats::get(device.used), known = stats::get(device.used_known);
+  std::uint64_t const others = used - std::min(used, known) + stats::get(device.observed);
+  return std::min(most, total - std::min(total, others));
 }
 
 // Over segments, where nothing says how the pool is to grow. Not where parts share it: what one has idle is

@@ -13,10 +13,11 @@ namespace gpumem::resource {
 
 class given_ahead {
  public:
-  // A request had to give so much back, and the GPU was behind.
-  void note_late(std::uint64_t bytes) noexcept {
+  // A request had to give so much back, and the GPU was behind; of a pool of so many bytes.
+  void note_late(std::uint64_t bytes, std::uint64_t reserved) noexcept {
     room_ = 0;  // there was none
-    wanted_.store(wanted_.load(std::memory_order_relaxed) + bytes, std::memory_order_relaxed);
+    wanted_.store(std::min(wanted_.load(std::memory_order_relaxed) + bytes, reserved),
+                  std::memory_order_relaxed);
   }
   bool is_wanted() const noexcept { return wanted_.load(std::memory_order_relaxed) >= least; }
   // Bytes that frees are to give back now.

@@ -186,7 +186,7 @@ space::handle page_backing::grow_in_pieces(pool_lock& held, growth_request const
   bool const at_bound = would_exceed(room);
   if (sparing && !(at_bound && ahead.take_room(room))) {
     std::uint64_t const gone = release_pieces(held, room);
-    if (at_bound) ahead.note_late(gone);
+    if (at_bound) ahead.note_late(gone, reserved);
   }
   expect_context();
   bool const whole = policy().keeps_pieces_whole(region.reserved_bytes(), room);

@@ -32,7 +32,7 @@ class scarcity {
     most_in_use_ = in_use > most_in_use_ ? in_use : most_in_use_ - (most_in_use_ - in_use) / 256;
     if (refusals_ != 0) --refusals_;
   }
-  // The driver, or the maximum, refused one.
+  // A request was refused, with all that could go back.
   void note_refusal() noexcept { refusals_ = std::min(refusals_ + 8, 2 * often); }
 
  private:

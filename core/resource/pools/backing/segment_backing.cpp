@@ -105,7 +105,7 @@ space::handle segment_backing::grow(pool_lock& held, growth_request const& wante
     std::uint64_t const goes = joins ? regrowth::to_join(bytes, reserved) : bytes;
     std::uint64_t const gone = release_empty(held, idle - std::min(idle, goes));
     if (goes != bytes) comes_back = gone;
-    if (was_behind) ahead.note_late(gone);
+    if (was_behind) ahead.note_late(gone, reserved);
   }
   bool const is_short = would_exceed(bytes);
   std::uint64_t const remainder = is_short && regrowth_.is_usual() ? with_remainder(held, bytes, wanted) : 0;

@@ -2,9 +2,12 @@
 // of its maximum at each refusal, since idle pieces are given back for new ones where they are needed and
 // only fragments below a page stay; over plain allocations holes of any size do. And how many driver calls
 // that takes.
+#include <array>
 #include <cmath>
 #include <random>
+#include <string>
 
+#include "core/resource/adaptors/limiting.hpp"
 #include "core/upstream/vmm.hpp"
 #include "tests/unit/resource/fixture.hpp"
 
@@ -100,9 +103,11 @@ struct fill {
   int requests = 0, refused = 0, growths = 0;
 };
 
-// A device whose program has all but `spare` of it in use, thins out and fills again; no request is more than
-// natively fits.
-struct nearly_full : fragmentation, testing::WithParamInterface<bool> {
+enum class part { of_a_device, of_a_maximum, that_others_left, of_a_limit };
+
+// A program that has all but `spare` of what there is in use, thins out and fills again; no request is more
+// than natively fits.
+struct nearly_full : fragmentation, testing::WithParamInterface<part> {
   static constexpr std::uint64_t device = 80 * gib;
 
   void SetUp() override {
@@ -110,19 +115,27 @@ struct nearly_full : fragmentation, testing::WithParamInterface<bool> {
     stats::gauges(here->home.device).total = device;
   }
   void TearDown() override {
-    stats::gauges(here->home.device).total = 0;
+    stats::gauges(here->home.device).total = stats::gauges(here->home.device).used = 0;
     fragmentation::TearDown();
   }
-  // Over all that the driver has, or a maximum below it.
   fill fill_all_but(std::uint64_t spare, unsigned seed) {
-    bool const bounded = GetParam();
-    driver.set_capacity(bounded ? 2 * device : device);
-    pool& p = make<pool>(
-        bounded ? pool_options{.maximum_pool_size = device} : pool_options{.sparing_beyond = device / 4 * 3},
-        here->cuda);
-    std::uint64_t const budget = device - spare;
+    part const of = GetParam();
+    bool const half = of == part::that_others_left || of == part::of_a_limit;
+    std::uint64_t const all = half ? device / 2 : device;
+    driver.set_capacity(of == part::of_a_maximum || of == part::of_a_limit ? 2 * device : device);
+    CUdeviceptr others = 0;
+    if (of == part::that_others_left) {
+      EXPECT_EQ(driver.allocate(&others, device / 2), CUDA_SUCCESS);
+      stats::gauges(here->home.device).used = device / 2;  // as a growth tells
+    }
+    pool_options const o = of == part::of_a_maximum ? pool_options{.maximum_pool_size = device}
+                                                    : pool_options{.sparing_beyond = device / 4 * 3};
+    auto& limited =
+        below<limiting_source>(5u, here->cuda, *budget::find_or_make({.name = "nearly_full", .limit = all}));
+    pool& p = make<pool>(o, of == part::of_a_limit ? static_cast<source&>(limited) : here->cuda);
+    std::uint64_t const wanted = all - spare;
     std::mt19937 random(seed);
-    std::uniform_real_distribution<double> exponent(9, std::log2(static_cast<double>(budget / 32)));
+    std::uniform_real_distribution<double> exponent(9, std::log2(static_cast<double>(wanted / 32)));
     std::vector<space::handle> live;
     std::uint64_t used = 0;
     fill result{.growths = -driver.calls("cuMemAlloc_v2")};
@@ -136,21 +149,24 @@ struct nearly_full : fragmentation, testing::WithParamInterface<bool> {
     };
     for (int round = 0; round < 20; ++round) {
       for (;;) {
-        auto const wanted = static_cast<std::uint64_t>(std::exp2(exponent(random)));
-        if (used + wanted > budget) break;
+        auto const bytes = static_cast<std::uint64_t>(std::exp2(exponent(random)));
+        if (used + bytes > wanted) break;
         ++result.requests;
         try {
-          live.push_back(get(p, wanted));
+          live.push_back(get(p, bytes));
           used += block(live.back()).bytes();
         } catch (driver::allocation_failed const&) {
           ++result.refused;
           break;
         }
       }
-      give_down_to(budget / 100 * (30 + random() % 60));
+      give_down_to(wanted / 100 * (30 + random() % 60));
     }
     give_down_to(0);
     p.give_back();
+    if (others != 0) {
+      EXPECT_EQ(driver.release(others), CUDA_SUCCESS);
+    }
     result.growths += driver.calls("cuMemAlloc_v2");
     return result;
   }
@@ -171,8 +187,15 @@ TEST_P(nearly_full, what_natively_fits_is_not_refused) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(, nearly_full, testing::Bool(),
-                         [](auto const& now) { return now.param ? "of_a_maximum" : "of_a_device"; });
+std::string name_of(testing::TestParamInfo<part> const& now) {
+  constexpr std::array names{"of_a_device", "of_a_maximum", "that_others_left", "of_a_limit"};
+  return names[static_cast<std::size_t>(now.param)];
+}
+
+INSTANTIATE_TEST_SUITE_P(, nearly_full,
+                         testing::Values(part::of_a_device, part::of_a_maximum, part::that_others_left,
+                                         part::of_a_limit),
+                         name_of);
 
 // As RMM's random allocations: 16 GiB in use at most, and the segments of smaller blocks from before.
 TEST_F(fragmentation, large_blocks_of_a_part_of_the_device_come_to_rest) {
