@@ -37,27 +37,24 @@ void unset(resource::free_duty duty) noexcept {
   resource::free_duties.fetch_and(static_cast<resource::free_duty>(~duty), std::memory_order_relaxed);
 }
 
-// The duty is the process's, the pace a context's: it is over when no context keeps one.
-void keep_pace(resource::chain_context const& home, std::uint64_t bytes) noexcept {
-  if (home.kind == driver::memory_kind::host || !may_work(home.epochs)) return;
+// The duty is the process's, the pace a context's: it is over when no context keeps one. True: a step ended.
+bool keep_pace(resource::chain_context const& home, std::uint64_t bytes) noexcept {
+  if (home.kind == driver::memory_kind::host || !may_work(home.epochs)) return false;
   using noted = stream_order::free_pace::noted;
   noted const now = home.epochs.pace.note(bytes);
-  if (now == noted::step) {
-    context_entry* const entry = present->known.find_by(home.epochs);
-    resource::moment const at{.now = base::now_ns(), .in_a_free = true, .at_pace = true};
-    if (entry != nullptr) entry->each_device_chain([&at](resource::chain& c) { c.give_back_due(at); });
-  }
-  if (now != noted::off) return;
+  if (now != noted::off) return now == noted::step;
   bool any = false;
   present->known.each([&any](context_entry const& e) { any = any || e.order.pace.is_on(); });
   if (!any) unset(resource::paces);
+  return false;
 }
 
-void give_back_at_free(resource::chain_context const& home) noexcept {
+// Asks again whether it may: a capture may have begun while keep_pace waited.
+void give_back_at_free(resource::chain_context const& home, bool at_pace) noexcept {
   unset(resource::gives_back);
   context_entry* const entry = present->known.find_by(home.epochs);
   if (entry == nullptr || !may_work(entry->order)) return;
-  resource::moment const at{.now = base::now_ns(), .in_a_free = true};
+  resource::moment const at{.now = base::now_ns(), .in_a_free = true, .at_pace = at_pace};
   if (home.kind == driver::memory_kind::host) {
     if (resource::chain* const own = entry->made_chain(home.number); own != nullptr) own->give_back_due(at);
     return;
@@ -73,8 +70,8 @@ void do_duties(resource::chain_context const& home, driver::free_request const& 
   bool const paced = is_set(resource::paces) && home.epochs.pace.counts(bytes);
   if (!paced && !is_set(resource::gives_back)) return;
   base::uncancelled const held;
-  if (paced) keep_pace(home, bytes);
-  if (is_set(resource::gives_back)) give_back_at_free(home);
+  bool const at_pace = paced && keep_pace(home, bytes);
+  if (at_pace || is_set(resource::gives_back)) give_back_at_free(home, at_pace);
 }
 
 void give_back_at_synchronisation(context_entry& entry) noexcept {

@@ -110,8 +110,7 @@ static bool runs_ahead_at_once() noexcept {
 }
 
 // The request, or the next one of a pool at its bound, would wait for what was freed far ahead of the GPU;
-// natively those frees wait. Of blocks of one
-// size as many are ahead as keep the GPU at work (ahead.cpp).
+// natively those frees wait. Of blocks of one size as many are ahead as keep the GPU at work (ahead.cpp).
 void suballocator::keep_pace(slow_request const& c) noexcept {
   if (c.request.slot != stream_order::no_slot || home_.kind != driver::memory_kind::device) return;
   if (waiting_size(c) != 0) return;

@@ -3,6 +3,9 @@
 #include <pthread.h>
 #include <unistd.h>
 
+#include <atomic>
+#include <thread>
+
 #include "core/resource/free_duties.hpp"
 #include "tests/unit/route/fixture.hpp"
 
@@ -94,6 +97,38 @@ TEST_F(paced_frees, give_back_what_requests_had_to_give_back) {
   EXPECT_GT(filled, before) << "by requests";
   give_blocks(other);
   EXPECT_GT(driver.calls("cuMemFree_v2"), filled) << "by frees";
+}
+
+// Another thread begins it while a free waits for the GPU.
+TEST_F(paced_frees, give_nothing_back_beside_a_capture_that_began_meanwhile) {
+  restart(free_mode::deferred, make_bounded);
+  driver.manual_events(true);
+  bool is_slow = true;
+  std::atomic<bool> waits{false}, captures{false};
+  int slow = 0, when_it_began = -1;
+  driver.at_query([&] {
+    if (is_slow) {
+      if (++slow % 8 != 0) return;
+      usleep(200);  // a GPU that is behind
+    } else {
+      waits = true;
+      if (!captures) return;
+      if (when_it_began < 0) when_it_began = driver.calls("cuMemFree_v2");
+    }
+    driver.finish_all();
+  });
+  give_blocks(get_blocks(12, 300 * mib));
+  std::vector<CUdeviceptr> const blocks = get_blocks(7, 520 * mib);
+  is_slow = false;
+  std::jthread const other([&] {
+    while (!waits) std::this_thread::yield();
+    capture_begins(first_context, stream(3), CU_STREAM_CAPTURE_MODE_RELAXED);
+    captures = true;
+  });
+  give_blocks(blocks);
+  ASSERT_GE(when_it_began, 0);
+  EXPECT_EQ(driver.calls("cuMemFree_v2"), when_it_began);
+  capture_ended(first_context, stream(3));
 }
 
 TEST_F(paced_frees, not_where_little_waits_for_the_gpu) {

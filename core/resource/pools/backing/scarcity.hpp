@@ -1,8 +1,8 @@
 // Whether a pool's memory is scarce, so that each large block lies in a segment by itself, as natively it
 // does: a segment of which a small part is in use serves no large request and cannot go back, and a program
-// that natively fits would be refused. So from half of all memory on that it had in use lately; not where the
-// driver refuses much, as then the bytes that come and go are what takes time. Part of a suballocator, under
-// its mutex. Makes no call.
+// that natively fits would be refused. So from half of all memory on that it had in use lately; not where
+// requests are refused all the time, as then the bytes that come and go are what takes time. Part of a
+// suballocator, under its mutex. Makes no call.
 #pragma once
 
 #include <algorithm>
@@ -36,7 +36,7 @@ class scarcity {
   void note_refusal() noexcept { refusals_ = std::min(refusals_ + 8, 2 * often); }
 
  private:
-  static constexpr std::uint32_t often = 32;  // more than one growth in eight, for a while
+  static constexpr std::uint32_t often = 32;  // more than one for eight growths, for a while
 
   std::uint64_t half_ = ~std::uint64_t{0};  // of all there is; no growth was noted yet
   std::uint64_t most_in_use_ = 0;           // lately

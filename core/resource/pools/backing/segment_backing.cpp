@@ -97,8 +97,9 @@ space::handle segment_backing::grow(pool_lock& held, growth_request const& wante
   std::uint64_t comes_back = 0;
   bool const at_bound = would_exceed(bytes);
   bool const has_room = at_bound && taken() + bytes <= pool_.options.maximum && ahead.take_room(bytes);
-  std::uint64_t const begun = at_bound && !has_room ? base::now_ns() : 0;
-  if (begun != 0 && pool_.region.idle_bytes() > 0 && is_gpu_done(held)) {
+  bool const may_give = at_bound && !has_room && pool_.region.idle_bytes() > 0;
+  std::uint64_t const begun = may_give ? base::now_ns() : 0;
+  if (may_give && is_gpu_done(held)) {
     bool const was_behind = base::now_ns() - begun >= growth_policy::price_of_growth_ns;
     std::uint64_t const idle = pool_.region.idle_bytes(), reserved = pool_.region.reserved_bytes();
     bool const joins = may_take_more(wanted) && policy().spares(reserved, bytes);
