@@ -31,6 +31,7 @@ struct free_request {
   CUdeviceptr address = 0;
   memory_kind kind = memory_kind::device;  // host: by cuMemFreeHost; anything else: by cuMemFree
   bool stream_ordered = false;             // cudaFreeAsync: `stream` holds
+  bool answered_below = false;             // a refusal is handed down, to be asked for there: not twice
   std::uint16_t hook = 0;
   CUcontext context = nullptr;  // as above when ordered; else unused: cuMemFree needs none
   CUstream stream = nullptr;

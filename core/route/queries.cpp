@@ -100,15 +100,21 @@ space::handle live_block_at(router_state& s, CUdeviceptr address) noexcept {
   return s.where.blocks[h].now.load(std::memory_order_acquire) == space::state::live ? h : space::none;
 }
 
+static CUresult ask_captures(driver::free_request const& release) noexcept {
+  if (release.answered_below && stream_order::watching_captures.load(std::memory_order_acquire) > 0)
+    return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
+  return stream_order::ask_captures();
+}
+
 // A stream that is none, or in a capture, is the first that the driver looks at; in one it is no memory of
 // the graph's, unless the capture is lost already.
 CUresult refusal_by_driver(driver::free_request const& release) noexcept {
-  if (!release.stream_ordered) return stream_order::ask_captures();
-  if (release.stream == CU_STREAM_LEGACY) return stream_order::ask_captures();  // it must not be asked
+  if (!release.stream_ordered) return ask_captures(release);
+  if (release.stream == CU_STREAM_LEGACY) return ask_captures(release);  // it must not be asked
   CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
   CUresult const code = driver::real.cuStreamIsCapturing(release.stream, &status);
   if (code != CUDA_SUCCESS) return code;
-  if (status == CU_STREAM_CAPTURE_STATUS_NONE) return stream_order::ask_captures();
+  if (status == CU_STREAM_CAPTURE_STATUS_NONE) return ask_captures(release);
   bool const lost = status == CU_STREAM_CAPTURE_STATUS_INVALIDATED;
   return lost ? CUDA_ERROR_STREAM_CAPTURE_INVALIDATED : CUDA_ERROR_INVALID_VALUE;
 }
@@ -117,6 +123,7 @@ CUresult refusal_of_none(driver::free_request const& release) noexcept {
   auto const& real = driver::real;
   constexpr CUdeviceptr nobodys = 1;
   CUresult code = CUDA_ERROR_INVALID_VALUE;
+  if (release.answered_below) return code;
   if (release.stream_ordered) {
     if (real.cuMemFreeAsync != nullptr) code = real.cuMemFreeAsync(nobodys, release.stream);
   } else if (release.kind == driver::memory_kind::host) {

@@ -95,6 +95,7 @@ void runtime_is_set_up(void const* runtime) noexcept {
     return false;
   driver::free_request release{.address = reinterpret_cast<CUdeviceptr>(address),
                                .stream_ordered = ordered,
+                               .answered_below = true,
                                .hook = static_cast<std::uint16_t>(below),
                                .stream = stream,
                                .caller = caller};

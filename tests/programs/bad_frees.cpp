@@ -6,6 +6,7 @@
 #include <cuda.h>
 
 #include "tests/programs/support.hpp"
+#include "tests/simulated_cuda/simulated.h"
 
 namespace {
 
@@ -14,6 +15,17 @@ using namespace programs;
 void show(const char* what, int code) {
   const int last = static_cast<int>(cudaGetLastError());
   std::printf("%-44s %d, last error %d\n", what, code, last);
+}
+
+// The same for a wrong free, of which the driver hears once: a tool that watches it counts each
+// refusal.
+template <typename Free>
+void show_wrong(const char* what, Free&& wrong) {
+  const auto before = simulated_control::calls("cuMemFree_v2");
+  const int code = static_cast<int>(wrong());
+  const auto asked = simulated_control::calls("cuMemFree_v2") - before;
+  show(what, code);
+  if (asked > 1) std::printf("  asked the driver %llu times\n", asked);
 }
 
 void zero_and_null() {
@@ -37,18 +49,18 @@ void wrong_addresses() {
   int on_the_stack = 0;
   REQUIRE(cudaMalloc(&block, 1 << 20));
   REQUIRE(cudaMemset(block, 0x3c, 1 << 20));
-  show("cudaFree(interior)", cudaFree(static_cast<char*>(block) + 4096));
-  show("cudaFree(interior, 1 byte)", cudaFree(static_cast<char*>(block) + 1));
-  show("cudaFree(made up)", cudaFree(reinterpret_cast<void*>(0x123456000)));
-  show("cudaFree(host)", cudaFree(&on_the_stack));
-  show("cuMemFree(interior)", cuMemFree(reinterpret_cast<CUdeviceptr>(block) + 512));
-  show("cuMemFree(made up)", cuMemFree(0x123456000));
-  show("cuMemFree(host)", cuMemFree(reinterpret_cast<CUdeviceptr>(&on_the_stack)));
+  show_wrong("cudaFree(interior)", [&] { return cudaFree(static_cast<char*>(block) + 4096); });
+  show_wrong("cudaFree(interior, 1 byte)", [&] { return cudaFree(static_cast<char*>(block) + 1); });
+  show_wrong("cudaFree(made up)", [&] { return cudaFree(reinterpret_cast<void*>(0x123456000)); });
+  show_wrong("cudaFree(host)", [&] { return cudaFree(&on_the_stack); });
+  show_wrong("cuMemFree(interior)", [&] { return cuMemFree(reinterpret_cast<CUdeviceptr>(block) + 512); });
+  show_wrong("cuMemFree(made up)", [&] { return cuMemFree(0x123456000); });
+  show_wrong("cuMemFree(host)", [&] { return cuMemFree(reinterpret_cast<CUdeviceptr>(&on_the_stack)); });
   checksum sum;
   verify_fill(block, 1 << 20, 0x3c, sum);
   show("cudaFree", cudaFree(block));
-  show("cudaFree again", cudaFree(block));
-  show("cuMemFree again", cuMemFree(reinterpret_cast<CUdeviceptr>(block)));
+  show_wrong("cudaFree again", [&] { return cudaFree(block); });
+  show_wrong("cuMemFree again", [&] { return cuMemFree(reinterpret_cast<CUdeviceptr>(block)); });
 }
 
 void too_big() {
