@@ -284,6 +284,7 @@ bool epochs::remove_origins(Gone gone, std::size_t most) noexcept {
 
 // The newest of the stream: a begin on a stream that captures already is refused, and changes nothing.
 bool epochs::capture_ended(CUstream stream) noexcept {
+  if (!capturing()) return false;
   base::lock_guard lock(mutex_);
   auto const newest = std::find_if(origins_.rbegin(), origins_.rend(),
                                    [stream](origin const& o) { return o.stream == stream; });
@@ -309,14 +310,15 @@ void epochs::join_begins() noexcept {
 
 void epochs::join_ended(bool joined) noexcept {
   base::lock_guard lock(mutex_);
-  if (!joined || joined_) count_captures(-1);
-  joined_ = joined_ || joined;
+  if (!joined || joined_.load(std::memory_order_relaxed)) count_captures(-1);
+  if (joined) joined_.store(true, std::memory_order_release);
 }
 
 void epochs::joins_over() noexcept {
+  if (!joined_.load(std::memory_order_acquire)) return;
   base::lock_guard lock(mutex_);
-  if (!joined_ || active_captures.load(std::memory_order_acquire) > 0) return;
-  joined_ = false;
+  if (!joined_.load(std::memory_order_relaxed) || active_captures.load(std::memory_order_acquire) > 0) return;
+  joined_.store(false, std::memory_order_release);
   count_captures(-1);
 }
 
@@ -331,7 +333,7 @@ void epochs::abandon() noexcept {
   base::lock_guard lock(mutex_);
   remove_origins([](origin const&) { return true; }, origins_.size());
   captures_.store(0, std::memory_order_release);
-  joined_ = false;
+  joined_.store(false, std::memory_order_release);
   closed_.clear();  // the events die with their context
   spare_.clear();
   trouble_.fetch_or(lost, std::memory_order_acq_rel);

@@ -77,6 +77,7 @@ GROUPS = {
         Case("capture_cells", ("window",), counts=False),
         Case("capture_rules", ("forbidden",), counts=False, expected="capture_rules.txt"),
         *[Case("capture_rules", (mode,), counts=False) for mode in ("joined", "destroyed", "threads")],
+        Case("captured_contexts", links=("driver",)),
     ],
     "debugging": [
         Case("reuse_hazard", ("50",), links=("shared",), configs=("debugging",)),
