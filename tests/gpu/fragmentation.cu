@@ -41,7 +41,12 @@ int main(int argc, char** argv) {
   int early = 0;
   double lowest = 1;
   double microseconds = 0;
+  double longest = 0;
+  double longest_free = 0;
   int calls = 0;
+  const auto since = [](clock_type::time_point begin) {
+    return std::chrono::duration<double, std::micro>(clock_type::now() - begin).count();
+  };
   std::uint32_t value = 1;
   for (int round = 0; round < rounds; ++round) {
     for (;;) {
@@ -51,7 +56,9 @@ int main(int argc, char** argv) {
       void* block = nullptr;
       const clock_type::time_point begin = clock_type::now();
       const cudaError_t code = cudaMalloc(&block, bytes);
-      microseconds += std::chrono::duration<double, std::micro>(clock_type::now() - begin).count();
+      const double spent = since(begin);
+      microseconds += spent;
+      longest = std::max(longest, spent);
       ++calls;
       if (code != cudaSuccess) {
         cudaGetLastError();
@@ -69,11 +76,15 @@ int main(int argc, char** argv) {
       const piece last = live.back();
       live.pop_back();
       gpu::launch_count(last.block, last.bytes, last.value, 0, wrong.device(), nullptr);
+      const clock_type::time_point begin = clock_type::now();
       REQUIRE(cudaFree(last.block));
+      longest_free = std::max(longest_free, since(begin));
       used -= last.bytes;
     }
   }
   std::printf("time: cudaMalloc, mean %.1f us\n", microseconds / calls);
+  std::printf("time: cudaMalloc, longest %.2f ms\n", longest / 1e3);
+  std::printf("time: cudaFree, longest %.2f ms\n", longest_free / 1e3);
   std::printf("time: fullest before a refusal, of the budget %.2f %%\n", 100 * lowest);
   std::printf("%d rounds, %d refused too early, %llu wrong words\n", rounds, early, wrong.read());
   return early == 0 && wrong.read() == 0 ? 0 : 1;

@@ -1,8 +1,8 @@
 // A budget of 32 GiB that is filled with blocks of 512 B to 1 GiB, evenly in the logarithm, thinned out to a
-// random part, and filled again, every block written on the device: the mean time of a request, its 99th
-// percentile, and of the whole. Then the same where each block is used until it is freed, so that the GPU is
-// far behind the frees: natively each of them waits for it, and no request does. One thread; a refusal counts
-// as a free that came too late.
+// random part, and filled again, every block written on the device: the times of requests, of frees, and of
+// the whole. Then the same where each block is used until it is freed, so that the GPU is far behind the
+// frees: natively each of them waits for it, and no request does. One thread; a refusal counts as a free that
+// came too late.
 #include <cmath>
 #include <new>
 
@@ -15,6 +15,7 @@ void fill_and_thin_out(bench::allocator& memory, int rounds, int last_uses, cons
   programs::sequence random(11);
   std::vector<bench::held> live;
   std::vector<double> each;
+  std::vector<double> frees;
   std::size_t used = 0;
   const bench::stream own;
   const auto give_until = [&](std::size_t most) {
@@ -24,7 +25,9 @@ void fill_and_thin_out(bench::allocator& memory, int rounds, int last_uses, cons
       for (int use = 0; use < last_uses; ++use)
         REQUIRE(cudaMemsetAsync(last.block, use, last.bytes, own.get()));
       used -= last.bytes;
+      const double begin = bench::now();
       memory.free(last.block, last.bytes, own.get());
+      frees.push_back((bench::now() - begin) / 1e3);
       live.pop_back();
     }
   };
@@ -53,10 +56,14 @@ void fill_and_thin_out(bench::allocator& memory, int rounds, int last_uses, cons
   const double spent = bench::now() - start;
   double sum = 0;
   for (const double one : each) sum += one;
+  double all_frees = 0;
+  for (const double one : frees) all_frees += one;
   std::sort(each.begin(), each.end());
   bench::emit("budget", name, "request, mean", sum / static_cast<double>(each.size()), "us");
   bench::emit("budget", name, "request, 99 of 100", each[each.size() - 1 - each.size() / 100], "us");
   bench::emit("budget", name, "request, longest", each.back(), "us");
+  bench::emit("budget", name, "free, mean", all_frees / static_cast<double>(frees.size()), "us");
+  bench::emit("budget", name, "free, longest", *std::max_element(frees.begin(), frees.end()), "us");
   bench::emit("budget", name, "whole", spent / 1e6, "ms");
 }
 
