@@ -75,7 +75,7 @@ def main():
         file = pathlib.Path(folder) / "samples"
         preloads = [] if wanted.plain else [build.preload()]
         env = {"LD_PRELOAD": ":".join([*preloads, build.program("instruction_samples.so")]), "GPUMEM_BENCH_SAMPLES": str(file),
-               "GPUMEM_REPORT": "none", "GPUMEM_JSON": "none", "GPUMEM_STATE_DIR": folder}
+               "GPUMEM_REPORT": "none", "GPUMEM_JSON": "none", "GPUMEM_STATE_DIR": folder, **{k: v for k, v in os.environ.items() if k.startswith("GPUMEM_SIMULATED_")}}
         if wanted.config:
             env["GPUMEM_CONFIG"] = os.path.abspath(wanted.config)
         done = subprocess.run([program, *wanted.workload], capture_output=True, text=True, env=build.environment(env))
