@@ -57,22 +57,6 @@ void start(chain_factory factory, free_mode free, rule_set* rules, bool serves_p
   present = made;
 }
 
-// The driver is asked once about a stream that captures over and over.
-CUcontext context_of_captured(CUstream stream) noexcept {
-  struct answer {
-    CUstream stream = nullptr;
-    CUcontext context = nullptr;
-    std::uint64_t since = 0;
-  };
-  static constinit thread_local answer last;
-  std::uint64_t const now = present != nullptr ? present->streams_changed.load(std::memory_order_acquire) : 0;
-  if (last.stream == stream && (last.since == now || GPUMEM_MUTANT(captured_for_good))) return last.context;
-  CUcontext context = nullptr;
-  if (driver::real.cuStreamGetCtx(stream, &context) != CUDA_SUCCESS) return nullptr;
-  last = {stream, context, now};
-  return context;
-}
-
 // A capture may begin before any allocation in its context, so this makes the entry.
 void capture_begins(CUcontext context, CUstream stream, CUstreamCaptureMode mode) noexcept {
   context_entry* const entry = present != nullptr ? present->known.find_or_make(context) : nullptr;
@@ -86,16 +70,20 @@ void capture_begins(CUcontext context, CUstream stream, CUstreamCaptureMode mode
   });
 }
 
-// Its context is where its begin was written down: the driver need not be asked.
-void capture_ended(CUstream stream) noexcept {
+// Of a stream that is no default one its context is where its begin was written down: the driver need not be
+// asked. The own stream of a thread is another one in each context.
+void capture_ended(CUcontext context, CUstream stream) noexcept {
   if (present == nullptr || stream_order::active_captures.load(std::memory_order_acquire) == 0) return;
   bool watched = false;
-  present->known.each([&](context_entry& e) { watched = e.order.capture_ended(stream) || watched; });
+  if (context_entry* const entry = context != nullptr ? known_entry(context) : nullptr; entry != nullptr)
+    watched = entry->order.capture_ended(stream);
+  else if (context == nullptr)
+    present->known.each([&](context_entry& e) { watched = e.order.capture_ended(stream) || watched; });
   captures_over(watched);
 }
 
 void thread_ended(CUstream stream) noexcept {
-  if (!GPUMEM_MUTANT(ended_thread_missed)) capture_ended(stream);
+  if (!GPUMEM_MUTANT(ended_thread_missed)) capture_ended(nullptr, stream);
 }
 
 // The wait is the only way into a capture that began elsewhere. It may be the first that is seen of the

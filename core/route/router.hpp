@@ -79,10 +79,8 @@ bool give_back_if_idle(CUcontext context) noexcept;
 // --- what the shim observes ---
 
 // Before the real begin-capture call, and after the call that ended the capture (or the failed begin).
-// The context of a stream that is about to capture, no default one; null: the driver does not know it.
-CUcontext context_of_captured(CUstream stream) noexcept;
 void capture_begins(CUcontext context, CUstream stream, CUstreamCaptureMode mode) noexcept;
-void capture_ended(CUstream stream) noexcept;  // of whatever context
+void capture_ended(CUcontext context, CUstream stream) noexcept;  // null: of whatever context it is
 // The thread whose default stream goes by this name has ended: the capture of such a stream goes with it.
 void thread_ended(CUstream stream) noexcept;
 // A stream waits for an event while a capture runs anywhere: it may join it, and its context captures then as

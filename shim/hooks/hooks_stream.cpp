@@ -40,13 +40,13 @@ CUresult begin_capture(hook which, CUstream stream, bool per_thread, CUstreamCap
   hook_scope const scope;
   if (!scope) return real();
   CUstream const named = named_stream(stream, per_thread);
-  CUcontext const context = is_default(named) ? current_context() : route::context_of_captured(named);
+  CUcontext const context = context_of(named);
   if (context == nullptr) return counted(which, 0, real());
   CUstream const origin = origin_of(named);
   stream_order::stream_turn const turn(origin);
   route::capture_begins(context, origin, mode);
   CUresult const code = real();
-  if (code != CUDA_SUCCESS) route::capture_ended(origin);
+  if (code != CUDA_SUCCESS) route::capture_ended(context, origin);
   return counted(which, 0, code);
 }
 
@@ -61,7 +61,9 @@ CUresult end_capture(hook which, CUstream stream, bool per_thread, Real&& real) 
   CUstream const origin = origin_of(named);
   stream_order::stream_turn const turn(origin);
   CUresult const code = real();
-  if (code == CUDA_SUCCESS || !capturing(named)) route::capture_ended(origin);
+  CUcontext const context = is_default(named) ? current_context() : nullptr;
+  if (is_default(named) && context == nullptr) return counted(which, 0, code);
+  if (code == CUDA_SUCCESS || !capturing(named)) route::capture_ended(context, origin);
   return counted(which, 0, code);
 }
 
@@ -101,7 +103,7 @@ CUresult destroy_stream(hook which, CUstream stream, Real&& real) noexcept {
   if (route::captures_run()) turn.emplace(stream);
   route::stream_destroyed(context, stream);
   CUresult const code = real();
-  if (turn && code == CUDA_SUCCESS) route::capture_ended(stream);
+  if (turn && code == CUDA_SUCCESS) route::capture_ended(context, stream);
   if (code != CUDA_SUCCESS) route::stream_created(context, stream);
   return counted(which, 0, code);
 }

@@ -73,7 +73,7 @@ TEST_F(address_answers_test, where_the_driver_might_refuse_it_is_asked) {
   driver.capture(tests::stream(1));
   EXPECT_FALSE(tell(block)) << "beside a capture that forbids calls";
   driver.end_capture(tests::stream(1));
-  capture_ended(tests::stream(1));
+  capture_ended(tests::first_context, tests::stream(1));
   EXPECT_TRUE(tell(block));
   give(block);
   EXPECT_FALSE(tell(block)) << "freed";

@@ -55,7 +55,7 @@ TEST_F(observe, a_capturing_streams_memory_is_the_drivers) {
   EXPECT_SERVED(give(must_get(1000)), CUDA_SUCCESS);
   must_get(1000, CU_STREAM_LEGACY);
   driver.end_capture(stream(1));
-  capture_ended(stream(1));
+  capture_ended(first_context, stream(1));
   EXPECT_SERVED(give(before, stream(1)), CUDA_SUCCESS);
 }
 
@@ -341,7 +341,7 @@ TEST_F(observe, what_a_capture_forbids_is_refused_by_the_driver) {
   EXPECT_TRUE(owns(ordered));
   // A thread that exchanged its mode is not refused.
   EXPECT_SERVED(give(must_get(1000)), CUDA_SUCCESS);
-  capture_ended(stream(1));
+  capture_ended(first_context, stream(1));
   int const asked = driver.calls("cuMemFree_v2");
   EXPECT_SERVED(give(before), CUDA_SUCCESS);
   EXPECT_SERVED(give(ordered, stream(2)), CUDA_SUCCESS);
@@ -363,7 +363,7 @@ TEST_F(observe, what_a_capture_forbids_is_refused_for_that_and_not_by_a_limit) {
   EXPECT_EQ(admit({.device = 0, .bytes = 3 * mib, .captures_forbid = false}), CUDA_ERROR_OUT_OF_MEMORY);
   EXPECT_EQ(admit({.device = 0, .bytes = mib}), CUDA_SUCCESS) << "the driver itself refuses it";
   EXPECT_EQ(driver.calls("cuMemFree_v2"), asked);
-  capture_ended(stream(1));
+  capture_ended(first_context, stream(1));
   EXPECT_EQ(admit(wanted), CUDA_ERROR_OUT_OF_MEMORY);
   EXPECT_EQ(driver.calls("cuMemFree_v2"), asked) << "nothing captures: nobody is asked";
   withdraw(0, mib);

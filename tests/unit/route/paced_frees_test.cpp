@@ -128,7 +128,7 @@ TEST_F(paced_frees, give_nothing_back_beside_a_capture_that_began_meanwhile) {
   give_blocks(blocks);
   ASSERT_GE(when_it_began, 0);
   EXPECT_EQ(driver.calls("cuMemFree_v2"), when_it_began);
-  capture_ended(stream(3));
+  capture_ended(first_context, stream(3));
 }
 
 TEST_F(paced_frees, not_where_little_waits_for_the_gpu) {
@@ -177,7 +177,7 @@ TEST_F(paced_frees, not_of_the_hosts_memory_nor_beside_a_capture) {
   give_blocks(blocks);
   EXPECT_EQ(questions, 0);
   driver.end_capture(stream(3));
-  capture_ended(stream(3));
+  capture_ended(first_context, stream(3));
 }
 
 // Cancelled inside the driver, it would leave the mutex of the epochs held.

@@ -215,7 +215,7 @@ TEST_F(router, free_can_be_a_barrier) {
   EXPECT_SERVED(give(a), CUDA_SUCCESS);
   EXPECT_EQ(driver.calls("cuEventSynchronize"), 2);
   driver.end_capture(stream(1));
-  capture_ended(stream(1));
+  capture_ended(first_context, stream(1));
 }
 
 TEST_F(router, where_all_work_runs_on_one_stream_a_freed_block_serves_at_once) {
@@ -295,7 +295,7 @@ TEST_F(router, pooled_host_memory_waits_for_the_work_of_other_contexts) {
   capture_begins(second_context, tests::stream(9), CU_STREAM_CAPTURE_MODE_RELAXED);
   EXPECT_SERVED(give(first, nullptr, first_context, driver::memory_kind::host), CUDA_SUCCESS);
   EXPECT_EQ(driver.calls("cuEventSynchronize"), waits + 1);
-  capture_ended(tests::stream(9));
+  capture_ended(second_context, tests::stream(9));
   done();
   EXPECT_NE(must_get(1000, nullptr, first_context, driver::memory_kind::host), first);
 }
