@@ -20,6 +20,7 @@ struct extent {
   std::uint64_t bytes = 0;
   std::uint64_t token = 0;   // the source's own
   bool contextless = false;  // see space::segment
+  bool done = false;         // on its way back: all work that used it is done
 };
 
 // What a source can do besides, when its memory comes by pages that are mapped where one wants them
@@ -81,6 +82,8 @@ class source {
   virtual bool refuses_as_well(std::uint64_t /*bytes*/, std::uint64_t /*more*/) noexcept { return false; }
   // The driver would refuse so many bytes even once `back` more had come back to it.
   virtual bool is_hopeless(std::uint64_t /*bytes*/, std::uint64_t /*back*/) noexcept { return false; }
+  // It takes memory back that is done without waiting for other work of the GPU.
+  virtual bool takes_back_at_once() const noexcept { return false; }
   // It refuses only once all that is idle on the device went back.
   virtual bool relieves() const noexcept { return false; }
   // Its segments are counted by this budget.

@@ -1,6 +1,8 @@
 // See cuda.hpp.
 #include "core/upstream/cuda.hpp"
 
+#include "core/base/clock.hpp"
+#include "core/base/mutant.hpp"
 #include "core/stream_order/relaxed_mode.hpp"
 #include "core/upstream/call.hpp"
 #include "core/upstream/known_refusals.hpp"
@@ -40,10 +42,49 @@ bool cuda::is_hopeless(std::uint64_t bytes, std::uint64_t back) noexcept {
   return hopeless;
 }
 
+bool cuda::takes_back_at_once() const noexcept {
+  return driver::real.cuMemFreeAsync != nullptr && driver::real.cuStreamCreate != nullptr &&
+         driver::real.cuStreamSynchronize != nullptr && driver::real.cuCtxRecordEvent != nullptr;
+}
+
+// Asked of the driver once a millisecond.
+bool cuda::has_work() noexcept {
+  constexpr std::uint64_t for_so_long = 1'000'000;
+  std::uint64_t const now = base::now_ns();
+  if (now - had_work_.load(std::memory_order_relaxed) < for_so_long) return true;
+  if (home_.epochs.wait(home_.epochs.open(), 0)) return false;
+  had_work_.store(now, std::memory_order_relaxed);
+  return true;
+}
+
+// cuMemFree waits for all work of the device, and launches of other threads wait for cuMemFree: for ever
+// where a kernel waits for the host. Freed in the order of a stream that has no other work, plain memory is
+// the device's again once that stream alone is synchronised ("Stream Ordered Memory Allocator" in the CUDA
+// C++ Programming Guide; tests/gpu/freed_in_order.cu). The first such call of a process takes the driver 10
+// ms, so that it is not made where there is nothing to wait for.
+bool cuda::free_beside_work(CUdeviceptr address) noexcept {
+  if (!takes_back_at_once() || !has_work()) return false;
+  base::lock_guard const held(mutex_);
+  if (own_ == nullptr && driver::real.cuStreamCreate(&own_, CU_STREAM_NON_BLOCKING) != CUDA_SUCCESS)
+    own_ = nullptr;
+  if (own_ == nullptr || driver::real.cuMemFreeAsync(address, own_) != CUDA_SUCCESS) return false;
+  driver::real.cuStreamSynchronize(own_);
+  return true;
+}
+
+void cuda::forget() noexcept {
+  deferred_release_source::forget();
+  base::lock_guard const held(mutex_);
+  own_ = nullptr;  // it went with the context
+}
+
 bool cuda::give_away(resource::extent const& memory) noexcept {
   stats::memory_move const move;
   segment_leaving leaving(home_.device, node_, memory);
-  CUresult const code = in_context(home_, [&] { return driver::real.cuMemFree_v2(memory.address); });
+  CUresult const code = in_context(home_, [&] {
+    if ((memory.done || GPUMEM_MUTANT(freed_beside_work)) && free_beside_work(memory.address)) return CUDA_SUCCESS;
+    return driver::real.cuMemFree_v2(memory.address);
+  });
   if (code != CUDA_SUCCESS) return false;
   leaving.gone();
   return true;

@@ -13,6 +13,8 @@ class cuda final : public deferred_release_source {
       : deferred_release_source(home, true), node_(node) {}
   resource::extent reserve(resource::allocation_request const& request) override;
   void lost(resource::extent const& memory) noexcept override;
+  void forget() noexcept override;
+  bool takes_back_at_once() const noexcept override;
   std::optional<std::uint64_t> free_at_driver() noexcept override;
   bool is_hopeless(std::uint64_t bytes, std::uint64_t back) noexcept override;
   // The driver takes pages of 2 MiB; a part of one may still be free.
@@ -23,8 +25,14 @@ class cuda final : public deferred_release_source {
 
  private:
   bool give_away(resource::extent const& memory) noexcept override;
+  bool has_work() noexcept;  // the GPU, of this context
+  // Memory that is done, while the GPU is at work. False: it has to go by cuMemFree.
+  bool free_beside_work(CUdeviceptr address) noexcept;
 
   std::size_t const node_;
+  std::atomic<std::uint64_t> had_work_{0};
+  base::mutex mutex_;
+  CUstream own_ GPUMEM_GUARDED_BY(mutex_) = nullptr;
 };
 
 class pinned_host final : public resource::source {

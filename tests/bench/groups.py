@@ -79,6 +79,8 @@ GROUPS = [
     Group("footprint", "footprint", (MALLOC, ASYNC, READY, *DEFAULTS, *SPARING, *WITHOUT_BINNING), repeats=5, seconds=120,
           kernels=True),
     Group("budget", "budget", (MALLOC, ASYNC, *DEFAULTS, *BOUNDED, *WITHOUT_BINNING), repeats=2, seconds=90, kernels=True),
+    *[Group(f"drift_{kind}", "drift", (MALLOC, ASYNC, *DEFAULTS, ours("malloc", "compact"), *WITHOUT_BINNING), (f"only={kind}",), kernels=True)
+      for kind in ("step", "half", "caches", "batches")],
     Group("refused", "refused", (MALLOC, ASYNC, *DEFAULTS, ours("malloc", "arena"), ours("async", "arena"), *WITHOUT_BINNING), limit=30,
           seconds=120),
     Group("first_call", "first_call", (MALLOC, ASYNC, *DEFAULTS), repeats=9),
@@ -88,7 +90,7 @@ GROUPS = [
 ]
 
 # Where gpumem was slower than itself, than a peer or than nothing, or larger: shown first on the page of figures.
-CLIFFS = ("footprint", "budget", "refused", "threads", "captures", "lookups", "concurrency", "first_call")
+CLIFFS = ("footprint", "drift_step", "drift_half", "drift_caches", "drift_batches", "budget", "refused", "threads", "captures", "lookups", "concurrency", "first_call")
 
 
 def beside(group, library):

@@ -41,6 +41,7 @@ TORCH = {
                         "PYTORCH_CUDA_ALLOC_CONF": "backend:cudaMallocAsync"},
 }
 STREAM_MODES = (("many", "10000"), ("defaults",), ("wake",))
+PROGRAM_CONFIGS = pathlib.Path(__file__).resolve().parents[1] / "integration" / "programs" / "configs"
 EXAMPLES = pathlib.Path(__file__).resolve().parents[2] / "config" / "examples"
 # What RMM's documentation shows, but for what writes a log into the current folder, and what has a case of its own.
 RMM_EXAMPLES = tuple(f"rmm/{path.stem}" for path in sorted((EXAMPLES / "rmm").glob("*.toml"))
@@ -62,6 +63,9 @@ GROUPS = {
         *[Case("room_for_others", (what,), configs=("pool_over_vmm",) if what == "context" else (), counts=False)
           for what in ("context", "primary", "module", "library", "local", "heap", "graph", "streams", "events")],
         *[Case("blocked_stream", (mode,), links=("shared",), counts=False, timeout=120) for mode in ("refused", "served", "freed")],
+        # What the driver does: nothing of the pools may answer.
+        Case("freed_in_order", links=("static",), counts=False, expected="freed_in_order.txt",
+             env={"GPUMEM_CONFIG": str(PROGRAM_CONFIGS / "passthrough.toml")}),
         Case("fragmentation", ("10", "32"), configs=("bounded_vmm", *SPARING), counts=False),
         Case("fragmentation", ("6", "95%"), configs=SPARING, counts=False),
         Case("system_memory", ("200",), configs=("rmm/system_headroom", "pool_over_system")),

@@ -5,43 +5,16 @@
 // threads held at once (footprint_parts.py). On the simulated CUDA the threads take turns in an order of
 // their own, each operation and each fill takes about as long as on an H200, and the driver itself tells what
 // was in use: figures of memory that repeat, of allocators that wait by the clock nearly so.
-#include <dlfcn.h>
-
 #include <array>
 #include <condition_variable>
 #include <memory>
 #include <mutex>
 
+#include "tests/bench/workloads/device_use.hpp"
 #include "tests/bench/workloads/workloads.hpp"
 #include "tests/simulated_cuda/simulated.h"
 
 namespace {
-
-// What NVML says of the first device. Of its interface only what is needed: the header is in no package.
-class device_use {
- public:
-  device_use() {
-    void* const library = dlopen("libnvidia-ml.so.1", RTLD_NOW);
-    if (library == nullptr) return;
-    const auto begin = reinterpret_cast<int (*)()>(dlsym(library, "nvmlInit_v2"));
-    const auto device =
-        reinterpret_cast<int (*)(unsigned, void**)>(dlsym(library, "nvmlDeviceGetHandleByIndex_v2"));
-    ask_ = reinterpret_cast<int (*)(void*, figures*)>(dlsym(library, "nvmlDeviceGetMemoryInfo"));
-    if (begin == nullptr || device == nullptr || begin() != 0 || device(0, &device_) != 0) ask_ = nullptr;
-  }
-  bool is_known() const { return ask_ != nullptr; }
-  unsigned long long bytes() const {
-    figures now{};
-    return ask_ != nullptr && ask_(device_, &now) == 0 ? now.used : 0;
-  }
-
- private:
-  struct figures {
-    unsigned long long total, free, used;
-  };
-  void* device_ = nullptr;
-  int (*ask_)(void*, figures*) = nullptr;
-};
 
 // Who may go on, one thread at a time, in an order that does not depend on how long anything takes.
 class turns {
@@ -160,16 +133,7 @@ class worker {
 void bench::footprint(allocator& memory, const options& wanted) {
   const std::size_t operations = std::min<std::size_t>(2000, wanted.largest);
   const int threads = std::min(8, wanted.threads);
-  const device_use device;
-  const unsigned long long before = device.bytes();
-  std::atomic<unsigned long long> highest{before};
-  std::atomic<bool> over{false};
-  std::thread watch([&] {
-    while (device.is_known() && !over) {
-      highest = std::max(highest.load(), device.bytes());
-      std::this_thread::sleep_for(std::chrono::microseconds(200));
-    }
-  });
+  device_watch watch;
   holdings all;
   turns order(threads, wanted.seed);
   const bool simulated = simulated_control::present();
@@ -178,13 +142,10 @@ void bench::footprint(allocator& memory, const options& wanted) {
     one.run(memory, operations);
     REQUIRE(cudaDeviceSynchronize());
   });
-  over = true;
-  watch.join();
+  const std::optional<double> highest = watch.highest_mib();
   const auto mebibytes = [](unsigned long long bytes) { return static_cast<double>(bytes) / (1 << 20); };
   const std::string name = std::to_string(threads) + " threads x 6 streams";
   emit("footprint", name, "operation", spent / 1e3 / static_cast<double>(operations) / threads, "us");
   if (wanted.seed != 0) emit("footprint", name, "held at once at most", mebibytes(all.most()), "MiB");
-  if (device.is_known() || simulated)
-    emit("footprint", name, "highest use of the device",
-         mebibytes(simulated ? simulated_control::most_in_use(0) : highest - before), "MiB");
+  if (highest) emit("footprint", name, "highest use of the device", *highest, "MiB");
 }

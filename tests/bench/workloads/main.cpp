@@ -21,6 +21,7 @@ constexpr entry list[] = {
     {"captures", bench::captures},
     {"pinned", bench::pinned},
     {"lookups", bench::lookups},
+    {"drift", bench::drift},
     {"footprint", bench::footprint},
     {"refused", bench::refused},
     {"budget", bench::budget},

@@ -27,6 +27,7 @@ void driver_calls(allocator& memory, const options& wanted);
 void lookups(allocator& memory, const options& wanted);
 void footprint(allocator& memory, const options& wanted);
 void refused(allocator& memory, const options& wanted);
+void drift(allocator& memory, const options& wanted);
 void budget(allocator& memory, const options& wanted);
 void first_call(allocator& memory, const options& wanted);
 void multi_stream(allocator& memory, const options& wanted);

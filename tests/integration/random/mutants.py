@@ -63,6 +63,21 @@ def test_ahead_is_done(build):
     expect_caught(build, "ahead_is_done", "unordered reuse", "pool_over_cuda_async", threads=8)
 
 
+def test_excess_that_goes_is_clean(build):
+    # As if every growth left a pool with too much (resource/pools/backing/excess.hpp).
+    for seed, config in ((1, "pool"), (2, "binning"), (3, "arena"), (4, "returning"), (5, "pool")):
+        outcome = mutate(build, "always_excess", seed, config, threads=8)
+        assert outcome.code == 0 and outcome.report, f"seed {seed}, {config}: {outcome.code}\n{outcome.stdout}{outcome.stderr}"
+
+
+def test_excess_is_done(build):
+    expect_caught(build, "excess_is_done", "use after free", threads=8)
+
+
+def test_freed_beside_work(build):
+    expect_caught(build, "freed_beside_work", "use after free", "cuda")
+
+
 def test_large_blocks_by_themselves_are_clean(build):
     # As if memory were scarce from the start (resource/pools/backing/scarcity.hpp).
     for seed, config in ((1, "pool"), (2, "binning"), (3, "arena"), (4, "returning"), (5, "pool")):

@@ -20,8 +20,8 @@ void backing::hand_back(pool_lock& held, extent const& memory) noexcept {
   pool_.upstream.release(memory, nullptr);
 }
 
-std::uint64_t backing::release_segment(pool_lock& held, space::segment* s) noexcept {
-  extent const memory{s->base, s->bytes, s->token, s->contextless};
+std::uint64_t backing::release_segment(pool_lock& held, space::segment* s, bool done) noexcept {
+  extent const memory{s->base, s->bytes, s->token, s->contextless, done};
   if (s->apart) apart_ -= s->bytes;
   if (s->rotates) rotated_ -= s->bytes;
   pool_.region.remove_segment(s);
@@ -41,7 +41,7 @@ void backing::release_ahead(pool_lock& held) noexcept {
 std::uint64_t backing::release_withheld(pool_lock& held) noexcept {
   GPUMEM_EXPECTS(held.owns_lock());
   std::uint64_t released = 0;
-  while (space::segment* const s = pool_.region.left_segment()) released += release_segment(held, s);
+  while (space::segment* const s = pool_.region.left_segment()) released += release_segment(held, s, false);
   return released;
 }
 

@@ -119,8 +119,8 @@ class backing {
   void count_growth() const noexcept { stats::add(stats::local().nodes[pool_.node].upstream, 1); }
   // Gives memory that the region does not know back to the source.
   void hand_back(pool_lock& held, extent const& memory) noexcept;
-  // Removes the segment and gives it to the source; its bytes.
-  std::uint64_t release_segment(pool_lock& held, space::segment* s) noexcept;
+  // Removes the segment and gives it to the source; its bytes. `done`: all work that used it.
+  std::uint64_t release_segment(pool_lock& held, space::segment* s, bool done = true) noexcept;
 
   backed_pool const pool_;
   std::uint64_t growing_ = 0;  // bytes being reserved right now, by any thread

@@ -5,6 +5,7 @@
 
 #include "core/base/clock.hpp"
 #include "core/base/mutant.hpp"
+#include "core/stream_order/relaxed_mode.hpp"
 
 namespace gpumem::resource {
 
@@ -87,6 +88,57 @@ bool segment_backing::is_gpu_done(pool_lock& held) noexcept {
   return pool_.home.epochs.wait_for_all();
 }
 
+excess::remedy segment_backing::too_much(std::uint64_t bytes, growth_request const& wanted) noexcept {
+  space::region const& region = pool_.region;
+  suballocator_options const& o = pool_.options;
+  bool const may = may_take_more(wanted) && o.initial == 0 && o.release_threshold == ~std::uint64_t{0} &&
+                   pool_.upstream.takes_back_at_once() &&
+                   stream_order::active_captures.load(std::memory_order_acquire) == 0;
+  if (!may) return {};
+  excess::state const is{.reserved = region.reserved_bytes(),
+                         .in_use = region.reserved_bytes() - region.idle_bytes(),
+                         .pending = region.pending_bytes(),
+                         .plenty = policy().spare() / 16};
+  return excess_.note_growth(bytes, is, base::now_ns());
+}
+
+// What is waited for is the oldest of what was freed: the GPU stays at work meanwhile, and the host is ahead
+// of it by less.
+void segment_backing::wait_for_excess(pool_lock& held, std::uint64_t bytes, std::uint64_t wait_ns) noexcept {
+  space::region& region = pool_.region;
+  std::uint64_t now = base::now_ns();
+  for (std::uint64_t const until = now + wait_ns;
+       now < until && region.has_pending() && region.empty_bytes() < bytes; now = base::now_ns()) {
+    space::epoch_id const oldest = region.oldest_epoch();
+    bool waited = false;
+    {
+      unlocked const meanwhile(held);
+      waited = pool_.home.epochs.wait(oldest, until - now);
+    }
+    region.reap([this](space::epoch_id s) {
+      return pool_.home.epochs.is_done(s) || GPUMEM_MUTANT(excess_is_done);
+    });
+    if (!waited) return excess_.spent(base::now_ns() - now);  // in vain
+  }
+}
+
+// Natively no request gives anything back: it is not to take much longer for what later ones save.
+std::uint64_t segment_backing::release_excess(pool_lock& held, std::uint64_t bytes) noexcept {
+  std::uint64_t const until = base::now_ns() + excess::longest_ns;
+  std::uint64_t gone = 0;
+  while (gone < bytes && base::now_ns() < until) {
+    space::segment* const s = pool_.region.empty_segment();
+    if (s == nullptr) break;
+    gone += release_segment(held, s);
+  }
+  return gone;
+}
+
+bool segment_backing::has_work_left(pool_lock& held) noexcept {
+  unlocked const meanwhile(held);
+  return !pool_.home.epochs.collect(pool_.home.epochs.open());
+}
+
 // Segments of a driver begin at pages, which is aligned enough for nearly all; one made for one block has to
 // hold it.
 space::handle segment_backing::grow(pool_lock& held, growth_request const& wanted) {
@@ -108,6 +160,13 @@ space::handle segment_backing::grow(pool_lock& held, growth_request const& wante
     if (goes != bytes) comes_back = gone;
     if (was_behind) ahead.note_late(gone, reserved);
   }
+  auto const [excess_bytes, wait_ns] = at_bound ? excess::remedy{} : too_much(bytes, wanted);
+  std::uint64_t excess_since = 0;
+  if (excess_bytes != 0) {
+    wait_for_excess(held, std::max(excess_bytes, bytes), wait_ns);
+    excess_since = base::now_ns();
+    comes_back = release_excess(held, std::max(excess_bytes, excess::to_join(bytes)));
+  }
   bool const is_short = would_exceed(bytes);
   std::uint64_t const remainder = is_short && regrowth_.is_usual() ? with_remainder(held, bytes, wanted) : 0;
   std::uint64_t const maximum = pool_.options.maximum;
@@ -117,6 +176,8 @@ space::handle segment_backing::grow(pool_lock& held, growth_request const& wante
   comes_back = std::min(comes_back, maximum - taken()) / space::unit * space::unit;
   std::uint64_t const size = std::max({size_for(bytes, wanted), remainder, comes_back});
   extent const memory = reserve(held, size, bytes, wanted);
+  // No time is lost while the GPU has work.
+  if (excess_bytes != 0 && !has_work_left(held)) excess_.spent(base::now_ns() - excess_since);
   // What came back after the context ended is of the one that its handle names by now.
   if (pool_.home.epochs.life() != 0) {
     hand_back(held, memory);

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "core/resource/pools/backing/backing.hpp"
+#include "core/resource/pools/backing/excess.hpp"
 #include "core/resource/pools/backing/regrowth.hpp"
 
 namespace gpumem::resource {
@@ -33,12 +34,21 @@ class segment_backing final : public backing {
   // Waits, with the mutex given up, before a segment goes back: the driver would, and for ever where a kernel
   // waits for this thread.
   bool is_gpu_done(pool_lock& held) noexcept;
+  // What goes before a growth by `bytes` below all bounds. Nothing where a configuration says what stays.
+  excess::remedy too_much(std::uint64_t bytes, growth_request const& wanted) noexcept;
+  // Until segments of so many bytes are empty, and for so long at most.
+  void wait_for_excess(pool_lock& held, std::uint64_t bytes, std::uint64_t wait_ns) noexcept;
+  // Whether the GPU has not done all that it was given.
+  bool has_work_left(pool_lock& held) noexcept;
+  // Gives so many bytes of empty segments back; bytes given back.
+  std::uint64_t release_excess(pool_lock& held, std::uint64_t bytes) noexcept;
   // Asks the source for `size` bytes, and for `bytes` where it has no more. Throws what it throws.
   extent reserve(pool_lock& held, std::uint64_t size, std::uint64_t bytes, growth_request const& wanted);
   // The segment, one idle block. Throws where the tables are full; the memory is then given back.
   space::segment& add(pool_lock& held, extent const& memory);
 
   regrowth regrowth_;
+  excess excess_;
 };
 
 }  // namespace gpumem::resource

@@ -8,6 +8,8 @@
 #include <atomic>
 #include <cstdint>
 
+#include "core/resource/pools/backing/time_share.hpp"
+
 namespace gpumem::resource {
 
 class surplus {
@@ -25,19 +27,16 @@ class surplus {
   std::uint64_t begin(std::uint64_t now) noexcept {
     if (!is_wanted()) return 0;
     drop();
-    if (first_ == 0) first_ = now;
-    std::uint64_t const all = at_first + (now - first_) / part_of_time;
-    return all - std::min(all, spent_);
+    return share_.left(now);
   }
-  void spent(std::uint64_t ns) noexcept { spent_ += ns; }
+  void spent(std::uint64_t ns) noexcept { share_.spent(ns); }
 
  private:
   static constexpr std::uint64_t least = 64ull << 20;  // what less could save is not worth it
-  static constexpr std::uint64_t at_first = 20'000'000, part_of_time = 64;
 
   std::atomic<bool> wanted_{false};
   std::uint64_t most_ = 0;
-  std::uint64_t first_ = 0, spent_ = 0;
+  time_share share_{64};
 };
 
 }  // namespace gpumem::resource

@@ -1,0 +1,166 @@
+// What the driver does with plain memory that is freed in the order of a stream (cuMemFreeAsync of memory of
+// cuMemAlloc): it waits for that stream alone, so that memory goes back beside kernels that run, and beside
+// those that wait for the host; launches of other threads go on; it is the device's again once that stream is
+// synchronised. gpumem gives memory back so. Prints yes and no only, and asks NVML what the device has.
+#include <cuda.h>
+#include <dlfcn.h>
+
+#include <atomic>
+#include <chrono>
+#include <thread>
+
+#include "tests/programs/support.hpp"
+
+namespace {
+
+using namespace programs;
+using clock_type = std::chrono::steady_clock;
+
+constexpr std::size_t bytes = std::size_t{1} << 30;
+constexpr long long mib = 1 << 20;
+
+__global__ void wait_for(volatile int* flag) {
+  while (*flag == 0) {
+  }
+}
+__global__ void nothing() {}
+
+// Of the whole device, in MiB; the driver's own answer would be gpumem's.
+long long in_use() {
+  struct memory {
+    unsigned long long total, free, used;
+  } now{};
+  static void* const library = dlopen("libnvidia-ml.so.1", RTLD_NOW);
+  static void* device = nullptr;
+  if (device == nullptr) {
+    reinterpret_cast<int (*)()>(dlsym(library, "nvmlInit_v2"))();
+    reinterpret_cast<int (*)(unsigned, void**)>(dlsym(library, "nvmlDeviceGetHandleByIndex_v2"))(0, &device);
+  }
+  reinterpret_cast<int (*)(void*, memory*)>(dlsym(library, "nvmlDeviceGetMemoryInfo"))(device, &now);
+  return static_cast<long long>(now.used) / mib;
+}
+
+double ms_since(clock_type::time_point begin) {
+  return std::chrono::duration<double, std::milli>(clock_type::now() - begin).count();
+}
+
+struct stage {
+  int* flag = nullptr;
+  int* flag_there = nullptr;
+  cudaStream_t busy = nullptr;
+  cudaStream_t own = nullptr;
+
+  stage() {
+    REQUIRE(cudaHostAlloc(reinterpret_cast<void**>(&flag), sizeof(int), cudaHostAllocMapped));
+    REQUIRE(cudaHostGetDevicePointer(reinterpret_cast<void**>(&flag_there), flag, 0));
+    REQUIRE(cudaStreamCreateWithFlags(&busy, cudaStreamNonBlocking));
+    REQUIRE(cudaStreamCreateWithFlags(&own, cudaStreamNonBlocking));
+    *flag = 1;
+    wait_for<<<1, 1, 0, busy>>>(flag_there);
+    nothing<<<1, 1, 0, own>>>();
+    REQUIRE(cudaDeviceSynchronize());
+  }
+
+  // Beside a kernel that runs until the work is over, a second at most.
+  template <typename Work>
+  void beside_a_kernel(const char* what, Work&& work) {
+    *flag = 0;
+    wait_for<<<1, 1, 0, busy>>>(flag_there);
+    std::atomic<bool> over{false};
+    std::thread end([&] {
+      for (int i = 0; i < 1000 && !over; ++i) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+      *flag = 1;
+    });
+    const clock_type::time_point begin = clock_type::now();
+    work();
+    const double spent = ms_since(begin);
+    const bool still = cudaStreamQuery(busy) == cudaErrorNotReady;
+    over = true;
+    end.join();
+    REQUIRE(cudaDeviceSynchronize());
+    std::printf("%s: the kernel still runs: %s\n", what, still ? "yes" : "no");
+    std::printf("time: %s %.2f ms\n", what, spent);
+  }
+};
+
+CUdeviceptr make(std::size_t size = bytes) {
+  CUdeviceptr block = 0;
+  REQUIRE(cuMemAlloc(&block, size));
+  REQUIRE(cuMemsetD8(block, 1, size));
+  REQUIRE(cudaDeviceSynchronize());
+  return block;
+}
+
+void is_back(const char* what, long long before) {
+  std::printf("%s: the memory is back: %s\n", what, before - in_use() >= bytes / mib ? "yes" : "no");
+}
+
+}  // namespace
+
+int main() {
+  REQUIRE(cudaFree(nullptr));
+  stage at;
+  const char* const orders[] = {"first", "second", "third"};
+  for (const char* const order : orders) {
+    const CUdeviceptr block = make();
+    const long long before = in_use();
+    at.beside_a_kernel(order, [&] {
+      const clock_type::time_point begin = clock_type::now();
+      REQUIRE(cuMemFreeAsync(block, at.own));
+      std::printf("time: %s, free %.3f ms\n", order, ms_since(begin));
+      REQUIRE(cuStreamSynchronize(at.own));
+      is_back(order, before);
+    });
+  }
+  const CUdeviceptr block = make();
+  at.beside_a_kernel("launches of another thread", [&] {
+    std::atomic<bool> freed{false};
+    std::thread other([&] {
+      int launched = 0;
+      double longest = 0;
+      while (!freed || launched < 100) {
+        const clock_type::time_point begin = clock_type::now();
+        nothing<<<1, 1, 0, at.own>>>();
+        longest = std::max(longest, ms_since(begin));
+        ++launched;
+      }
+      std::printf("time: launches of another thread, longest %.2f ms\n", longest);
+    });
+    REQUIRE(cuMemFreeAsync(block, at.own));
+    REQUIRE(cuStreamSynchronize(at.own));
+    freed = true;
+    other.join();
+  });
+  CUmemoryPool pool = nullptr;
+  cuuint64_t keep = ~cuuint64_t{0};
+  REQUIRE(cuDeviceGetDefaultMemPool(&pool, 0));
+  REQUIRE(cuMemPoolSetAttribute(pool, CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, &keep));
+  const CUdeviceptr kept = make();
+  const long long before = in_use();
+  REQUIRE(cuMemFreeAsync(kept, at.own));
+  REQUIRE(cuStreamSynchronize(at.own));
+  is_back("with a pool that keeps everything", before);
+  const CUdeviceptr captured = make();
+  cudaStream_t recorded = nullptr;
+  REQUIRE(cudaStreamCreateWithFlags(&recorded, cudaStreamNonBlocking));
+  CUgraph graph = nullptr;
+  REQUIRE(cuStreamBeginCapture(recorded, CU_STREAM_CAPTURE_MODE_GLOBAL));
+  CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
+  REQUIRE(cuThreadExchangeStreamCaptureMode(&mode));
+  const int code = cuMemFreeAsync(captured, at.own);
+  const int synchronised = cuStreamSynchronize(at.own);
+  REQUIRE(cuThreadExchangeStreamCaptureMode(&mode));
+  const int ended = cuStreamEndCapture(recorded, &graph);
+  std::printf("beside a capture: %d, %d, its end %d\n", code, synchronised, ended);
+  for (const std::size_t size : {std::size_t{2} << 20, std::size_t{64} << 20, bytes}) {
+    for (const bool ordered : {false, true}) {
+      CUdeviceptr blocks[8];
+      for (CUdeviceptr& each : blocks) each = make(size);
+      const clock_type::time_point begin = clock_type::now();
+      for (const CUdeviceptr each : blocks) REQUIRE(ordered ? cuMemFreeAsync(each, at.own) : cuMemFree(each));
+      if (ordered) REQUIRE(cuStreamSynchronize(at.own));
+      std::printf("time: %zu MiB, %s %.3f ms\n", size >> 20, ordered ? "in order" : "at once",
+                  ms_since(begin) / 8);
+    }
+  }
+}

@@ -1,0 +1,88 @@
+// Programs whose sizes drift, so that no request fits where another one was: a pool has no more than a few
+// times what they need at once, natively never more than that. Where a configuration says what a pool keeps,
+// that holds. Over the scripted driver, whose GPU is done at once unless a test says otherwise.
+#include <random>
+
+#include "tests/unit/resource/fixture.hpp"
+
+namespace gpumem::resource {
+namespace {
+
+struct drift : resource_fixture {
+  std::uint64_t most = 0;  // the pool ever had
+
+  void SetUp() override {
+    resource_fixture::SetUp();
+    driver.manual_events(false);
+    driver.set_capacity(100 * gib);
+  }
+  space::handle take(pool& p, std::uint64_t bytes, stream_order::slot s = 0) {
+    space::handle const h = get(p, bytes, s);
+    most = std::max(most, p.reserved());
+    return h;
+  }
+  // A vector that grows by a step; it needs two of its last size at most.
+  void grow(pool& p, std::uint64_t step, int steps, stream_order::slot s = 0) {
+    space::handle before = take(p, step, s);
+    for (int n = 2; n <= steps; ++n) {
+      space::handle const h = take(p, static_cast<std::uint64_t>(n) * step, s);
+      give(p, before, s);
+      before = h;
+    }
+    give(p, before, s);
+  }
+};
+
+TEST_F(drift, a_vector_that_grows_leaves_no_trail) {
+  grow(make_pool(), 2 * mib, 500);
+  EXPECT_LE(most, 3 * 2 * gib);
+  EXPECT_LE(driver.calls("cuMemAlloc_v2"), 250) << "what goes comes back as one";
+}
+
+TEST_F(drift, nor_one_of_a_stream) {
+  grow(make_pool(), 2 * mib, 500, 1);
+  EXPECT_LE(most, 4 * 2 * gib);
+}
+
+TEST_F(drift, batches_of_any_length_take_a_few_times_the_longest) {
+  pool& p = make_pool();
+  std::mt19937 random(3);
+  for (int batch = 0; batch < 500; ++batch) {
+    std::uint64_t const length = 1 + random() % 200;
+    std::vector<space::handle> blocks;
+    for (std::uint64_t width : {1, 4, 3, 2, 8, 1}) blocks.push_back(take(p, length * width * mib / 2));
+    for (space::handle const h : blocks) give(p, h);
+  }
+  EXPECT_LE(most, 4 * 1900 * mib);
+}
+
+TEST_F(drift, what_a_configuration_keeps_is_kept) {
+  for (pool_options const& o :
+       {pool_options{.initial_pool_size = 64 * mib}, pool_options{.growth = 2 * mib}}) {
+    most = 0;
+    grow(make_pool(o), 2 * mib, 200);
+    EXPECT_GT(most, 4 * 800 * mib);
+  }
+}
+
+// Nothing may be waited for there, and cuMemFree is forbidden to it.
+TEST_F(drift, nothing_goes_beside_a_capture) {
+  pool& p = make_pool();
+  here->epochs.capture_begins({tests::stream(1)});
+  grow(p, 2 * mib, 200);
+  here->epochs.capture_ended(tests::stream(1));
+  EXPECT_EQ(driver.calls("cuMemFree_v2") + driver.calls("cuMemFreeAsync"), 0);
+}
+
+TEST_F(drift, what_the_gpu_still_uses_stays) {
+  driver.manual_events(true);
+  pool& p = make_pool();
+  grow(p, 2 * mib, 60);
+  EXPECT_EQ(driver.calls("cuMemFree_v2") + driver.calls("cuMemFreeAsync"), 0);
+  driver.finish_all();
+  grow(p, 3 * mib, 150);
+  EXPECT_GT(driver.calls("cuMemFree_v2") + driver.calls("cuMemFreeAsync"), 0);
+}
+
+}  // namespace
+}  // namespace gpumem::resource

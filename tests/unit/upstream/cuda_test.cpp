@@ -1,0 +1,61 @@
+// How plain memory goes back: by cuMemFree where the GPU has nothing to do, in the order of a stream of its
+// own where it has and the memory itself is done, and never so where work may still use it.
+#include "core/upstream/cuda.hpp"
+
+#include "tests/unit/resource/fixture.hpp"
+
+namespace gpumem::resource {
+namespace {
+
+struct cuda_upstream : resource_fixture {
+  extent reserved(bool done) {
+    extent memory = here->cuda.reserve({.bytes = 64 * mib});
+    memory.done = done;
+    return memory;
+  }
+  int freed_at_once() { return driver.calls("cuMemFree_v2"); }
+  int freed_in_order() { return driver.calls("cuMemFreeAsync"); }
+};
+
+TEST_F(cuda_upstream, what_is_done_goes_in_order_beside_work) {
+  extent const memory = reserved(true);
+  here->cuda.release(memory, nullptr);
+  EXPECT_EQ(freed_in_order(), 1);
+  EXPECT_EQ(driver.calls("cuStreamSynchronize"), 1) << "only then the device has it";
+  EXPECT_EQ(freed_at_once(), 0);
+}
+
+TEST_F(cuda_upstream, and_at_once_where_there_is_none) {
+  driver.manual_events(false);
+  here->cuda.release(reserved(true), nullptr);
+  EXPECT_EQ(freed_in_order(), 0);
+  EXPECT_EQ(freed_at_once(), 1);
+}
+
+TEST_F(cuda_upstream, what_work_may_use_waits_for_it_in_the_driver) {
+  here->cuda.release(reserved(false), nullptr);
+  EXPECT_EQ(freed_in_order(), 0);
+  EXPECT_EQ(freed_at_once(), 1);
+}
+
+TEST_F(cuda_upstream, a_driver_that_cannot_is_asked_the_other_way) {
+  driver.fail("cuStreamCreate", CUDA_ERROR_OUT_OF_MEMORY);
+  here->cuda.release(reserved(true), nullptr);
+  EXPECT_EQ(freed_in_order(), 0);
+  EXPECT_EQ(freed_at_once(), 1);
+  driver.fail("cuMemFreeAsync", CUDA_ERROR_NOT_SUPPORTED);
+  here->cuda.release(reserved(true), nullptr);
+  EXPECT_EQ(freed_at_once(), 2);
+}
+
+TEST_F(cuda_upstream, nor_one_without_the_functions) {
+  auto const kept = std::exchange(driver::real.cuMemFreeAsync, nullptr);
+  EXPECT_FALSE(here->cuda.takes_back_at_once());
+  here->cuda.release(reserved(true), nullptr);
+  driver::real.cuMemFreeAsync = kept;
+  EXPECT_EQ(freed_at_once(), 1);
+  EXPECT_TRUE(here->cuda.takes_back_at_once());
+}
+
+}  // namespace
+}  // namespace gpumem::resource
