@@ -71,11 +71,11 @@ def test_excess_that_goes_is_clean(build):
 
 
 def test_excess_is_done(build):
-    expect_caught(build, "excess_is_done", "use after free", threads=8)
+    expect_caught(build, "excess_is_done", "unordered reuse", threads=8)
 
 
 def test_freed_beside_work(build):
-    expect_caught(build, "freed_beside_work", "use after free", "cuda")
+    expect_caught(build, "freed_beside_work", "unordered reuse", "cuda")
 
 
 def test_large_blocks_by_themselves_are_clean(build):
