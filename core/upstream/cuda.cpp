@@ -82,7 +82,8 @@ bool cuda::give_away(resource::extent const& memory) noexcept {
   stats::memory_move const move;
   segment_leaving leaving(home_.device, node_, memory);
   CUresult const code = in_context(home_, [&] {
-    if ((memory.done || GPUMEM_MUTANT(freed_beside_work)) && free_beside_work(memory.address)) return CUDA_SUCCESS;
+    if ((memory.done || GPUMEM_MUTANT(freed_beside_work)) && free_beside_work(memory.address))
+      return CUDA_SUCCESS;
     return driver::real.cuMemFree_v2(memory.address);
   });
   if (code != CUDA_SUCCESS) return false;

@@ -19,7 +19,7 @@ GROUPS = {
     "L": ("dlsym and the loader", 21),
     "E": ("Entry points", 10),
     "P": ("Pointers and sizes", 15),
-    "M": ("Memory information", 9),
+    "M": ("Memory information", 10),
     "S": ("Streams, captures, synchronisation", 15),
     "I": ("IPC, virtual memory, peers, several GPUs", 10),
     "X": ("Life cycle", 14),

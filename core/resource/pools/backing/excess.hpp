@@ -1,9 +1,10 @@
 // How much more a pool has than its program ever needed at once. Sizes that drift, as those of vectors that
 // grow or of sequences of any length, leave segments behind that no later request fits; nothing merges across
-// their ends. Where a growth would take a pool to more than twice what was in use or waited for the GPU at
-// most, empty segments go first, and come back as one, which the next sizes fit; beyond three times what was
-// in use it also waits a little for them. Only where the source takes memory back without waiting for the
-// GPU, and for a part of the time. Part of a segment_backing, under the pool's mutex. Makes no call.
+// their ends. Where a growth would take a pool to more than two and a half times what was in use or waited
+// for the GPU at most, empty segments go first, and come back as one, which the next sizes fit; with random
+// sizes a pool comes to rest below that. Beyond three times what was in use it also waits a little for them.
+// Only where the source takes memory back without waiting for the GPU, and for a part of the time. Part of a
+// segment_backing, under the pool's mutex. Makes no call.
 #pragma once
 
 #include <algorithm>
@@ -31,15 +32,14 @@ class excess {
   remedy note_growth(std::uint64_t bytes, state const& is, std::uint64_t now) noexcept {
     most_in_use_ = std::max(most_in_use_, is.in_use + bytes);
     most_busy_ = std::max(most_busy_, is.in_use + is.pending + bytes);
-    std::uint64_t const wanted = is.reserved + bytes, of_busy = std::max(least, 2 * most_busy_);
+    std::uint64_t const wanted = is.reserved + bytes, of_busy = std::max(least, most_busy_ / 2 * 5);
     std::uint64_t const of_use = std::max({least, is.plenty, 3 * most_in_use_});
     std::uint64_t const bound = std::min(of_busy, of_use);
     if (GPUMEM_MUTANT(always_excess) || GPUMEM_MUTANT(excess_is_done))
       return {is.reserved, is.pending != 0 ? longest_wait_ns : 0};
     if (wanted <= bound) return {};
-    std::uint64_t const left = share_.left(now);
-    if (left == 0) return {};
-    return {wanted - bound, wanted <= of_use ? 0 : std::min(left, longest_wait_ns)};
+    if (share_.left(now) == 0) return {};
+    return {wanted - bound, wanted <= of_use ? 0 : longest_wait_ns};
   }
   // Bytes of empty segments that come back as one: the blocks before this one may still wait for the GPU.
   static constexpr std::uint64_t to_join(std::uint64_t bytes) noexcept {
@@ -55,7 +55,7 @@ class excess {
 
   std::uint64_t most_in_use_ = 0;
   std::uint64_t most_busy_ = 0;
-  time_share share_{16};
+  time_share share_{16, 5'000'000};
 };
 
 }  // namespace gpumem::resource

@@ -115,9 +115,8 @@ void segment_backing::wait_for_excess(pool_lock& held, std::uint64_t bytes, std:
       unlocked const meanwhile(held);
       waited = pool_.home.epochs.wait(oldest, until - now);
     }
-    region.reap([this](space::epoch_id s) {
-      return pool_.home.epochs.is_done(s) || GPUMEM_MUTANT(excess_is_done);
-    });
+    region.reap(
+        [this](space::epoch_id s) { return pool_.home.epochs.is_done(s) || GPUMEM_MUTANT(excess_is_done); });
     if (!waited) return excess_.spent(base::now_ns() - now);  // in vain
   }
 }

@@ -36,7 +36,7 @@ class surplus {
 
   std::atomic<bool> wanted_{false};
   std::uint64_t most_ = 0;
-  time_share share_{64};
+  time_share share_{64, 20'000'000};
 };
 
 }  // namespace gpumem::resource

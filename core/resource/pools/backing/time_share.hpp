@@ -9,19 +9,18 @@ namespace gpumem::resource {
 
 class time_share {
  public:
-  explicit constexpr time_share(std::uint64_t part) noexcept : part_(part) {}
+  constexpr time_share(std::uint64_t part, std::uint64_t at_first_ns) noexcept
+      : part_(part), at_first_ns_(at_first_ns) {}
   // Nanoseconds that are left at this time.
   std::uint64_t left(std::uint64_t now) noexcept {
     if (first_ == 0) first_ = now;
-    std::uint64_t const all = at_first + (now - first_) / part_;
+    std::uint64_t const all = at_first_ns_ + (now - first_) / part_;
     return all - std::min(all, spent_);
   }
   void spent(std::uint64_t ns) noexcept { spent_ += ns; }
 
  private:
-  static constexpr std::uint64_t at_first = 20'000'000;
-
-  std::uint64_t const part_;
+  std::uint64_t const part_, at_first_ns_;
   std::uint64_t first_ = 0, spent_ = 0;
 };
 

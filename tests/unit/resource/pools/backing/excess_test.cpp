@@ -1,5 +1,5 @@
-// When a growth would leave a pool with much more than its program ever needed at once, and what is done about
-// it: by what was in use, by what waits for the GPU, within a part of the time.
+// When a growth would leave a pool with much more than its program ever needed at once, and what is done
+// about it: by what was in use, by what waits for the GPU, within a part of the time.
 #include "core/resource/pools/backing/excess.hpp"
 
 #include <gtest/gtest.h>
@@ -11,14 +11,14 @@ namespace {
 
 constexpr std::uint64_t millisecond = 1'000'000;
 
-TEST(excess, a_pool_may_have_twice_what_was_in_use_or_waited) {
+TEST(excess, a_pool_may_have_two_and_a_half_times_what_was_in_use_or_waited) {
   excess e;
   EXPECT_EQ(e.note_growth(500 * mib, {.reserved = 500 * mib, .in_use = 500 * mib}, 1).goes, 0u);
-  EXPECT_EQ(e.note_growth(500 * mib, {.reserved = 1500 * mib}, 1).goes, 0u) << "1,000 MiB were in use";
-  excess::remedy const now = e.note_growth(600 * mib, {.reserved = 1500 * mib}, 1);
+  EXPECT_EQ(e.note_growth(500 * mib, {.reserved = 2000 * mib}, 1).goes, 0u) << "1,000 MiB were in use";
+  excess::remedy const now = e.note_growth(600 * mib, {.reserved = 2000 * mib}, 1);
   EXPECT_EQ(now.goes, 100 * mib);
   EXPECT_EQ(now.wait_ns, 0u);
-  EXPECT_EQ(e.note_growth(600 * mib, {.reserved = 1500 * mib, .pending = 500 * mib}, 1).goes, 0u)
+  EXPECT_EQ(e.note_growth(600 * mib, {.reserved = 2000 * mib, .pending = 500 * mib}, 1).goes, 0u)
       << "which the GPU needs";
 }
 
@@ -39,11 +39,11 @@ TEST(excess, beyond_three_times_what_was_in_use_and_plenty_it_waits) {
   EXPECT_EQ(e.note_growth(100 * mib, little, 1).goes, 0u);
 }
 
-TEST(excess, it_takes_a_16th_of_the_time_once_20_ms_are_spent) {
+TEST(excess, it_takes_a_16th_of_the_time_once_5_ms_are_spent) {
   excess e;
   excess::state const much{.reserved = 4 * gib};
   EXPECT_NE(e.note_growth(mib, much, 1000 * millisecond).goes, 0u);
-  e.spent(30 * millisecond);
+  e.spent(15 * millisecond);
   EXPECT_EQ(e.note_growth(mib, much, 1000 * millisecond + 160 * millisecond).goes, 0u);
   EXPECT_NE(e.note_growth(mib, much, 1000 * millisecond + 161 * millisecond).goes, 0u);
 }
