@@ -261,7 +261,8 @@ space::handle suballocator::grow(lock& held, slow_request& c, std::uint64_t at_l
                         .apart = c.apart,
                         .by_itself = is_scarce(c.units * space::unit),
                         .for_whole_piece = c.would_split_piece,
-                        .of_many = is_of_many()};
+                        .of_many = is_of_many(),
+                        .in_order = c.request.slot != stream_order::no_slot};
   for (;;) {
     space::handle h = backing_->grow(held, wanted);
     if (h == space::none) h = search(c, true);

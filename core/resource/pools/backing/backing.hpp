@@ -49,6 +49,7 @@ struct growth_request {
   bool by_itself = false;        // no larger than it has to be: memory is scarce
   bool for_whole_piece = false;  // there is idle memory for it, which must not be cut
   bool of_many = false;          // many threads, streams or parts share the pool
+  bool in_order = false;         // of a stream: what it freed serves it again before the GPU is done
 
   // Room that holds the aligned block wherever it begins.
   std::uint64_t room() const noexcept {

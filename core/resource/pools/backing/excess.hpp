@@ -25,7 +25,8 @@ class excess {
     std::uint64_t plenty = 0;   // up to so much it does not wait
   };
   struct remedy {
-    std::uint64_t goes = 0;     // bytes of empty segments that go first
+    bool needed = false;
+    std::uint64_t goes = 0;     // bytes of empty segments that go first; 0: the time is up
     std::uint64_t wait_ns = 0;  // for so long at most until so many are done
   };
   // A growth by `bytes` at this time.
@@ -36,12 +37,13 @@ class excess {
     std::uint64_t const of_use = std::max({least, is.plenty, 3 * most_in_use_});
     std::uint64_t const bound = std::min(of_busy, of_use);
     if (GPUMEM_MUTANT(always_excess) || GPUMEM_MUTANT(excess_is_done))
-      return {is.reserved, is.pending != 0 ? longest_wait_ns : 0};
+      return {true, is.reserved, is.pending != 0 ? longest_wait_ns : 0};
     if (wanted <= bound) return {};
-    if (share_.left(now) == 0) return {};
-    return {wanted - bound, wanted <= of_use ? 0 : longest_wait_ns};
+    if (share_.left(now) == 0) return {.needed = true};
+    return {true, wanted - bound, wanted <= of_use ? 0 : longest_wait_ns};
   }
-  // Bytes of empty segments that come back as one: the blocks before this one may still wait for the GPU.
+  // Bytes of empty segments that come back as one: the blocks before this one may still wait for the GPU. In
+  // a segment of so many a stream's requests go round, as what it freed serves it again in order.
   static constexpr std::uint64_t to_join(std::uint64_t bytes) noexcept {
     return bytes < large ? bytes : 4 * bytes;
   }

@@ -159,12 +159,14 @@ space::handle segment_backing::grow(pool_lock& held, growth_request const& wante
     if (goes != bytes) comes_back = gone;
     if (was_behind) ahead.note_late(gone, reserved);
   }
-  auto const [excess_bytes, wait_ns] = at_bound ? excess::remedy{} : too_much(bytes, wanted);
+  excess::remedy const too = at_bound ? excess::remedy{} : too_much(bytes, wanted);
   std::uint64_t excess_since = 0;
-  if (excess_bytes != 0) {
-    wait_for_excess(held, std::max(excess_bytes, bytes), wait_ns);
+  if (too.needed) {
+    if (too.goes != 0 && !wanted.in_order) wait_for_excess(held, std::max(too.goes, bytes), too.wait_ns);
     excess_since = base::now_ns();
-    comes_back = release_excess(held, std::max(excess_bytes, excess::to_join(bytes)));
+    std::uint64_t const joined = excess::to_join(bytes);
+    std::uint64_t const gone = too.goes != 0 ? release_excess(held, std::max(too.goes, joined)) : 0;
+    comes_back = wanted.in_order ? joined : std::min(gone, joined);
   }
   bool const is_short = would_exceed(bytes);
   std::uint64_t const remainder = is_short && regrowth_.is_usual() ? with_remainder(held, bytes, wanted) : 0;
@@ -176,7 +178,7 @@ space::handle segment_backing::grow(pool_lock& held, growth_request const& wante
   std::uint64_t const size = std::max({size_for(bytes, wanted), remainder, comes_back});
   extent const memory = reserve(held, size, bytes, wanted);
   // No time is lost while the GPU has work.
-  if (excess_bytes != 0 && !has_work_left(held)) excess_.spent(base::now_ns() - excess_since);
+  if (too.goes != 0 && !has_work_left(held)) excess_.spent(base::now_ns() - excess_since);
   // What came back after the context ended is of the one that its handle names by now.
   if (pool_.home.epochs.life() != 0) {
     hand_back(held, memory);

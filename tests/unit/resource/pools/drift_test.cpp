@@ -44,6 +44,14 @@ TEST_F(drift, nor_one_of_a_stream) {
   EXPECT_LE(most, 4 * 2 * gib);
 }
 
+// What a stream freed serves it again in order: it need not wait for the GPU, which here does nothing.
+TEST_F(drift, nor_one_of_a_stream_that_is_far_ahead_of_the_gpu) {
+  driver.manual_events(true);
+  grow(make_pool({.sparing_beyond = 60 * gib}), 2 * mib, 500, 1);
+  EXPECT_LE(most, 5 * 2 * gib);
+  EXPECT_LE(driver.calls("cuMemAlloc_v2"), 100);
+}
+
 TEST_F(drift, batches_of_any_length_take_a_few_times_the_longest) {
   pool& p = make_pool();
   std::mt19937 random(3);
