@@ -166,7 +166,7 @@ space::handle segment_backing::grow(pool_lock& held, growth_request const& wante
     excess_since = base::now_ns();
     std::uint64_t const joined = excess::to_join(bytes);
     std::uint64_t const gone = too.goes != 0 ? release_excess(held, std::max(too.goes, joined)) : 0;
-    comes_back = wanted.in_order ? joined : std::min(gone, joined);
+    comes_back = wanted.in_order && !would_exceed(joined) ? joined : std::min(gone, joined);
   }
   bool const is_short = would_exceed(bytes);
   std::uint64_t const remainder = is_short && regrowth_.is_usual() ? with_remainder(held, bytes, wanted) : 0;

@@ -52,6 +52,18 @@ TEST_F(drift, nor_one_of_a_stream_that_is_far_ahead_of_the_gpu) {
   EXPECT_LE(driver.calls("cuMemAlloc_v2"), 100);
 }
 
+TEST_F(drift, nor_does_what_a_stream_takes_ahead_go_beyond_a_bound) {
+  driver.manual_events(true);
+  pool& p = make_pool({.sparing_beyond = 3584 * mib});
+  space::handle before = take(p, 400 * mib, 1);
+  for (std::uint64_t n = 401; p.reserved() + n * mib <= 3584 * mib; ++n) {
+    space::handle const h = take(p, n * mib, 1);
+    EXPECT_LE(p.reserved(), 3584 * mib);
+    give(p, before, 1);
+    before = h;
+  }
+}
+
 TEST_F(drift, batches_of_any_length_take_a_few_times_the_longest) {
   pool& p = make_pool();
   std::mt19937 random(3);
