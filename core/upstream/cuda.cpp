@@ -43,8 +43,9 @@ bool cuda::is_hopeless(std::uint64_t bytes, std::uint64_t back) noexcept {
 }
 
 bool cuda::takes_back_at_once() const noexcept {
-  return driver::real.cuMemFreeAsync != nullptr && driver::real.cuStreamCreate != nullptr &&
-         driver::real.cuStreamSynchronize != nullptr && driver::real.cuCtxRecordEvent != nullptr;
+  return !refuses_.load(std::memory_order_relaxed) && driver::real.cuMemFreeAsync != nullptr &&
+         driver::real.cuStreamCreate != nullptr && driver::real.cuStreamSynchronize != nullptr &&
+         driver::real.cuCtxRecordEvent != nullptr;
 }
 
 // Asked of the driver once a millisecond.
@@ -65,9 +66,15 @@ bool cuda::has_work() noexcept {
 bool cuda::free_beside_work(CUdeviceptr address) noexcept {
   if (!takes_back_at_once() || !has_work()) return false;
   base::lock_guard const held(mutex_);
-  if (own_ == nullptr && driver::real.cuStreamCreate(&own_, CU_STREAM_NON_BLOCKING) != CUDA_SUCCESS)
-    own_ = nullptr;
-  if (own_ == nullptr || driver::real.cuMemFreeAsync(address, own_) != CUDA_SUCCESS) return false;
+  CUresult code = CUDA_SUCCESS;
+  if (own_ == nullptr) code = driver::real.cuStreamCreate(&own_, CU_STREAM_NON_BLOCKING);
+  if (code != CUDA_SUCCESS) own_ = nullptr;
+  if (code == CUDA_SUCCESS) code = driver::real.cuMemFreeAsync(address, own_);
+  if (code != CUDA_SUCCESS) {
+    // cuMemFree waits now, but no request counts on this again. Host functions may not free by either.
+    if (code != CUDA_ERROR_NOT_PERMITTED) refuses_.store(true, std::memory_order_relaxed);
+    return false;
+  }
   driver::real.cuStreamSynchronize(own_);
   return true;
 }

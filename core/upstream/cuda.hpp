@@ -31,6 +31,7 @@ class cuda final : public deferred_release_source {
 
   std::size_t const node_;
   std::atomic<std::uint64_t> had_work_{0};
+  std::atomic<bool> refuses_{false};  // to free in order, as a device without memory pools does
   base::mutex mutex_;
   CUstream own_ GPUMEM_GUARDED_BY(mutex_) = nullptr;
 };

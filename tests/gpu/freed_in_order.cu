@@ -3,12 +3,12 @@
 // those that wait for the host; launches of other threads go on; it is the device's again once that stream is
 // synchronised. gpumem gives memory back so. Prints yes and no only, and asks NVML what the device has.
 #include <cuda.h>
-#include <dlfcn.h>
 
 #include <atomic>
 #include <chrono>
 #include <thread>
 
+#include "tests/bench/workloads/device_use.hpp"
 #include "tests/programs/support.hpp"
 
 namespace {
@@ -27,17 +27,8 @@ __global__ void nothing() {}
 
 // Of the whole device, in MiB; the driver's own answer would be gpumem's.
 long long in_use() {
-  struct memory {
-    unsigned long long total, free, used;
-  } now{};
-  static void* const library = dlopen("libnvidia-ml.so.1", RTLD_NOW);
-  static void* device = nullptr;
-  if (device == nullptr) {
-    reinterpret_cast<int (*)()>(dlsym(library, "nvmlInit_v2"))();
-    reinterpret_cast<int (*)(unsigned, void**)>(dlsym(library, "nvmlDeviceGetHandleByIndex_v2"))(0, &device);
-  }
-  reinterpret_cast<int (*)(void*, memory*)>(dlsym(library, "nvmlDeviceGetMemoryInfo"))(device, &now);
-  return static_cast<long long>(now.used) / mib;
+  static const bench::device_use device;
+  return static_cast<long long>(device.bytes()) / mib;
 }
 
 double ms_since(clock_type::time_point begin) {
@@ -92,7 +83,8 @@ CUdeviceptr make(std::size_t size = bytes) {
 }
 
 void is_back(const char* what, long long before) {
-  std::printf("%s: the memory is back: %s\n", what, before - in_use() >= bytes / mib ? "yes" : "no");
+  std::printf("%s: the memory is back: %s\n", what,
+              before - in_use() >= static_cast<long long>(bytes) / mib ? "yes" : "no");
 }
 
 }  // namespace

@@ -1,30 +1,11 @@
 // Captures of one thread in two contexts by turns, on streams that go after each: a new stream often has the
 // handle of one that was in the other context. Blocks of many sizes are allocated and freed beside each
 // capture, and none may be lost. Run plain and preloaded by the integration and GPU tests. One thread.
-#include <cuda.h>
-
-#include "tests/programs/support.hpp"
-
-#ifndef cuCtxCreate_v2  // the form that every driver has; new headers declare newer ones only
-extern "C" CUresult CUDAAPI cuCtxCreate_v2(CUcontext* context, unsigned int flags, CUdevice device);
-#endif
+#include "tests/programs/driver_support.hpp"
 
 namespace {
 
 using namespace programs;
-
-CUdeviceptr make(std::size_t bytes) {
-  CUdeviceptr block = 0;
-  REQUIRE(cuMemAlloc(&block, bytes));
-  ++counts.allocations;
-  counts.bytes += bytes;
-  return block;
-}
-
-void drop(CUdeviceptr block) {
-  REQUIRE(cuMemFree(block));
-  ++counts.frees;
-}
 
 int captured(CUstream stream, CUdeviceptr target) {
   CUstreamCaptureMode relaxed = CU_STREAM_CAPTURE_MODE_RELAXED;
@@ -34,8 +15,8 @@ int captured(CUstream stream, CUdeviceptr target) {
   for (std::size_t size = 1; size <= 40; ++size) {
     const CUdeviceptr block = make(size << 20);
     const CUdeviceptr small = make(4096);
-    drop(block);
-    drop(small);
+    REQUIRE(drop(block));
+    REQUIRE(drop(small));
   }
   CUgraph graph = nullptr;
   const int code = cuStreamEndCapture(stream, &graph);
@@ -60,7 +41,7 @@ int main() {
     const CUdeviceptr target = make(4096);
     for (int again = 0; again < 2; ++again) wrong += captured(stream, target) != 0;
     REQUIRE(cuStreamDestroy(stream));
-    drop(target);
+    REQUIRE(drop(target));
   }
   for (const CUcontext context : contexts) REQUIRE(cuCtxDestroy(context));
   std::printf("%d captures were lost\n", wrong);

@@ -1,30 +1,11 @@
 // Contexts of the driver API that end with blocks alive: made and destroyed, and the primary one released to
 // zero and retained again. Old addresses are refused afterwards, new blocks hold their data. Run plain and
 // preloaded by the integration and GPU tests, on old drivers too. One thread.
-#include <cuda.h>
-
-#include "tests/programs/support.hpp"
-
-#ifndef cuCtxCreate_v2  // the form that every driver has; new headers declare newer ones only
-extern "C" CUresult CUDAAPI cuCtxCreate_v2(CUcontext* context, unsigned int flags, CUdevice device);
-#endif
+#include "tests/programs/driver_support.hpp"
 
 namespace {
 
 using namespace programs;
-
-CUdeviceptr make(std::size_t bytes) {
-  CUdeviceptr block = 0;
-  REQUIRE(cuMemAlloc(&block, bytes));
-  ++counts.allocations;
-  counts.bytes += bytes;
-  return block;
-}
-
-CUresult drop(CUdeviceptr block) {
-  ++counts.frees;
-  return cuMemFree(block);
-}
 
 void check(CUdeviceptr block, std::size_t bytes, unsigned char value, checksum& sum) {
   std::vector<unsigned char> host(bytes);

@@ -2,9 +2,7 @@
 // in the next one, freed from anywhere, and its address is refused only when the primary context has gone.
 // Exits with 77 where the driver has none. Run plain and preloaded by the integration and GPU tests. One
 // thread.
-#include <cuda.h>
-
-#include "tests/programs/support.hpp"
+#include "tests/programs/driver_support.hpp"
 
 namespace {
 
@@ -21,11 +19,8 @@ CUgreenCtx make_green(CUdevice device) {
 }
 
 CUdeviceptr make(std::size_t bytes, unsigned char value) {
-  CUdeviceptr block = 0;
-  REQUIRE(cuMemAlloc(&block, bytes));
+  const CUdeviceptr block = programs::make(bytes);
   REQUIRE(cuMemsetD8(block, value, bytes));
-  ++counts.allocations;
-  counts.bytes += bytes;
   return block;
 }
 
@@ -34,11 +29,6 @@ void check(CUdeviceptr block, std::size_t bytes, unsigned char value, checksum& 
   REQUIRE(cuMemcpyDtoH(host.data(), block, bytes));
   for (unsigned char byte : host) REQUIRE_CODE(byte, value);
   sum.add(host.data(), bytes);
-}
-
-CUresult drop(CUdeviceptr block) {
-  ++counts.frees;
-  return cuMemFree(block);
 }
 
 void round_of(CUdevice device, unsigned char value, bool keep_primary, checksum& sum) {

@@ -43,8 +43,16 @@ TEST_F(cuda_upstream, a_driver_that_cannot_is_asked_the_other_way) {
   here->cuda.release(reserved(true), nullptr);
   EXPECT_EQ(freed_in_order(), 0);
   EXPECT_EQ(freed_at_once(), 1);
+}
+
+TEST_F(cuda_upstream, and_not_counted_on_again) {
+  EXPECT_TRUE(here->cuda.takes_back_at_once());
   driver.fail("cuMemFreeAsync", CUDA_ERROR_NOT_SUPPORTED);
   here->cuda.release(reserved(true), nullptr);
+  EXPECT_EQ(freed_at_once(), 1);
+  EXPECT_FALSE(here->cuda.takes_back_at_once());
+  here->cuda.release(reserved(true), nullptr);
+  EXPECT_EQ(freed_in_order(), 1);
   EXPECT_EQ(freed_at_once(), 2);
 }
 
