@@ -88,12 +88,15 @@ bool segment_backing::is_gpu_done(pool_lock& held) noexcept {
   return pool_.home.epochs.wait_for_all();
 }
 
+static bool any_captures() noexcept {
+  return stream_order::active_captures.load(std::memory_order_acquire) > 0;
+}
+
 excess::remedy segment_backing::too_much(std::uint64_t bytes, growth_request const& wanted) noexcept {
   space::region const& region = pool_.region;
   suballocator_options const& o = pool_.options;
   bool const may = may_take_more(wanted) && o.initial == 0 && o.release_threshold == ~std::uint64_t{0} &&
-                   pool_.upstream.takes_back_at_once() &&
-                   stream_order::active_captures.load(std::memory_order_acquire) == 0;
+                   pool_.upstream.takes_back_at_once() && !any_captures();
   if (!may) return {};
   excess::state const is{.reserved = region.reserved_bytes(),
                          .in_use = region.reserved_bytes() - region.idle_bytes(),
@@ -121,11 +124,12 @@ void segment_backing::wait_for_excess(pool_lock& held, std::uint64_t bytes, std:
   }
 }
 
-// Natively no request gives anything back: it is not to take much longer for what later ones save.
+// Natively no request gives anything back: it is not to take much longer for what later ones save. A capture
+// may have begun while it waited.
 std::uint64_t segment_backing::release_excess(pool_lock& held, std::uint64_t bytes) noexcept {
   std::uint64_t const until = base::now_ns() + excess::longest_ns;
   std::uint64_t gone = 0;
-  while (gone < bytes && base::now_ns() < until) {
+  while (gone < bytes && base::now_ns() < until && !any_captures()) {
     space::segment* const s = pool_.region.empty_segment();
     if (s == nullptr) break;
     gone += release_segment(held, s);

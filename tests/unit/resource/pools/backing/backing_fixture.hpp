@@ -2,6 +2,7 @@
 // numbers, no memory is behind them.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <string>
 #include <vector>
@@ -22,6 +23,8 @@ class scripted_source final : public source, public page_source {
   std::map<std::uint64_t, std::uint64_t> pieces;    // mapped
   std::vector<std::uint64_t> asked;                 // bytes of each reserve, in order
   std::optional<std::uint64_t> left;                // what it says that the driver has
+  bool at_once = false;                             // it waits for no other work of the GPU
+  std::function<void()> at_release;                 // called by each release
   std::uint64_t shift = 0;                          // of the next address, from a multiple of 2 MiB
 
   std::uint64_t held() const noexcept {
@@ -46,8 +49,10 @@ class scripted_source final : public source, public page_source {
     segments[made.address] = made.bytes;
     return made;
   }
+  bool takes_back_at_once() const noexcept override { return at_once; }
   void release(extent const& memory, CUstream) noexcept override {
     expect_unlocked();
+    if (at_release) at_release();
     EXPECT_EQ(segments.erase(memory.address), 1u);
   }
 

@@ -188,5 +188,22 @@ TEST_F(segment_backing_test, room_for_an_aligned_block_wherever_the_memory_begin
   EXPECT_NE(pool->region.take(space::done, units(2 * mib), true, false, mib), space::none);
 }
 
+TEST_F(segment_backing_test, excess_goes_before_a_growth_and_comes_back_as_one) {
+  auto& by = backing_with({});
+  pool->source.at_once = true;
+  for (std::uint64_t const bytes : {100 * mib, 120 * mib, 140 * mib}) by.grow(held, {.units = units(bytes)});
+  EXPECT_EQ(pool->source.segments.size(), 1u);
+  EXPECT_EQ(pool->region.reserved_bytes(), 220 * mib);
+}
+
+TEST_F(segment_backing_test, until_a_capture_begins) {
+  auto& by = backing_with({});
+  pool->source.at_once = true;
+  pool->source.at_release = [] { stream_order::active_captures = 1; };
+  for (std::uint64_t const bytes : {100 * mib, 120 * mib, 140 * mib}) by.grow(held, {.units = units(bytes)});
+  stream_order::active_captures = 0;
+  EXPECT_EQ(pool->source.segments.size(), 2u) << "one had gone before";
+}
+
 }  // namespace
 }  // namespace gpumem::resource
