@@ -66,6 +66,7 @@ CUresult alloc_host(void** address, size_t bytes, unsigned) {
   return code != CUDA_SUCCESS ? code : fake().allocate(reinterpret_cast<CUdeviceptr*>(address), bytes);
 }
 CUresult free_device(CUdeviceptr address) {
+  fake().free_begins();
   CUresult const code = fake().unsafe("cuMemFree_v2");
   return code != CUDA_SUCCESS ? code : fake().release(address);
 }
@@ -231,7 +232,7 @@ void fake_driver::reset() {
   recorded_.clear();
   calls_.clear();
   failures_.clear();
-  at_record_ = at_query_ = at_wait_ = nullptr;
+  at_record_ = at_query_ = at_wait_ = at_free_ = nullptr;
   capacity = 8ull << 30;
   in_use = 0;
   manual_ = hurt_ = false;
@@ -356,11 +357,16 @@ void fake_driver::at_wait(std::function<void()> hook) {
   at_wait_ = std::move(hook);
 }
 
-void fake_driver::wait_begins() {
+void fake_driver::at_free(std::function<void()> hook) {
+  std::lock_guard lock(mutex);
+  at_free_ = std::move(hook);
+}
+
+void fake_driver::run(std::function<void()> const& its_hook) {
   std::function<void()> hook;
   {
     std::lock_guard lock(mutex);
-    hook = at_wait_;
+    hook = its_hook;
   }
   if (hook) hook();
 }
@@ -445,12 +451,7 @@ CUresult fake_driver::release(CUdeviceptr address) {
 // A context event is forbidden in every capture mode.
 CUresult fake_driver::record(CUevent event) {
   CUresult const code = enter("cuCtxRecordEvent");
-  std::function<void()> hook;
-  {
-    std::lock_guard lock(mutex);
-    hook = at_record_;
-  }
-  if (hook) hook();
+  run(at_record_);
   std::lock_guard lock(mutex);
   if (!capturing.empty()) {
     hurt_ = true;
@@ -465,12 +466,7 @@ CUresult fake_driver::record(CUevent event) {
 
 CUresult fake_driver::query(CUevent event) {
   if (CUresult const code = unsafe("cuEventQuery"); code != CUDA_SUCCESS) return code;
-  std::function<void()> hook;
-  {
-    std::lock_guard lock(mutex);
-    hook = at_query_;
-  }
-  if (hook) hook();
+  run(at_query_);
   std::lock_guard lock(mutex);
   auto const found = events.find(event);
   if (found == events.end()) return CUDA_ERROR_INVALID_HANDLE;

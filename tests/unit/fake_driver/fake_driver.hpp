@@ -46,6 +46,8 @@ class fake_driver {
   void at_query(std::function<void()> hook);
   // The same inside cuCtxSynchronize and cuEventSynchronize, which then wait.
   void at_wait(std::function<void()> hook);
+  // The same at the begin of cuMemFree.
+  void at_free(std::function<void()> hook);
 
   // --- what the test asks ---
   int calls(std::string const& name);
@@ -64,7 +66,8 @@ class fake_driver {
   CUresult record(CUevent event);
   CUresult query(CUevent event);
   CUresult synchronize();
-  void wait_begins();
+  void wait_begins() { run(at_wait_); }
+  void free_begins() { run(at_free_); }
 
   // Virtual memory (fake_pages.cpp). Pages are host memory of their address: what is moved loses its content.
   static constexpr std::uint64_t page = 2ull << 20;
@@ -101,7 +104,9 @@ class fake_driver {
   std::vector<CUevent> recorded_;               // not done, in order
   std::map<std::string, int> calls_;
   std::map<std::string, failure> failures_;
-  std::function<void()> at_record_, at_query_, at_wait_;
+  void run(std::function<void()> const& its_hook);
+
+  std::function<void()> at_record_, at_query_, at_wait_, at_free_;
   bool manual_ = false;
   bool hurt_ = false;
 };

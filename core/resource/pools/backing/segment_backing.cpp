@@ -92,7 +92,8 @@ static bool any_captures() noexcept {
   return stream_order::active_captures.load(std::memory_order_acquire) > 0;
 }
 
-excess::remedy segment_backing::too_much(std::uint64_t bytes, growth_request const& wanted) noexcept {
+excess::remedy segment_backing::too_much(pool_lock& held, std::uint64_t bytes,
+                                         growth_request const& wanted) noexcept {
   space::region const& region = pool_.region;
   suballocator_options const& o = pool_.options;
   bool const may = may_take_more(wanted) && o.initial == 0 && o.release_threshold == ~std::uint64_t{0} &&
@@ -102,32 +103,49 @@ excess::remedy segment_backing::too_much(std::uint64_t bytes, growth_request con
                          .in_use = region.reserved_bytes() - region.idle_bytes(),
                          .pending = region.pending_bytes(),
                          .plenty = policy().spare() / 16};
+  if (excess::may_wait_soon(is)) {
+    unlocked const meanwhile(held);
+    pool_.home.epochs.collect(pool_.home.epochs.open());
+  }
   return excess_.note_growth(bytes, is, base::now_ns());
 }
 
 // What is waited for is the oldest of what was freed: the GPU stays at work meanwhile, and the host is ahead
-// of it by less.
-void segment_backing::wait_for_excess(pool_lock& held, std::uint64_t bytes, std::uint64_t wait_ns) noexcept {
+// of it by less. False: in vain.
+bool segment_backing::wait_for_excess(pool_lock& held, std::uint64_t bytes, std::uint64_t wait_ns) noexcept {
   space::region& region = pool_.region;
-  std::uint64_t now = base::now_ns();
-  for (std::uint64_t const until = now + wait_ns;
-       now < until && region.has_pending() && region.empty_bytes() < bytes; now = base::now_ns()) {
+  stream_order::epochs& epochs = pool_.home.epochs;
+  std::uint64_t const begun = base::now_ns();
+  bool progress = false;
+  auto const reap = [&] {
+    region.reap([&](space::epoch_id s) { return epochs.is_done(s) || GPUMEM_MUTANT(excess_is_done); });
+  };
+  reap();
+  while (region.has_pending() && region.empty_bytes() < bytes) {
+    if (!excess_.may_wait(epochs.last_done())) return false;
+    std::uint64_t const spent = base::now_ns() - begun;
+    if (spent >= wait_ns) break;
     space::epoch_id const oldest = region.oldest_epoch();
     bool waited = false;
     {
       unlocked const meanwhile(held);
-      waited = pool_.home.epochs.wait(oldest, until - now);
+      waited = epochs.wait(oldest, wait_ns - spent);
     }
-    region.reap(
-        [this](space::epoch_id s) { return pool_.home.epochs.is_done(s) || GPUMEM_MUTANT(excess_is_done); });
-    if (!waited) return excess_.spent(base::now_ns() - now);  // in vain
+    reap();
+    if (!waited) {
+      if (!progress) excess_.note_in_vain(epochs.last_done());
+      return progress;
+    }
+    progress = true;
   }
+  return true;
 }
 
 // Natively no request gives anything back: it is not to take much longer for what later ones save. A capture
 // may have begun while it waited.
-std::uint64_t segment_backing::release_excess(pool_lock& held, std::uint64_t bytes) noexcept {
-  std::uint64_t const until = base::now_ns() + excess::longest_ns;
+std::uint64_t segment_backing::release_excess(pool_lock& held, std::uint64_t bytes,
+                                              std::uint64_t most_ns) noexcept {
+  std::uint64_t const until = base::now_ns() + most_ns;
   std::uint64_t gone = 0;
   while (gone < bytes && base::now_ns() < until && !any_captures()) {
     space::segment* const s = pool_.region.empty_segment();
@@ -135,6 +153,25 @@ std::uint64_t segment_backing::release_excess(pool_lock& held, std::uint64_t byt
     gone += release_segment(held, s);
   }
   return gone;
+}
+
+// Natively a request of a stream waits for nothing, and each free of a plain block waits for all. Where the
+// time is up, or the GPU gets nowhere, a stream's request takes all the same what its next ones go round in.
+segment_backing::eased segment_backing::ease(pool_lock& held, std::uint64_t bytes,
+                                             growth_request const& wanted,
+                                             excess::remedy const& too) noexcept {
+  std::uint64_t const begun = base::now_ns(), joined = excess::to_join(bytes);
+  bool const may_wait = too.goes != 0 && too.wait_ns != 0;
+  bool const done = may_wait && wait_for_excess(held, std::max(too.goes, bytes), too.wait_ns);
+  std::uint64_t const since = base::now_ns();
+  std::uint64_t const gone =
+      too.goes != 0 ? release_excess(held, std::max(too.goes, joined), too.give_ns) : 0;
+  std::uint64_t comes = std::min(gone, joined);
+  if (wanted.in_order && !would_exceed(joined)) {
+    std::uint64_t const room = too.most - std::min(too.most, pool_.region.reserved_bytes());
+    comes = too.goes == 0 || (may_wait && !done) ? joined : std::min(joined, room);
+  }
+  return {comes, wanted.in_order ? since - begun : 0, since};
 }
 
 bool segment_backing::has_work_left(pool_lock& held) noexcept {
@@ -163,26 +200,20 @@ space::handle segment_backing::grow(pool_lock& held, growth_request const& wante
     if (goes != bytes) comes_back = gone;
     if (was_behind) ahead.note_late(gone, reserved);
   }
-  excess::remedy const too = at_bound ? excess::remedy{} : too_much(bytes, wanted);
-  std::uint64_t excess_since = 0;
-  if (too.needed) {
-    if (too.goes != 0 && !wanted.in_order) wait_for_excess(held, std::max(too.goes, bytes), too.wait_ns);
-    excess_since = base::now_ns();
-    std::uint64_t const joined = excess::to_join(bytes);
-    std::uint64_t const gone = too.goes != 0 ? release_excess(held, std::max(too.goes, joined)) : 0;
-    comes_back = wanted.in_order && !would_exceed(joined) ? joined : std::min(gone, joined);
-  }
+  excess::remedy const too = at_bound ? excess::remedy{} : too_much(held, bytes, wanted);
+  eased const room = too.needed ? ease(held, bytes, wanted, too) : eased{.comes_back = comes_back};
   bool const is_short = would_exceed(bytes);
   std::uint64_t const remainder = is_short && regrowth_.is_usual() ? with_remainder(held, bytes, wanted) : 0;
   std::uint64_t const maximum = pool_.options.maximum;
   if (taken() > maximum || bytes > maximum - taken())
     throw pool_.refuse.at_maximum(pool_.region.reserved_bytes(), bytes);
   count_growth();
-  comes_back = std::min(comes_back, maximum - taken()) / space::unit * space::unit;
+  comes_back = std::min(room.comes_back, maximum - taken()) / space::unit * space::unit;
   std::uint64_t const size = std::max({size_for(bytes, wanted), remainder, comes_back});
   extent const memory = reserve(held, size, bytes, wanted);
   // No time is lost while the GPU has work.
-  if (too.goes != 0 && !has_work_left(held)) excess_.spent(base::now_ns() - excess_since);
+  if (too.goes != 0 && !has_work_left(held))
+    excess_.spent(room.waited_ns + std::min(base::now_ns() - room.since, too.give_ns));
   // What came back after the context ended is of the one that its handle names by now.
   if (pool_.home.epochs.life() != 0) {
     hand_back(held, memory);

@@ -35,13 +35,21 @@ class segment_backing final : public backing {
   // waits for this thread.
   bool is_gpu_done(pool_lock& held) noexcept;
   // What goes before a growth by `bytes` below all bounds. Nothing where a configuration says what stays.
-  excess::remedy too_much(std::uint64_t bytes, growth_request const& wanted) noexcept;
-  // Until segments of so many bytes are empty, and for so long at most.
-  void wait_for_excess(pool_lock& held, std::uint64_t bytes, std::uint64_t wait_ns) noexcept;
+  excess::remedy too_much(pool_lock& held, std::uint64_t bytes, growth_request const& wanted) noexcept;
+  // Until segments of so many bytes are empty, and for so long at most. False: the GPU gets nowhere.
+  bool wait_for_excess(pool_lock& held, std::uint64_t bytes, std::uint64_t wait_ns) noexcept;
+  // What a growth has of too much that went before it.
+  struct eased {
+    std::uint64_t comes_back = 0;  // bytes that it takes as one
+    std::uint64_t waited_ns = 0;   // where natively it would not have
+    std::uint64_t since = 0;       // when it began to give back
+  };
+  eased ease(pool_lock& held, std::uint64_t bytes, growth_request const& wanted,
+             excess::remedy const& too) noexcept;
   // Whether the GPU has not done all that it was given.
   bool has_work_left(pool_lock& held) noexcept;
-  // Gives so many bytes of empty segments back; bytes given back.
-  std::uint64_t release_excess(pool_lock& held, std::uint64_t bytes) noexcept;
+  // Gives so many bytes of empty segments back, for so long at most; bytes given back.
+  std::uint64_t release_excess(pool_lock& held, std::uint64_t bytes, std::uint64_t most_ns) noexcept;
   // Asks the source for `size` bytes, and for `bytes` where it has no more. Throws what it throws.
   extent reserve(pool_lock& held, std::uint64_t size, std::uint64_t bytes, growth_request const& wanted);
   // The segment, one idle block. Throws where the tables are full; the memory is then given back.

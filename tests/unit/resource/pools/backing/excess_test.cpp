@@ -39,15 +39,36 @@ TEST(excess, beyond_three_times_what_was_in_use_and_plenty_it_waits) {
   EXPECT_EQ(e.note_growth(100 * mib, little, 1).goes, 0u);
 }
 
-TEST(excess, it_takes_a_16th_of_the_time_once_5_ms_are_spent) {
+TEST(excess, each_growth_may_give_back_for_as_long_as_a_pair_takes_natively) {
+  excess e;
+  excess::state const much{.reserved = 8 * gib};
+  excess::remedy const small = e.note_growth(mib, much, 1);
+  EXPECT_EQ(small.give_ns, 2 * millisecond);
+  EXPECT_GT(e.note_growth(gib, much, 1).give_ns, 2 * millisecond);
+}
+
+TEST(excess, it_takes_a_16th_of_the_time_and_what_growths_earn_once_5_ms_are_spent) {
   excess e;
   excess::state const much{.reserved = 4 * gib};
   EXPECT_NE(e.note_growth(mib, much, 1000 * millisecond).goes, 0u);
-  e.spent(15 * millisecond);
-  excess::remedy const later = e.note_growth(mib, much, 1000 * millisecond + 160 * millisecond);
+  e.spent(16 * millisecond);
+  excess::remedy const later = e.note_growth(mib, much, 1000 * millisecond + 150 * millisecond);
   EXPECT_TRUE(later.needed);
   EXPECT_EQ(later.goes, 0u);
-  EXPECT_NE(e.note_growth(mib, much, 1000 * millisecond + 161 * millisecond).goes, 0u);
+  EXPECT_NE(e.note_growth(mib, much, 1000 * millisecond + 180 * millisecond).goes, 0u);
+  int growths = 0;
+  e.spent(3 * millisecond);
+  while (e.note_growth(64 * mib, much, 1000 * millisecond + 180 * millisecond).goes == 0) ++growths;
+  EXPECT_GT(growths, 2);
+  EXPECT_LT(growths, 20);
+}
+
+TEST(excess, after_a_wait_in_vain_there_is_none_until_some_work_is_done) {
+  excess e;
+  EXPECT_TRUE(e.may_wait(7));
+  e.note_in_vain(7);
+  EXPECT_FALSE(e.may_wait(7));
+  EXPECT_TRUE(e.may_wait(8));
 }
 
 }  // namespace
