@@ -173,6 +173,8 @@ TWO_GPUS = [
     Case("peer_pair", configs=(*TWO_CHAINS, "pool_over_vmm")),
     Case("peers", configs=(*TWO_CHAINS, "pool_over_vmm")),
     Case("stream_kinds", ("devices",), configs=TWO_CHAINS),
+    Case("freed_beside_another_device", links=("static",), counts=False, expected="freed_beside_another_device.txt",
+         env={"GPUMEM_CONFIG": str(PROGRAM_CONFIGS / "passthrough.toml")}),
     *[python("nccl_allreduce.py", label=f"cumem {cumem}", configs=(), timeout=150,
              env={"NCCL_CUMEM_ENABLE": cumem, "NCCL_NVLS_ENABLE": "0", **QUIET_TORCH}) for cumem in ("0", "1")],
 ]

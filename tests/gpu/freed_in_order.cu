@@ -4,75 +4,23 @@
 // synchronised. gpumem gives memory back so. Prints yes and no only, and asks NVML what the device has.
 #include <cuda.h>
 
-#include <atomic>
-#include <chrono>
-#include <thread>
+#include <algorithm>
 
 #include "tests/bench/workloads/device_use.hpp"
-#include "tests/programs/support.hpp"
+#include "tests/gpu/beside_a_kernel.cuh"
 
 namespace {
 
 using namespace programs;
-using clock_type = std::chrono::steady_clock;
 
 constexpr std::size_t bytes = std::size_t{1} << 30;
 constexpr long long mib = 1 << 20;
-
-__global__ void wait_for(volatile int* flag) {
-  while (*flag == 0) {
-  }
-}
-__global__ void nothing() {}
 
 // Of the whole device, in MiB; the driver's own answer would be gpumem's.
 long long in_use() {
   static const bench::device_use device;
   return static_cast<long long>(device.bytes()) / mib;
 }
-
-double ms_since(clock_type::time_point begin) {
-  return std::chrono::duration<double, std::milli>(clock_type::now() - begin).count();
-}
-
-struct stage {
-  int* flag = nullptr;
-  int* flag_there = nullptr;
-  cudaStream_t busy = nullptr;
-  cudaStream_t own = nullptr;
-
-  stage() {
-    REQUIRE(cudaHostAlloc(reinterpret_cast<void**>(&flag), sizeof(int), cudaHostAllocMapped));
-    REQUIRE(cudaHostGetDevicePointer(reinterpret_cast<void**>(&flag_there), flag, 0));
-    REQUIRE(cudaStreamCreateWithFlags(&busy, cudaStreamNonBlocking));
-    REQUIRE(cudaStreamCreateWithFlags(&own, cudaStreamNonBlocking));
-    *flag = 1;
-    wait_for<<<1, 1, 0, busy>>>(flag_there);
-    nothing<<<1, 1, 0, own>>>();
-    REQUIRE(cudaDeviceSynchronize());
-  }
-
-  // Beside a kernel that runs until the work is over, a second at most.
-  template <typename Work>
-  void beside_a_kernel(const char* what, Work&& work) {
-    *flag = 0;
-    wait_for<<<1, 1, 0, busy>>>(flag_there);
-    std::atomic<bool> over{false};
-    std::thread end([&] {
-      for (int i = 0; i < 1000 && !over; ++i) std::this_thread::sleep_for(std::chrono::milliseconds(1));
-      *flag = 1;
-    });
-    const clock_type::time_point begin = clock_type::now();
-    work();
-    const double spent = ms_since(begin);
-    const bool still = cudaStreamQuery(busy) == cudaErrorNotReady;
-    over = true;
-    end.join();
-    REQUIRE(cudaDeviceSynchronize());
-    std::printf("%s: the kernel still runs: %s\n", what, still ? "yes" : "no");
-    std::printf("time: %s %.2f ms\n", what, spent);
-  }
-};
 
 CUdeviceptr make(std::size_t size = bytes) {
   CUdeviceptr block = 0;
@@ -87,11 +35,29 @@ void is_back(const char* what, long long before) {
               before - in_use() >= static_cast<long long>(bytes) / mib ? "yes" : "no");
 }
 
+// Whether the calls for host and managed memory wait for a kernel as well.
+void other_kinds(spinning& at) {
+  void* host = nullptr;
+  CUdeviceptr managed = 0;
+  at.beside_a_kernel("cuMemHostAlloc", [&] { REQUIRE(cuMemHostAlloc(&host, bytes / 16, 0)); });
+  at.beside_a_kernel("cuMemFreeHost", [&] { REQUIRE(cuMemFreeHost(host)); });
+  at.beside_a_kernel("cuMemAllocManaged",
+                     [&] { REQUIRE(cuMemAllocManaged(&managed, bytes / 16, CU_MEM_ATTACH_GLOBAL)); });
+  at.beside_a_kernel("cuMemFree of managed memory", [&] { REQUIRE(cuMemFree(managed)); });
+  REQUIRE(cuMemAllocManaged(&managed, bytes / 16, CU_MEM_ATTACH_GLOBAL));
+  at.beside_a_kernel("cuMemFreeAsync of managed memory", [&] {
+    const int code = cuMemFreeAsync(managed, at.own);
+    std::printf("cuMemFreeAsync of managed memory: %d, %d\n", code,
+                static_cast<int>(cuStreamSynchronize(at.own)));
+    if (code != CUDA_SUCCESS) REQUIRE(cuMemFree(managed));
+  });
+}
+
 }  // namespace
 
 int main() {
   REQUIRE(cudaFree(nullptr));
-  stage at;
+  spinning at;
   const char* const orders[] = {"first", "second", "third"};
   for (const char* const order : orders) {
     const CUdeviceptr block = make();
@@ -144,6 +110,7 @@ int main() {
   REQUIRE(cuThreadExchangeStreamCaptureMode(&mode));
   const int ended = cuStreamEndCapture(recorded, &graph);
   std::printf("beside a capture: %d, %d, its end %d\n", code, synchronised, ended);
+  other_kinds(at);
   for (const std::size_t size : {std::size_t{2} << 20, std::size_t{64} << 20, bytes}) {
     for (const bool ordered : {false, true}) {
       CUdeviceptr blocks[8];

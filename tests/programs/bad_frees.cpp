@@ -83,6 +83,13 @@ void crossed() {
   REQUIRE(cudaMalloc(&block, 4096));
   show("cudaFreeAsync(plain block)", cudaFreeAsync(block, nullptr));
   REQUIRE(cudaDeviceSynchronize());
+  REQUIRE(cudaMallocManaged(&block, 4096));
+  show("cudaFreeAsync(managed block)", cudaFreeAsync(block, nullptr));
+  show("cuMemFreeAsync(managed block)", cuMemFreeAsync(reinterpret_cast<CUdeviceptr>(block), nullptr));
+  show("cudaFree(managed block)", cudaFree(block));
+  REQUIRE(cudaMallocHost(&block, 4096));
+  show("cudaFreeAsync(host block)", cudaFreeAsync(block, nullptr));
+  show("cudaFreeHost(host block)", cudaFreeHost(block));
 }
 
 void information() {

@@ -251,6 +251,8 @@ template <bool careful = false>
   } else if (!order_fast(*s, home, release, when)) [[unlikely]] {
     return release_carefully(driver::free_request(release));
   }
+  if (home.kind == driver::memory_kind::managed && release.stream_ordered) [[unlikely]]
+    return {CUDA_ERROR_NOT_SUPPORTED};  // natively (580.159)
   if (!take_from_program_fast(b)) [[unlikely]]
     return {CUDA_ERROR_INVALID_VALUE};
   std::uint64_t const bytes = careful ? b.bytes() : 0;  // soon it may be another block's

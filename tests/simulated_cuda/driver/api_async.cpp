@@ -101,8 +101,9 @@ SIMULATED_API cuMemFreeAsync(CUdeviceptr address, CUstream on) {
       m.memory_.erase(address);
       m.memory_.release(gone, where, where->tail, m.now_);
       return CUDA_SUCCESS;
-    case block_kind::device:
     case block_kind::managed:
+      return CUDA_ERROR_NOT_SUPPORTED;  // measured
+    case block_kind::device:
       m.schedule(*where, {"cuMemFreeAsync", 0, {}, {}, {}, false});
       m.memory_.erase(address);
       m.memory_.release_after(gone, where->tail);

@@ -80,6 +80,36 @@ TEST_F(memory_kinds, arrays_and_managed_memory_count_and_come_back) {
   EXPECT_EQ(free_bytes(), before);
 }
 
+TEST_F(memory_kinds, managed_memory_is_not_freed_in_order) {
+  CUdeviceptr managed = 0;
+  ASSERT_EQ(cuMemAllocManaged(&managed, 4096, CU_MEM_ATTACH_GLOBAL), CUDA_SUCCESS);
+  EXPECT_EQ(cuMemFreeAsync(managed, s), CUDA_ERROR_NOT_SUPPORTED);
+  EXPECT_EQ(cuMemFree(managed), CUDA_SUCCESS);
+}
+
+// tests/gpu/freed_beside_another_device.cu
+TEST_F(memory_kinds, host_memory_that_is_freed_waits_for_its_own_device_alone) {
+  CUcontext other = nullptr;
+  void* host = nullptr;
+  CUdeviceptr here = 0;
+  ASSERT_EQ(cuMemHostAlloc(&host, 4096, CU_MEMHOSTALLOC_PORTABLE), CUDA_SUCCESS);
+  ASSERT_EQ(cuMemAlloc(&here, 4096), CUDA_SUCCESS);
+  ASSERT_EQ(cuCtxCreate(&other, nullptr, 0, 1), CUDA_SUCCESS);
+  CUstream on_other = nullptr;
+  CUdeviceptr there = 0;
+  ASSERT_EQ(cuStreamCreate(&on_other, CU_STREAM_NON_BLOCKING), CUDA_SUCCESS);
+  ASSERT_EQ(cuMemAlloc(&there, 4096), CUDA_SUCCESS);
+  kernel(on_other, there, 4096, 5'000'000);
+  cuCtxSetCurrent(context);
+  kernel(s, here, 4096, 1'000'000);
+  EXPECT_EQ(cuMemFreeHost(host), CUDA_SUCCESS);
+  EXPECT_EQ(cuStreamQuery(s), CUDA_SUCCESS);
+  EXPECT_EQ(cuStreamQuery(on_other), CUDA_ERROR_NOT_READY);
+  cuMemFree(here);
+  EXPECT_EQ(cuCtxDestroy(other), CUDA_SUCCESS);
+  cuCtxSetCurrent(context);
+}
+
 TEST_F(memory_kinds, pool_keeps_to_its_threshold_at_a_synchronisation) {
   CUmemPoolProps wanted = {};
   wanted.allocType = CU_MEM_ALLOCATION_TYPE_PINNED;

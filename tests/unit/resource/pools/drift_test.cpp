@@ -6,6 +6,7 @@
 #include <thread>
 #include <utility>
 
+#include "core/upstream/managed.hpp"
 #include "tests/unit/resource/fixture.hpp"
 
 namespace gpumem::resource {
@@ -51,6 +52,25 @@ TEST_F(drift, nor_where_the_driver_takes_its_time_to_take_memory_back) {
   });
   grow(make_pool(), 2 * mib, 500);
   EXPECT_LE(most, 4 * 2 * gib);
+}
+
+// Whose frees wait for kernels: nothing goes beside one, which may be waiting for this very thread.
+TEST_F(drift, nor_over_host_and_managed_memory_while_the_gpu_has_nothing_to_do) {
+  auto& host = below<upstream::pinned_host>(here->home, std::size_t{0}, 0u);
+  auto& managed = below<upstream::managed>(here->home, std::size_t{0});
+  for (auto const& [from, by] :
+       {std::pair<source&, char const*>{host, "cuMemFreeHost"}, {managed, "cuMemFree_v2"}}) {
+    most = 0;
+    driver.manual_events(false);
+    pool& p = make<pool>(pool_options{}, from);
+    grow(p, 2 * mib, 500);
+    EXPECT_LE(most, 4 * 2 * gib) << by;
+    driver.manual_events(true);
+    int const before = driver.calls(by);
+    grow(p, 3 * mib, 60);
+    EXPECT_EQ(driver.calls(by), before);
+    driver.finish_all();
+  }
 }
 
 TEST_F(drift, nor_one_of_a_stream) {

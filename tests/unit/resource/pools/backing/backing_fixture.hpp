@@ -49,6 +49,7 @@ class scripted_source final : public source, public page_source {
     segments[made.address] = made.bytes;
     return made;
   }
+  bool takes_back_when_idle() const noexcept override { return at_once; }
   bool takes_back_at_once() const noexcept override { return at_once; }
   void release(extent const& memory, CUstream) noexcept override {
     expect_unlocked();

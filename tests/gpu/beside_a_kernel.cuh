@@ -1,0 +1,74 @@
+// A kernel of the current device that spins until the host says so, and calls beside it: whether they waited
+// for it, and how long they took. For programs that ask what the driver does; one thread.
+#pragma once
+
+#include <cuda.h>
+
+#include <atomic>
+#include <chrono>
+#include <thread>
+
+#include "tests/programs/support.hpp"
+
+namespace programs {
+
+using clock_type = std::chrono::steady_clock;
+
+inline double ms_since(clock_type::time_point begin) {
+  return std::chrono::duration<double, std::milli>(clock_type::now() - begin).count();
+}
+
+__global__ void wait_for(volatile int* flag) {
+  while (*flag == 0) {
+  }
+}
+__global__ void nothing() {}
+
+struct spinning {
+  int* flag = nullptr;
+  int* flag_there = nullptr;
+  cudaStream_t busy = nullptr;
+  cudaStream_t own = nullptr;  // of the same device, without work
+
+  spinning() {
+    REQUIRE(cudaHostAlloc(reinterpret_cast<void**>(&flag), sizeof(int),
+                          cudaHostAllocMapped | cudaHostAllocPortable));
+    REQUIRE(cudaHostGetDevicePointer(reinterpret_cast<void**>(&flag_there), flag, 0));
+    REQUIRE(cudaStreamCreateWithFlags(&busy, cudaStreamNonBlocking));
+    REQUIRE(cudaStreamCreateWithFlags(&own, cudaStreamNonBlocking));
+    *flag = 1;
+    wait_for<<<1, 1, 0, busy>>>(flag_there);
+    nothing<<<1, 1, 0, own>>>();
+    REQUIRE(cudaDeviceSynchronize());
+  }
+
+  void launch() const {
+    *flag = 0;
+    wait_for<<<1, 1, 0, busy>>>(flag_there);
+  }
+  // Work beside the kernel that was launched, which ends with it, and after a second at the latest.
+  template <typename Work>
+  void beside_it(const char* what, Work&& work) const {
+    std::atomic<bool> over{false};
+    std::thread end([&] {
+      for (int i = 0; i < 1000 && !over; ++i) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+      *flag = 1;
+    });
+    const clock_type::time_point begin = clock_type::now();
+    work();
+    const double spent = ms_since(begin);
+    const bool still = cudaStreamQuery(busy) == cudaErrorNotReady;
+    over = true;
+    end.join();
+    REQUIRE(cudaStreamSynchronize(busy));
+    std::printf("%s: the kernel still runs: %s\n", what, still ? "yes" : "no");
+    std::printf("time: %s %.2f ms\n", what, spent);
+  }
+  template <typename Work>
+  void beside_a_kernel(const char* what, Work&& work) const {
+    launch();
+    beside_it(what, work);
+  }
+};
+
+}  // namespace programs
