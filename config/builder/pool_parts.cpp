@@ -2,6 +2,7 @@
 #include "config/builder/parts.hpp"
 #include "core/resource/pools/fixed_size.hpp"
 #include "core/resource/pools/pool.hpp"
+#include "core/upstream/host/host_memory.hpp"
 
 namespace gpumem::config {
 
@@ -14,13 +15,20 @@ std::uint64_t release_after(option_reader const& options) {
   return options.word("release_threshold") == "max" ? most : options.duration("release_after");
 }
 
+// From here on memory is spared: three quarters of what there is, of host memory of what the host and the
+// control groups of this process have.
+std::uint64_t plenty(option_reader const& options, site const& at) noexcept {
+  bool const of_host = at.home.kind == driver::memory_kind::host;
+  return (of_host ? upstream::host_memory::of_this_machine().measure().total : options.total()) / 4 * 3;
+}
+
 std::unique_ptr<resource::suballocator> pool(option_reader const& options, site const& at,
                                              resource::source& below) {
   resource::pool_options const o{.initial_pool_size = options.bytes("initial_pool_size", 0),
                                  .maximum_pool_size = options.bytes("maximum_pool_size", ~std::uint64_t{0}),
                                  .growth = options.bytes("growth", 0),
                                  .release_threshold = options.bytes("release_threshold", ~std::uint64_t{0}),
-                                 .sparing_beyond = options.bytes("sparing_beyond", options.total() / 4 * 3),
+                                 .sparing_beyond = options.bytes("sparing_beyond", plenty(options, at)),
                                  .takes_no_more = options.value<size_value>("sparing_beyond") != nullptr,
                                  .release_after = release_after(options),
                                  .kept_idle = options.bytes("release_threshold", 0),
@@ -45,7 +53,7 @@ arena_made make_arena(option_reader const& options, site const& at, std::size_t 
   resource::suballocator_options const engine{.name = options.name().c_str(),
                                               .maximum_option = "arena_size",
                                               .maximum = options.bytes("arena_size", ~std::uint64_t{0}),
-                                              .sparing_beyond = options.total() / 4 * 3,
+                                              .sparing_beyond = plenty(options, at),
                                               .release_after = options.duration("release_after"),
                                               .earned_from = options.bytes("earned_from", most)};
   auto& shared = at.chain.add(

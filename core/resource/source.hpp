@@ -82,7 +82,9 @@ class source {
   virtual bool refuses_as_well(std::uint64_t /*bytes*/, std::uint64_t /*more*/) noexcept { return false; }
   // The driver would refuse so many bytes even once `back` more had come back to it.
   virtual bool is_hopeless(std::uint64_t /*bytes*/, std::uint64_t /*back*/) noexcept { return false; }
-  // It takes memory back that is done without waiting for other work of the GPU.
+  // A request may give memory back that is done before it takes more, once the GPU has nothing to do.
+  virtual bool takes_back_when_idle() const noexcept { return false; }
+  // The same while the GPU is at work: it waits for none of it.
   virtual bool takes_back_at_once() const noexcept { return false; }
   // It refuses only once all that is idle on the device went back.
   virtual bool relieves() const noexcept { return false; }

@@ -14,6 +14,7 @@ class cuda final : public deferred_release_source {
   resource::extent reserve(resource::allocation_request const& request) override;
   void lost(resource::extent const& memory) noexcept override;
   void forget() noexcept override;
+  bool takes_back_when_idle() const noexcept override { return true; }
   bool takes_back_at_once() const noexcept override;
   std::optional<std::uint64_t> free_at_driver() noexcept override;
   bool is_hopeless(std::uint64_t bytes, std::uint64_t back) noexcept override;
@@ -46,6 +47,7 @@ class pinned_host final : public resource::source {
   void lost(resource::extent const& memory) noexcept override;
   void forget() noexcept override;
   std::uint64_t trim() noexcept override;
+  bool takes_back_when_idle() const noexcept override { return true; }  // cuMemFreeHost waits for kernels
 
  private:
   bool give_away(resource::extent const& memory) noexcept;

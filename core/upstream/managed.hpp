@@ -21,6 +21,7 @@ class managed final : public deferred_release_source {
       : deferred_release_source(home, true), node_(node), options_(o) {}
   resource::extent reserve(resource::allocation_request const& request) override;
   void lost(resource::extent const& memory) noexcept override;
+  bool takes_back_when_idle() const noexcept override { return true; }
   void renew(std::uint64_t address, std::uint64_t bytes) noexcept override { advise(address, bytes); }
 
  private:

@@ -38,6 +38,7 @@ class source_adaptor : public source {
   }
   std::uint64_t trim() noexcept override { return below_.trim(); }
   bool counts_in(budget const& b) const noexcept override { return below_.counts_in(b); }
+  bool takes_back_when_idle() const noexcept override { return below_.takes_back_when_idle(); }
   bool takes_back_at_once() const noexcept override { return below_.takes_back_at_once(); }
   std::optional<std::uint64_t> free_at_driver() noexcept override { return below_.free_at_driver(); }
   std::uint64_t left_to_limit() const noexcept override { return below_.left_to_limit(); }

@@ -5,10 +5,12 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <cstring>
 
 #include "core/base/threads/uncancelled.hpp"
+#include "core/upstream/host/group_memory.hpp"
 
 namespace gpumem::upstream {
 
@@ -31,7 +33,9 @@ class operating_system final : public host_memory {
       text[length > 0 ? length : 0] = '\0';
       close(file);
     }
-    return {field(text, "MemAvailable:"), field(text, "MemTotal:")};
+    amount const groups = measure_groups();
+    return {std::min(field(text, "MemAvailable:"), groups.available),
+            std::min(field(text, "MemTotal:"), groups.total)};
   }
 
   std::uint64_t map(std::uint64_t bytes, std::uint64_t alignment) noexcept override {

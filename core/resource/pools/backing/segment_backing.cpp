@@ -97,7 +97,7 @@ excess::remedy segment_backing::too_much(pool_lock& held, std::uint64_t bytes,
   space::region const& region = pool_.region;
   suballocator_options const& o = pool_.options;
   bool const may = may_take_more(wanted) && o.initial == 0 && o.release_threshold == ~std::uint64_t{0} &&
-                   pool_.upstream.takes_back_at_once() && !any_captures();
+                   pool_.upstream.takes_back_when_idle() && !any_captures();
   if (!may) return {};
   excess::state const is{.reserved = region.reserved_bytes(),
                          .in_use = region.reserved_bytes() - region.idle_bytes(),
@@ -111,7 +111,7 @@ excess::remedy segment_backing::too_much(pool_lock& held, std::uint64_t bytes,
 }
 
 // What is waited for is the oldest of what was freed: the GPU stays at work meanwhile, and the host is ahead
-// of it by less. False: in vain.
+// of it by less. All that the GPU has to do where memory goes back only then. False: in vain.
 bool segment_backing::wait_for_excess(pool_lock& held, std::uint64_t bytes, std::uint64_t wait_ns) noexcept {
   space::region& region = pool_.region;
   stream_order::epochs& epochs = pool_.home.epochs;
@@ -121,15 +121,16 @@ bool segment_backing::wait_for_excess(pool_lock& held, std::uint64_t bytes, std:
     region.reap([&](space::epoch_id s) { return epochs.is_done(s) || GPUMEM_MUTANT(excess_is_done); });
   };
   reap();
-  while (region.has_pending() && region.empty_bytes() < bytes) {
+  bool const at_once = pool_.upstream.takes_back_at_once();
+  while (at_once ? region.has_pending() && region.empty_bytes() < bytes : has_work_left(held)) {
     if (!excess_.may_wait(epochs.last_done())) return false;
     std::uint64_t const spent = base::now_ns() - begun;
     if (spent >= wait_ns) break;
-    space::epoch_id const oldest = region.oldest_epoch();
+    space::epoch_id const until = at_once ? region.oldest_epoch() : epochs.open();
     bool waited = false;
     {
       unlocked const meanwhile(held);
-      waited = epochs.wait(oldest, wait_ns - spent);
+      waited = epochs.wait(until, wait_ns - spent);
     }
     reap();
     if (!waited) {
@@ -164,8 +165,8 @@ segment_backing::eased segment_backing::ease(pool_lock& held, std::uint64_t byte
   bool const may_wait = too.goes != 0 && too.wait_ns != 0;
   bool const done = may_wait && wait_for_excess(held, std::max(too.goes, bytes), too.wait_ns);
   std::uint64_t const since = base::now_ns();
-  std::uint64_t const gone =
-      too.goes != 0 ? release_excess(held, std::max(too.goes, joined), too.give_ns) : 0;
+  bool const gives = too.goes != 0 && (pool_.upstream.takes_back_at_once() || !has_work_left(held));
+  std::uint64_t const gone = gives ? release_excess(held, std::max(too.goes, joined), too.give_ns) : 0;
   std::uint64_t comes = std::min(gone, joined);
   if (wanted.in_order && !would_exceed(joined)) {
     std::uint64_t const room = too.most - std::min(too.most, pool_.region.reserved_bytes());
