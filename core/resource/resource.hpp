@@ -86,8 +86,6 @@ class resource : public space::segment_owner {
   // An address of one of its own segments is in memory that another process may open.
   virtual void exported(std::uint64_t) noexcept {}
 
-  // True if freed blocks are cached; false if they go back to the source at once, which waits for all work.
-  virtual bool keeps_freed() const noexcept { return true; }
   // For those that report faults of the program; true: reported. Any chain may be asked about any address.
   virtual bool refused(refused_free const&) noexcept { return false; }
   // The program has waited for all work of the context.

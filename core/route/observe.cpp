@@ -5,7 +5,6 @@
 #include "core/resource/adaptors/budget.hpp"
 #include "core/resource/free_duties.hpp"
 #include "core/resource/pools/cache/thread_slots.hpp"
-#include "core/route/contexts/met_contexts.hpp"
 #include "core/route/first_request.hpp"
 #include "core/route/returns.hpp"
 #include "core/route/router_state.hpp"
@@ -180,8 +179,6 @@ context_ending::~context_ending() {
 
 bool context_ending::settle(bool surely) noexcept {
   bool const ended = surely || (id_ != 0 && driver::has_ended(handle_, id_));
-  // Its handle may name another one already: that one stays noted.
-  if (ended && (id_ == 0 || driver::id_of(handle_) == 0)) context_left(handle_);
   if (!told_) return ended && handle_ != nullptr;
   context_entry const* const entry = present->known.find(handle_);
   present->known.settle(*this, ended);
@@ -232,7 +229,6 @@ void pool_shared(CUmemoryPool pool, int device) noexcept {
 // behind.
 void forked_child() noexcept {
   present = nullptr;
-  forget_met_contexts();
   stream_order::context_visits::forget();
   stream_order::stream_turn::forget_in_child();
   resource::budget::forget_all();

@@ -6,7 +6,6 @@
 #include <atomic>
 #include <ctime>
 
-#include "core/route/contexts/met_contexts.hpp"
 #include "core/route/first_request.hpp"
 #include "shim/hooks/dispatch.hpp"
 #include "shim/observed/virtual_memory.hpp"
@@ -101,10 +100,7 @@ CUresult make(CUdevice device, Real&& real) noexcept {
 template <typename Real>
 CUresult make_context(CUcontext const* context, CUdevice device, Real&& real) noexcept {
   CUresult const code = make(device, real);
-  if (code == CUDA_SUCCESS) {
-    route::context_met(*context);
-    if (process::is_running()) route::prepare_first_request_in(*context);
-  }
+  if (code == CUDA_SUCCESS && process::is_running()) route::prepare_first_request_in(*context);
   return code;
 }
 
@@ -117,7 +113,6 @@ void note_green(CUgreenCtx green, CUdevice device) noexcept {
   if (GPUMEM_REAL(cuDevicePrimaryCtxRetain)(&primary, device) != CUDA_SUCCESS) return;
   GPUMEM_REAL(cuDevicePrimaryCtxRelease_v2)(device);
   primary_context(device).store(primary, std::memory_order_release);
-  route::context_met(primary);
   route::green_context_made(context, primary);
 }
 
@@ -132,7 +127,6 @@ CUresult cuDevicePrimaryCtxRetain(CUcontext* context, CUdevice device) {
   CUresult const code = make(device, [&] { return GPUMEM_REAL(cuDevicePrimaryCtxRetain)(context, device); });
   if (code == CUDA_SUCCESS && has_slot(device)) {
     primary_context(device).store(*context, std::memory_order_release);
-    route::context_met(*context);
     if (process::is_running()) route::prepare_first_request_in(*context);
   }
   return code;

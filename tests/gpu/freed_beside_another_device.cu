@@ -1,7 +1,8 @@
-// Whether calls that free memory of one device wait for a kernel of another one, which may itself be waiting
-// for the host: plain memory, with and without access of the other device, in the order of a stream, host and
-// managed memory. They do not (two H200s), so that gpumem gives memory back where the device
-// of the memory has nothing to do. Prints yes and no.
+// Whether calls that free memory of one device wait for a kernel of another one, or of another context of the
+// same one, which may itself be waiting for the host: plain memory, with and without access of the other
+// device, in the order of a stream, host memory of both kinds, also such as the other device has just read,
+// and managed memory. gpumem gives memory back where the context of the memory has nothing to do. Prints yes
+// and no only.
 #include "tests/gpu/beside_a_kernel.cuh"
 
 namespace {
@@ -10,60 +11,91 @@ using namespace programs;
 
 constexpr std::size_t bytes = std::size_t{64} << 20;
 
-// The kernel runs on device 1, the calls are made with device 0 current.
-template <typename Make, typename Free>
-void ask(const spinning& at, const char* what, Make&& make, Free&& free) {
-  REQUIRE(cudaSetDevice(0));
-  auto* const block = make();
-  REQUIRE(cudaDeviceSynchronize());
-  REQUIRE(cudaSetDevice(1));
-  at.launch();
-  REQUIRE(cudaSetDevice(0));
-  at.beside_it(what, [&] { free(block); });
+__global__ void read(const volatile int* block) {
+  (void)*block;
 }
 
-void* device_block() {
-  void* block = nullptr;
-  REQUIRE(cudaMalloc(&block, bytes));
-  return block;
-}
-void* written() {
-  void* const block = device_block();
-  REQUIRE(cudaMemset(block, 1, bytes));
-  return block;
+CUcontext current() {
+  CUcontext context = nullptr;
+  REQUIRE(cuCtxGetCurrent(&context));
+  return context;
 }
 
-void ask_all(const spinning& at, cudaStream_t own, const char* access) {
-  const auto name = [&](const char* what) {
-    static char text[80];
-    std::snprintf(text, sizeof text, "%s, %s", what, access);
-    return text;
-  };
-  ask(
-      at, name("cudaMalloc"), [] { return static_cast<int*>(nullptr); }, [](int*) { device_block(); });
-  ask(at, name("cudaFree"), written, [](void* block) { REQUIRE(cudaFree(block)); });
-  ask(at, name("cudaFreeAsync"), written, [&](void* block) {
-    REQUIRE(cuMemFreeAsync(reinterpret_cast<CUdeviceptr>(block), own));
-    REQUIRE(cudaStreamSynchronize(own));
-  });
-  ask(
-      at, name("cudaFreeHost"),
-      [] {
-        void* block = nullptr;
-        REQUIRE(cudaMallocHost(&block, bytes));
-        return block;
-      },
-      [](void* block) { REQUIRE(cudaFreeHost(block)); });
-  ask(
-      at, name("cudaFree of managed memory"),
-      [] {
-        void* block = nullptr;
-        REQUIRE(cudaMallocManaged(&block, bytes));
-        REQUIRE(cudaMemset(block, 1, bytes));
-        return block;
-      },
-      [](void* block) { REQUIRE(cudaFree(block)); });
-}
+// Calls are made with one context current, beside a kernel of the other one.
+class stage {
+ public:
+  stage(CUcontext calls, CUcontext kernel, const char* name) : calls_(calls), kernel_(kernel), name_(name) {
+    REQUIRE(cuCtxSetCurrent(calls));
+    REQUIRE(cudaStreamCreateWithFlags(&own_, cudaStreamNonBlocking));
+    nothing<<<1, 1, 0, own_>>>();
+    REQUIRE(cudaDeviceSynchronize());
+    REQUIRE(cuCtxSetCurrent(kernel));
+    at_ = new spinning;
+  }
+
+  void ask_all() const {
+    ask(
+        "cudaMalloc", false, [] { return nullptr; }, [](void*) { device_block(); });
+    ask("cudaFree", false, written, [](void* block) { REQUIRE(cudaFree(block)); });
+    ask("cudaFreeAsync", false, written, [&](void* block) {
+      REQUIRE(cuMemFreeAsync(reinterpret_cast<CUdeviceptr>(block), own_));
+      REQUIRE(cudaStreamSynchronize(own_));
+    });
+    const auto free_host = [](void* block) { REQUIRE(cudaFreeHost(block)); };
+    ask(
+        "cudaFreeHost", false, [] { return host_block(cudaHostAllocDefault); }, free_host);
+    ask(
+        "cudaFreeHost of portable memory", false, [] { return host_block(cudaHostAllocPortable); },
+        free_host);
+    ask(
+        "cudaFreeHost of what it has read", true, [] { return host_block(cudaHostAllocPortable); },
+        free_host);
+    ask("cudaFree of managed memory", false, managed_block, [](void* block) { REQUIRE(cudaFree(block)); });
+  }
+
+ private:
+  static void* device_block() {
+    void* block = nullptr;
+    REQUIRE(cudaMalloc(&block, bytes));
+    return block;
+  }
+  static void* written() {
+    void* const block = device_block();
+    REQUIRE(cudaMemset(block, 1, bytes));
+    return block;
+  }
+  static void* host_block(unsigned flags) {
+    void* block = nullptr;
+    REQUIRE(cudaHostAlloc(&block, bytes, flags));
+    return block;
+  }
+  static void* managed_block() {
+    void* block = nullptr;
+    REQUIRE(cudaMallocManaged(&block, bytes));
+    REQUIRE(cudaMemset(block, 1, bytes));
+    return block;
+  }
+
+  template <typename Make, typename Free>
+  void ask(const char* what, bool reads, Make&& make, Free&& free) const {
+    REQUIRE(cuCtxSetCurrent(calls_));
+    void* const block = make();
+    REQUIRE(cudaDeviceSynchronize());
+    REQUIRE(cuCtxSetCurrent(kernel_));
+    if (reads) read<<<1, 1, 0, at_->busy>>>(static_cast<const int*>(block));
+    REQUIRE(cudaStreamSynchronize(at_->busy));
+    at_->launch();
+    REQUIRE(cuCtxSetCurrent(calls_));
+    char text[100];
+    std::snprintf(text, sizeof text, "%s, %s", what, name_);
+    at_->beside_it(text, [&] { free(block); });
+  }
+
+  CUcontext const calls_, kernel_;
+  const char* const name_;
+  cudaStream_t own_ = nullptr;
+  spinning* at_ = nullptr;  // of the kernel's context
+};
 
 }  // namespace
 
@@ -74,17 +106,19 @@ int main() {
     std::printf("SKIP needs two devices\n");
     return 77;
   }
-  REQUIRE(cudaSetDevice(0));
-  cudaStream_t own = nullptr;
-  REQUIRE(cudaStreamCreateWithFlags(&own, cudaStreamNonBlocking));
-  nothing<<<1, 1, 0, own>>>();
-  REQUIRE(cudaDeviceSynchronize());
   REQUIRE(cudaSetDevice(1));
-  const spinning at;
-  ask_all(at, own, "without access");
+  REQUIRE(cudaFree(nullptr));
+  CUcontext const second = current();
+  REQUIRE(cudaSetDevice(0));
+  REQUIRE(cudaFree(nullptr));
+  CUcontext const first = current();
+  CUcontext made = nullptr;
+  REQUIRE(cuCtxCreate(&made, nullptr, 0, 0));
+  stage(first, second, "another device").ask_all();
   REQUIRE(cudaSetDevice(0));
   REQUIRE(cudaDeviceEnablePeerAccess(1, 0));
   REQUIRE(cudaSetDevice(1));
   REQUIRE(cudaDeviceEnablePeerAccess(0, 0));
-  ask_all(at, own, "with access");
+  stage(first, second, "another device with access").ask_all();
+  stage(first, made, "another context").ask_all();
 }

@@ -28,8 +28,7 @@ NOT_HERE = {"exported_served": "nobody imports here: integration.programs.ipc_pa
             "ended_thread_missed": "costs memory, hurts nobody: integration.programs.capture_bugs",
             "stream_turn_ignored": "the driver crashes where threads take such turns: integration.programs.capture_turns",
             "slot_of_an_ended_thread": "costs memory, hurts nobody: integration.programs.ended",
-            "unknown_contexts": "every context here is known: integration.programs.ended",
-            "ending_entered": "the driver crashes, which says nothing: integration.random.mutants",
+            "ending_entered": "the driver crashes, which says nothing: integration.programs.ended",
             "lost_still_held": "the ledger alone shows it: integration.random.mutants"}
 TWO_DEVICES = {"joined_context_ignored", "ended_served"}
 CHAIN_OF = {"freed_before_done": "vmm"}  # where a bug is not in the pool over cuda

@@ -1,5 +1,6 @@
 // Memory that is given back while work still uses it, where nobody but the order of the work keeps it from
-// others. Modes: `host`: page-locked memory that a context reads which never allocated anything; `async`:
+// others, or beside work that its free does not wait for natively. Modes: `host`: page-locked memory, beside
+// the work of another context (tests/gpu/freed_beside_another_device.cu); `async`:
 // cuMemFreeAsync of a block whose stream is at work, which waits for nobody; `threads`: thousands of threads,
 // each with work on its own default stream when it ends, and streams made later. On the simulated CUDA; two
 // devices for `host`.
@@ -38,14 +39,16 @@ void host(bool made) {
   CUcontext other = retain(1);
   if (made) REQUIRE(cuCtxCreate(&other, nullptr, 0, 1));
   CUstream stream = nullptr;
+  CUdeviceptr there = 0;
   REQUIRE(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+  REQUIRE(cuMemAlloc(&there, 1 << 20));
   CUcontext own = retain(0);
   for (int round = 0; round < 5; ++round) {
     void* block = nullptr;
     REQUIRE(cuCtxSetCurrent(own));
     REQUIRE(cuMemHostAlloc(&block, 1 << 20, CU_MEMHOSTALLOC_PORTABLE));
     REQUIRE(cuCtxSetCurrent(other));
-    use(stream, reinterpret_cast<CUdeviceptr>(block), 1 << 20, long_work);
+    use(stream, there, 1 << 20, long_work);
     REQUIRE(cuCtxSetCurrent(own));
     REQUIRE(cuMemFreeHost(block));
     std::printf("after its free the work of another context is %s\n", state_of(stream));

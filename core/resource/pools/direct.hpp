@@ -21,7 +21,6 @@ class direct final : public resource {
   void deallocate(space::handle h, free_order const& order) noexcept override;
   void withhold(space::handle h, free_order const& order) noexcept override { deallocate(h, order); }
   space::handle block_at(space::segment const& in, std::uint64_t address) noexcept override;
-  bool keeps_freed() const noexcept override { return false; }
   idle_usage measure() noexcept override;
   std::uint64_t give_back() noexcept override { return upstream_.trim(); }
   void forget() noexcept override;

@@ -258,19 +258,15 @@ template <bool careful = false>
   std::uint64_t const bytes = careful ? b.bytes() : 0;  // soon it may be another block's
   stats::shard& mine = stats::local();
   if (!of_host) count_free_fast(mine, home, b, release.stream_ordered && b.where != when.slot);
-  bool const may_serve = !of_host || !owner.keeps_freed() || synchronize_other_contexts(*s, home);
-  // A block that another process may have open serves nobody again. One with work that nobody can wait for
-  // stays as it is until its context ends.
-  bool as_new = true;
+  bool serves_again = true;  // one that another process may have open does not
   if (b.is(space::rare)) [[unlikely]] {
     renewed const now = make_new(*s, known.h, release.stream_ordered, release.stream);
-    if (now.as_new && now.unproven && may_serve) {
+    if (now.as_new && now.unproven) {
       take_back_unproven(owner, known.h, when, driver::free_request(release));
       return {CUDA_SUCCESS};
     }
-    as_new = now.as_new;
+    serves_again = now.as_new;
   }
-  bool const serves_again = as_new && may_serve;
   base::interleave();
   if (serves_again && cache_fast(*s, mine, owner, known, b, when)) [[likely]] {
     if constexpr (careful) do_duties(home, release, bytes);
@@ -281,7 +277,7 @@ template <bool careful = false>
     resource::take_back(owner, known.h,
                         {.slot = when.slot, .settled = when.settled, .stream = when.stream, .by = &asked});
   } else {
-    withhold_slow(owner, known.h, when, driver::free_request(release), may_serve);
+    withhold_slow(owner, known.h, when, driver::free_request(release));
   }
   if constexpr (careful) do_duties(home, release, bytes);
   return {CUDA_SUCCESS};

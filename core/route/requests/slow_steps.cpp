@@ -7,7 +7,6 @@
 #include "core/base/mutant.hpp"
 #include "core/base/threads/uncancelled.hpp"
 #include "core/recording/writer/record.hpp"
-#include "core/route/contexts/met_contexts.hpp"
 #include "core/route/limits.hpp"
 #include "core/route/requests/hot_path.hpp"
 #include "core/route/returns.hpp"
@@ -172,11 +171,11 @@ std::optional<outcome> order_slow(router_state& s, resource::chain_context const
 }
 
 void withhold_slow(resource::resource& owner, space::handle h, freed_after when,
-                   driver::free_request const& release, bool may_serve) noexcept {
+                   driver::free_request const& release) noexcept {
   resource::free_order const order{
       .slot = when.slot, .settled = when.settled, .stream = when.stream, .by = &release};
   resource::tell_parents(owner, h, order);
-  if (may_serve) owner.withhold(h, order);
+  owner.withhold(h, order);
 }
 
 outcome release_of_none(driver::free_request const& release) noexcept {
@@ -219,19 +218,6 @@ void take_back_unproven(resource::resource& owner, space::handle h, freed_after 
   std::uint64_t const bytes = present->where.blocks[h].bytes();
   owner.deallocate_unproven(h, order);
   do_duties(owner.home(), release, bytes);
-}
-
-bool synchronize_other_contexts(router_state& s, resource::chain_context const& home) noexcept {
-  // Those that never allocated anything are known from now on: a capture may begin in them, too.
-  bool done = GPUMEM_MUTANT(unknown_contexts) || each_met_context([](CUcontext context) {
-                present->known.find_or_make(context);
-                return !stream_order::context_visits::may_be_ending(context);
-              });
-  s.known.each([&](context_entry& e) {
-    if (&e.order == &home.epochs || e.order.broken()) return;
-    done = e.order.synchronize() == CUDA_SUCCESS && done;
-  });
-  return done;
 }
 
 }  // namespace gpumem::route

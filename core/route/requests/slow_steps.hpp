@@ -68,9 +68,6 @@ std::optional<outcome> answer_free_slow(resource::chain_context const& home,
 // After which work the memory is free, also where the host has to wait for that work now.
 std::optional<outcome> order_slow(router_state& s, resource::chain_context const& home,
                                   driver::free_request const& release, freed_after& when) noexcept;
-// Host memory is every device's: natively its free waits for the work of all contexts. The epochs of its own
-// context cover that one's; the host waits for the others. False where that cannot be had now.
-bool synchronize_other_contexts(router_state& s, resource::chain_context const& home) noexcept;
 // A freed block of which something rare holds: what the program set on it is undone, and what counts it hears
 // of its end.
 struct renewed {
@@ -80,10 +77,10 @@ struct renewed {
 renewed make_new(router_state& s, space::handle h, bool stream_ordered, CUstream stream) noexcept;
 [[gnu::noinline]] void take_back_unproven(resource::resource& owner, space::handle h, freed_after when,
                                           driver::free_request const& release) noexcept;
-// Of a block that serves nobody again: what it passed through hears of the free, and its owner withholds it
-// where another process may have it open. Otherwise it waits for the end of its context.
+// Of a block that another process may have open, so that it serves nobody again: what it passed through hears
+// of the free, and its owner withholds it.
 [[gnu::noinline]] void withhold_slow(resource::resource& owner, space::handle h, freed_after when,
-                                     driver::free_request const& release, bool may_serve) noexcept;
+                                     driver::free_request const& release) noexcept;
 
 // What the driver would say to a free of a block that no capture made: its refusal for the sake of the stream
 // or of captures, or CUDA_SUCCESS.

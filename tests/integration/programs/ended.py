@@ -38,10 +38,6 @@ def test_a_context_is_entered_after_its_end(build):
     caught(build, "gone_entered", "ending_beside_others.driver", "ends", "1000", attempts=20, simulated=small)
 
 
-def test_work_of_unknown_contexts_is_forgotten(build):
-    caught(build, "unknown_contexts", "late_frees.driver", "host", config="portable_host_pool")
-
-
 def test_the_slot_of_an_ended_thread_keeps_its_memory(build):
     caught(build, "slot_of_an_ended_thread", "late_frees.driver", "threads", "500")
 

@@ -189,10 +189,6 @@ def test_parts_are_done(build):
     expect_caught(build, "parts_are_done", "unordered reuse", "arena", threads=8)
 
 
-def test_ending_entered(build):
-    expect_caught(build, "ending_entered", "ended while pushed", "managed_and_host")
-
-
 def test_every_bug_has_a_test(build):
     """Here or where its own area is tested."""
     root = pathlib.Path(__file__).resolve().parents[3]
