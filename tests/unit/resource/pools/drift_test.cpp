@@ -6,6 +6,7 @@
 #include <thread>
 #include <utility>
 
+#include "core/resource/pools/arena.hpp"
 #include "core/upstream/managed.hpp"
 #include "tests/unit/resource/fixture.hpp"
 
@@ -13,27 +14,28 @@ namespace gpumem::resource {
 namespace {
 
 struct drift : resource_fixture {
-  std::uint64_t most = 0;  // the pool ever had
+  std::uint64_t most = 0;  // that the driver ever gave, beyond `before`
+  std::uint64_t before = 0;
 
   void SetUp() override {
     resource_fixture::SetUp();
     driver.manual_events(false);
     driver.set_capacity(100 * gib);
   }
-  space::handle take(pool& p, std::uint64_t bytes, stream_order::slot s = 0) {
+  space::handle take(resource& p, std::uint64_t bytes, stream_order::slot s = 0) {
     space::handle const h = get(p, bytes, s);
-    most = std::max(most, p.reserved());
+    most = std::max(most, driver.used() - before);
     return h;
   }
   // A vector that grows by a step; it needs two of its last size at most.
-  void grow(pool& p, std::uint64_t step, int steps, stream_order::slot s = 0) {
-    space::handle before = take(p, step, s);
+  void grow(resource& p, std::uint64_t step, int steps, stream_order::slot s = 0) {
+    space::handle last = take(p, step, s);
     for (int n = 2; n <= steps; ++n) {
       space::handle const h = take(p, static_cast<std::uint64_t>(n) * step, s);
-      give(p, before, s);
-      before = h;
+      give(p, last, s);
+      last = h;
     }
-    give(p, before, s);
+    give(p, last, s);
   }
 };
 
@@ -54,6 +56,17 @@ TEST_F(drift, nor_where_the_driver_takes_its_time_to_take_memory_back) {
   EXPECT_LE(most, 4 * 2 * gib);
 }
 
+// What a part has beyond its threshold goes to the superblocks, and from there to the driver.
+TEST_F(drift, nor_in_a_part_of_an_arena) {
+  for (stream_order::slot const s : {stream_order::slot{0}, stream_order::slot{1}}) {
+    most = 0;
+    before = driver.used();
+    auto& superblocks = make<suballocator>(suballocator_options{}, here->cuda, "superblocks");
+    grow(make<arena>(arena_options{}, superblocks), 2 * mib, 500, s);
+    EXPECT_LE(most, 5 * 2 * gib);
+  }
+}
+
 // Whose frees wait for kernels: nothing goes beside one, which may be waiting for this very thread.
 TEST_F(drift, nor_over_host_and_managed_memory_while_the_gpu_has_nothing_to_do) {
   auto& host = below<upstream::pinned_host>(here->home, std::size_t{0}, 0u);
@@ -61,14 +74,15 @@ TEST_F(drift, nor_over_host_and_managed_memory_while_the_gpu_has_nothing_to_do) 
   for (auto const& [from, by] :
        {std::pair<source&, char const*>{host, "cuMemFreeHost"}, {managed, "cuMemFree_v2"}}) {
     most = 0;
+    before = driver.used();
     driver.manual_events(false);
     pool& p = make<pool>(pool_options{}, from);
     grow(p, 2 * mib, 500);
     EXPECT_LE(most, 4 * 2 * gib) << by;
     driver.manual_events(true);
-    int const before = driver.calls(by);
+    int const calls = driver.calls(by);
     grow(p, 3 * mib, 60);
-    EXPECT_EQ(driver.calls(by), before);
+    EXPECT_EQ(driver.calls(by), calls);
     driver.finish_all();
   }
 }
@@ -89,12 +103,12 @@ TEST_F(drift, nor_one_of_a_stream_that_is_far_ahead_of_the_gpu) {
 TEST_F(drift, nor_does_what_a_stream_takes_ahead_go_beyond_a_bound) {
   driver.manual_events(true);
   pool& p = make_pool({.sparing_beyond = 3584 * mib});
-  space::handle before = take(p, 400 * mib, 1);
+  space::handle last = take(p, 400 * mib, 1);
   for (std::uint64_t n = 401; p.reserved() + n * mib <= 3584 * mib; ++n) {
     space::handle const h = take(p, n * mib, 1);
     EXPECT_LE(p.reserved(), 3584 * mib);
-    give(p, before, 1);
-    before = h;
+    give(p, last, 1);
+    last = h;
   }
 }
 
@@ -114,6 +128,7 @@ TEST_F(drift, what_a_configuration_keeps_is_kept) {
   for (pool_options const& o :
        {pool_options{.initial_pool_size = 64 * mib}, pool_options{.growth = 2 * mib}}) {
     most = 0;
+    before = driver.used();
     grow(make_pool(o), 2 * mib, 200);
     EXPECT_GT(most, 4 * 800 * mib);
   }
