@@ -236,10 +236,6 @@ space::handle suballocator::take_turn_to_grow(lock& held, slow_request& c,
 
 space::handle suballocator::grow(lock& held, slow_request& c, std::uint64_t at_least) {
   GPUMEM_EXPECTS(held.owns_lock());
-  // What a part of an arena has beyond its threshold, and much more than what it has in use, goes to the
-  // superblocks, where more than the program needs is seen.
-  if (options_.one_magazine && region_.idle_bytes() > std::max(options_.release_threshold, 2 * in_use()))
-    backing_->release_empty(held, options_.release_threshold);
   std::unique_lock turn(turn_to_grow_, std::defer_lock);
   if (auto h = take_turn_to_grow(held, c, turn); h != space::none) return h;
   // What it would give back in vain the next one would take again: the bytes are what that costs.

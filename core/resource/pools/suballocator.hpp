@@ -87,6 +87,9 @@ class suballocator : public resource, public source {
   void lost(extent const& memory) noexcept override { stats::add(count().bytes_out, memory.bytes); }
   std::uint64_t trim() noexcept override { return give_back(); }
   bool refuses_as_well(std::uint64_t bytes, std::uint64_t more) noexcept override;
+  // What parts of an arena give back makes no call.
+  bool takes_back_when_idle() const noexcept override { return spare_ != nullptr; }
+  bool takes_back_at_once() const noexcept override { return spare_ != nullptr; }
   bool relieves() const noexcept override {
     return home_.relieve != nullptr && home_.kind != driver::memory_kind::host;
   }

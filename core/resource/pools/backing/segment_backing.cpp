@@ -96,8 +96,9 @@ excess::remedy segment_backing::too_much(pool_lock& held, std::uint64_t bytes,
                                          growth_request const& wanted) noexcept {
   space::region const& region = pool_.region;
   suballocator_options const& o = pool_.options;
-  bool const may = may_take_more(wanted) && o.initial == 0 && o.release_threshold == ~std::uint64_t{0} &&
-                   pool_.upstream.takes_back_when_idle() && !any_captures();
+  bool const is_told = o.initial != 0 || (o.release_threshold != ~std::uint64_t{0} && !o.one_magazine);
+  bool const may =
+      may_take_more(wanted) && !is_told && pool_.upstream.takes_back_when_idle() && !any_captures();
   if (!may) return {};
   excess::state const is{.reserved = region.reserved_bytes(),
                          .in_use = region.reserved_bytes() - region.idle_bytes(),
