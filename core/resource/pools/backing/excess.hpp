@@ -3,8 +3,7 @@
 // their ends. Where a growth would take a pool to more than two and a half times what was in use or waited
 // for the GPU at most, empty segments go first, and come back as one, which the next sizes fit; with random
 // sizes a pool comes to rest below that. Beyond three times what was in use it also waits a little for them.
-// Only while the source takes memory back without waiting for the GPU, and for a part of the time; of the
-// parts of an arena what goes lies with the superblocks, whose own pool then sees it. Part of a
+// What parts of an arena give lies with the superblocks, whose own pool then sees it. Part of a
 // segment_backing, under the pool's mutex. Makes no call.
 #pragma once
 
