@@ -112,18 +112,18 @@ excess::remedy segment_backing::too_much(pool_lock& held, std::uint64_t bytes,
 }
 
 // What is waited for is the oldest of what was freed: the GPU stays at work meanwhile, and the host is ahead
-// of it by less. All that the GPU has to do where memory goes back only then. False: in vain.
+// of it by less. Where memory goes back only then, all that it has to do by now. False: in vain.
 bool segment_backing::wait_for_excess(pool_lock& held, std::uint64_t bytes, std::uint64_t wait_ns) noexcept {
   space::region& region = pool_.region;
   stream_order::epochs& epochs = pool_.home.epochs;
   std::uint64_t const begun = base::now_ns();
-  bool progress = false;
-  auto const reap = [&] {
-    region.reap([&](space::epoch_id s) { return epochs.is_done(s) || GPUMEM_MUTANT(excess_is_done); });
-  };
-  reap();
   bool const at_once = pool_.upstream.takes_back_at_once();
-  while (at_once ? region.has_pending() && region.empty_bytes() < bytes : has_work_left(held)) {
+  bool progress = false;
+  auto const is_over = [&] {
+    region.reap([&](space::epoch_id s) { return epochs.is_done(s) || GPUMEM_MUTANT(excess_is_done); });
+    return at_once ? !region.has_pending() || region.empty_bytes() >= bytes : progress;
+  };
+  while (!is_over()) {
     if (!excess_.may_wait(epochs.last_done())) return false;
     std::uint64_t const spent = base::now_ns() - begun;
     if (spent >= wait_ns) break;
@@ -133,7 +133,6 @@ bool segment_backing::wait_for_excess(pool_lock& held, std::uint64_t bytes, std:
       unlocked const meanwhile(held);
       waited = epochs.wait(until, wait_ns - spent);
     }
-    reap();
     if (!waited) {
       if (!progress) excess_.note_in_vain(epochs.last_done());
       return progress;
