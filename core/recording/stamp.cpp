@@ -1,13 +1,12 @@
 // See stamp.hpp.
 #include "core/recording/stamp.hpp"
 
-#include <fcntl.h>
-#include <unistd.h>
-
 #include <string_view>
 #if defined(__x86_64__)
 #include <cpuid.h>
 #endif
+
+#include "core/base/small_file.hpp"
 
 namespace gpumem::recording {
 
@@ -18,13 +17,9 @@ bool has_common_counter() noexcept {
   bool const readable = __get_cpuid(0x80000001, &a, &b, &c, &d) != 0 && (d & 1u << 27) != 0;  // rdtscp
   if (!invariant || !readable) return false;
   // A kernel that found the counters apart uses another clock.
-  int const file =
-      ::open("/sys/devices/system/clocksource/clocksource0/current_clocksource", O_RDONLY | O_CLOEXEC);
-  if (file < 0) return true;
-  char text[32] = {};
-  ssize_t const length = ::read(file, text, sizeof text - 1);
-  ::close(file);
-  std::string_view const name(text, length > 0 ? static_cast<std::size_t>(length) : 0);
+  char text[32];
+  base::read_small_file("/sys/devices/system/clocksource/clocksource0/current_clocksource", text);
+  std::string_view const name(text);
   return name.empty() || name.starts_with("tsc") || name.starts_with("kvm-clock") ||
          name.starts_with("hyperv");
 #elif defined(__aarch64__)

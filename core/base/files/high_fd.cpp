@@ -10,6 +10,8 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "core/base/small_file.hpp"
+
 namespace gpumem::base {
 
 namespace {
@@ -20,13 +22,8 @@ constexpr int most_tried = 1024;
 
 // How many descriptors the table has room for as it is.
 int table_size() noexcept {
-  int const file = ::open("/proc/self/status", O_RDONLY | O_CLOEXEC);
-  if (file < 0) return smallest_table;
   char text[2048];
-  ssize_t const length = ::read(file, text, sizeof text - 1);
-  ::close(file);
-  if (length <= 0) return smallest_table;
-  text[length] = '\0';
+  if (!read_small_file("/proc/self/status", text)) return smallest_table;
   char const* const line = std::strstr(text, "\nFDSize:");
   return line != nullptr ? std::atoi(line + std::strlen("\nFDSize:")) : smallest_table;
 }

@@ -1,7 +1,6 @@
 // See address_room.hpp.
 #include "core/base/threads/address_room.hpp"
 
-#include <fcntl.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -9,6 +8,7 @@
 #include <cerrno>
 #include <cstdlib>
 
+#include "core/base/small_file.hpp"
 #include "core/base/threads/uncancelled.hpp"
 
 namespace gpumem::base {
@@ -19,12 +19,7 @@ constexpr std::uint64_t share = 64;
 // The first figure of statm, in pages; 0: not known.
 std::uint64_t addresses_in_use() noexcept {
   char text[64];
-  int const file = ::open("/proc/self/statm", O_RDONLY | O_CLOEXEC);
-  if (file < 0) return 0;
-  ssize_t const length = ::read(file, text, sizeof text - 1);
-  ::close(file);
-  if (length <= 0) return 0;
-  text[length] = '\0';
+  if (!read_small_file("/proc/self/statm", text)) return 0;
   return std::strtoull(text, nullptr, 10) * static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
 }
 

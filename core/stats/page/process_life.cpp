@@ -10,6 +10,7 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "core/base/small_file.hpp"
 #include "core/stats/page/file/page_file.hpp"
 #include "core/stats/page/layout.hpp"
 
@@ -21,13 +22,9 @@ constexpr std::uint64_t first_namespace = 0xeffffffc;
 
 // The innermost of a process's numbers: the last of the line NSpid.
 long innermost_number(char const* process) noexcept {
-  char text[4096];
-  std::snprintf(text, sizeof text, "/proc/%.32s/status", process);
-  int const descriptor = ::open(text, O_RDONLY | O_CLOEXEC);
-  if (descriptor < 0) return 0;
-  ssize_t const length = ::read(descriptor, text, sizeof text - 1);
-  ::close(descriptor);
-  text[length > 0 ? length : 0] = '\0';
+  char path[64], text[4096];
+  std::snprintf(path, sizeof path, "/proc/%.32s/status", process);
+  if (!base::read_small_file(path, text)) return 0;
   char* const line = std::strstr(text, "\nNSpid:");
   if (line == nullptr) return 0;
   char* const end = std::strchr(line + 1, '\n');

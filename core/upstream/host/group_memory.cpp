@@ -2,13 +2,12 @@
 // version 1.
 #include "core/upstream/host/group_memory.hpp"
 
-#include <fcntl.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+
+#include "core/base/small_file.hpp"
 
 namespace gpumem::upstream {
 
@@ -28,16 +27,6 @@ constexpr files hybrid = {"/sys/fs/cgroup/unified", second.limit, second.usage, 
 constexpr files first = {"/sys/fs/cgroup/memory", "memory.limit_in_bytes", "memory.usage_in_bytes",
                          "total_inactive_file "};
 
-template <std::size_t Size>
-bool read_text(char const* path, char (&text)[Size]) noexcept {
-  int const file = open(path, O_RDONLY | O_CLOEXEC);
-  if (file < 0) return false;
-  ssize_t const length = read(file, text, Size - 1);
-  text[length > 0 ? length : 0] = '\0';
-  close(file);
-  return length > 0;
-}
-
 // One group and those above it, up to the root of the mount.
 class group {
  public:
@@ -45,7 +34,8 @@ class group {
     int const made = std::snprintf(at_, sizeof at_, "%s%s", root, names.mount);
     mount_ = static_cast<std::size_t>(made);
     int const whole = std::snprintf(at_ + mount_, sizeof at_ - mount_, "%.*s", length, path);
-    if (mount_ + static_cast<std::size_t>(whole) >= sizeof at_) at_[mount_] = '\0';
+    bool const is_root = whole == 1;  // "/", which the mount is
+    if (is_root || mount_ + static_cast<std::size_t>(whole) >= sizeof at_) at_[mount_] = '\0';
   }
   void narrow(host_memory::amount& to) noexcept {
     for (;;) {
@@ -67,7 +57,7 @@ class group {
   bool read_file(char const* name, char (&text)[Size]) const noexcept {
     char path[longest_path + 32];
     std::snprintf(path, sizeof path, "%s/%s", at_, name);
-    return read_text(path, text);
+    return base::read_small_file(path, text);
   }
   // "max": none.
   std::uint64_t number(char const* name) const noexcept {
@@ -105,7 +95,7 @@ host_memory::amount measure_groups(char const* root) noexcept {
   char path[longest_path];
   std::snprintf(path, sizeof path, "%s/proc/self/cgroup", root);
   char text[4096];
-  if (!read_text(path, text)) return least;
+  if (!base::read_small_file(path, text)) return least;
   for (char const* line = text; *line != '\0';) {
     char const* const end = std::find(line, static_cast<char const*>(text) + std::strlen(text), '\n');
     char const* const controllers = std::find(line, end, ':');

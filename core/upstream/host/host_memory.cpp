@@ -1,7 +1,6 @@
 // See host_memory.hpp.
 #include "core/upstream/host/host_memory.hpp"
 
-#include <fcntl.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -9,6 +8,7 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "core/base/small_file.hpp"
 #include "core/base/threads/uncancelled.hpp"
 #include "core/upstream/host/group_memory.hpp"
 
@@ -26,13 +26,8 @@ class operating_system final : public host_memory {
  public:
   amount measure() noexcept override {
     base::uncancelled const held;
-    char text[512] = "";  // both are among the first lines
-    int const file = open("/proc/meminfo", O_RDONLY | O_CLOEXEC);
-    if (file >= 0) {
-      ssize_t const length = read(file, text, sizeof text - 1);
-      text[length > 0 ? length : 0] = '\0';
-      close(file);
-    }
+    char text[512];  // both are among the first lines
+    base::read_small_file("/proc/meminfo", text);
     amount const groups = measure_groups();
     return {std::min(field(text, "MemAvailable:"), groups.available),
             std::min(field(text, "MemTotal:"), groups.total)};

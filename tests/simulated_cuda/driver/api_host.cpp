@@ -65,7 +65,7 @@ SIMULATED_API cuMemFreeHost(void* memory) {
   if (found == nullptr || found->kind != block_kind::host) return CUDA_ERROR_INVALID_VALUE;
   block const gone = *found;
   m.memory_.erase(gone.base);
-  m.host_wait(m.all_work(*gone.owner));  // of its device alone (measured)
+  m.host_wait(m.all_work(*gone.owner));  // of its context alone (measured)
   munmap(memory, gone.span);
   return CUDA_SUCCESS;
 }
