@@ -124,10 +124,6 @@ void end_over(CUcontext context) noexcept {
   count(context, &visited::endings, -1);
 }
 
-bool may_be_ending(CUcontext context) noexcept {
-  return count_of(context, &visited::endings) != 0;
-}
-
 void forget() noexcept {
   base::undestroyed<registry>::renew();
 }

@@ -23,7 +23,6 @@ void leave(CUcontext context) noexcept;
 enum class patience : std::uint64_t { ten_seconds = 10'000'000'000, minute = 60'000'000'000 };
 void end_begins(CUcontext context, patience limit) noexcept;
 void end_over(CUcontext context) noexcept;
-bool may_be_ending(CUcontext context) noexcept;
 
 // In a forked child: its parent's other threads are not there to leave.
 void forget() noexcept;

@@ -157,13 +157,15 @@ TEST_F(observe, a_context_that_has_ended_serves_nobody_though_nobody_said_so) {
 }
 
 TEST_F(observe, a_context_that_may_be_ending_is_entered_by_nobody_else) {
+  using stream_order::context_visits::if_ending;
   must_get(1000);
   {
     context_ending call(tests::second_context, soon_enough);
     EXPECT_EQ(present->known.find_or_make(tests::second_context), nullptr);
-    EXPECT_TRUE(stream_order::context_visits::may_be_ending(tests::second_context));
+    EXPECT_FALSE(stream_order::context_visits::enter(tests::second_context, if_ending::refuse));
   }
-  EXPECT_FALSE(stream_order::context_visits::may_be_ending(tests::second_context));
+  EXPECT_TRUE(stream_order::context_visits::enter(tests::second_context, if_ending::refuse));
+  stream_order::context_visits::leave(tests::second_context);
   EXPECT_NE(present->known.find_or_make(tests::second_context), nullptr);
 }
 
