@@ -113,15 +113,15 @@ void copy_arguments(char** to, char const* first, va_list arguments) noexcept {
 
 extern "C" {
 
-[[noreturn]] void _exit(int code) {
+void _exit(int code) {
   leave(exit_now, code);
 }
-[[noreturn]] void _Exit(int code) {
+void _Exit(int code) {
   leave(exit_now_iso, code);
 }
 
 // Its handlers run first, the report is one of them: see process.cpp.
-[[noreturn]] void quick_exit(int code) noexcept {
+void quick_exit(int code) noexcept {
   process::note_exit_code(code);
   if (auto* real = next<void(int)>(exit_quick)) real(code);
   for (;;) syscall(SYS_exit_group, code);

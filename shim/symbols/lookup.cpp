@@ -143,8 +143,9 @@ gpumem_lookup_answer answer(void* handle, char const* name, void const* caller, 
 
 void* hook_for_family(char const* family, void* found) noexcept {
   std::string_view const wanted(family);
-  for (hook const which : std::ranges::equal_range(by_family, wanted, {}, family_of)) {
-    if (real_symbols::known(which) == found) return hook_address(which);
+  auto each = std::ranges::lower_bound(by_family, wanted, {}, family_of);
+  for (; each != by_family.end() && family_of(*each) == wanted; ++each) {
+    if (real_symbols::known(*each) == found) return hook_address(*each);
   }
   return found;
 }

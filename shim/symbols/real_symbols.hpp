@@ -67,4 +67,4 @@ class real_function<CUresult (*)(Arguments...)> {
 }  // namespace gpumem::shim
 
 // The real function of a hook, ready to be called: GPUMEM_REAL(cuMemFree_v2)(address).
-#define GPUMEM_REAL(name) ::gpumem::shim::real_function<decltype(&::name)>(::gpumem::shim::hook::name)
+#define GPUMEM_REAL(name) (::gpumem::shim::real_function<decltype(&::name)>(::gpumem::shim::hook::name))

@@ -68,8 +68,9 @@ class Build:
         self.library = self.folder / "libgpumem.so"
         self.tool = self.folder / "gpumem"
         self.simulated = self.folder / "simulated" if simulated else None
-        runtime = self.folder / "sanitizer_runtime.txt"  # of a sanitizer build: its library must be loaded first
-        self.first = [runtime.read_text().strip()] if runtime.exists() else []
+        runtime = self.folder / "sanitizer_runtime.txt"  # of a sanitizer build: its library, if any, must be loaded first
+        self.sanitized = runtime.exists()
+        self.first = runtime.read_text().split() if self.sanitized else []
         emulator = self.folder / "emulator.txt"          # of a build for another processor: its command
         self.emulator = emulator.read_text().split() if emulator.exists() else []
 
@@ -96,7 +97,7 @@ class Build:
         if self.simulated:
             kept["LD_LIBRARY_PATH"] = f"{self.simulated}:{self.folder / 'programs' / 'lib'}"
             kept["GPUMEM_SIMULATED_STRICT"] = "1"
-        if self.first:
+        if self.sanitized:
             # operator new for std::nothrow is the sanitizer's, delete the library's own. What lives to the end is meant to;
             # whole objects are searched for a name; programs fork while threads are at work.
             kept["ASAN_OPTIONS"] = "detect_leaks=0:alloc_dealloc_mismatch=0:intercept_memmem=0"

@@ -239,7 +239,7 @@ space::handle suballocator::grow(lock& held, slow_request& c, std::uint64_t at_l
   std::unique_lock turn(turn_to_grow_, std::defer_lock);
   if (auto h = take_turn_to_grow(held, c, turn); h != space::none) return h;
   // What it would give back in vain the next one would take again: the bytes are what that costs.
-  if (would_exceed(c.units * space::unit) && is_hopeless(held, c))
+  if (would_exceed(c.units * space::unit) && driver_would_refuse(held, c))
     throw refuse_.no_memory(c.units * space::unit);
   watched_ns_ = 0;
   c.grew = true;
@@ -296,7 +296,7 @@ space::handle suballocator::drain(lock& held, slow_request& c) {
 space::handle suballocator::trim(lock& held, slow_request& c) {
   GPUMEM_EXPECTS(held.owns_lock());
   if (was_relieved(c)) return space::none;
-  if ((c.hopeless = is_hopeless(held, c))) return space::none;
+  if ((c.hopeless = driver_would_refuse(held, c))) return space::none;
   held.unlock();
   if (home_.relieve != nullptr) home_.relieve(home_.context);
   // That is about memory of the device.

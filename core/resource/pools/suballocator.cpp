@@ -252,7 +252,7 @@ extent suballocator::reserve(allocation_request const& request) {
   return {blocks()[h].begin(), units * space::unit, h};
 }
 
-bool suballocator::is_hopeless(lock& held, slow_request const& c) noexcept {
+bool suballocator::driver_would_refuse(lock& held, slow_request const& c) noexcept {
   if (page_ != 0 || lends_.load(std::memory_order_relaxed)) return false;
   // What is on its way back, from any pool, is in no ledger, and the driver does not have it yet.
   std::uint64_t const moves = stats::moves_ended.load();

@@ -230,7 +230,7 @@ class suballocator : public resource, public source {
   }
   // The driver would refuse it even if all that is empty went back first, and nothing else of this process is
   // on the device. The mutex is given up meanwhile.
-  bool is_hopeless(lock& held, slow_request const& c) noexcept;
+  bool driver_would_refuse(lock& held, slow_request const& c) noexcept;
   // A free block from the region. `thorough`: overlooks nothing, and costs more.
   space::handle search(slow_request& c, bool thorough) noexcept;
   space::handle find(slow_request& c, bool thorough) noexcept;

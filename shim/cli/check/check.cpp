@@ -113,9 +113,10 @@ std::string describe_plan(config::plan const& plan, std::vector<device> const& d
     text += (text.empty() ? "" : "\n") + (plain ? "" : one.heading + "\n") + one.text;
   }
   for (auto const& [number, overrides] : plan.devices) {
-    bool const here = devices.empty() || std::any_of(devices.begin(), devices.end(), [&](device const& on) {
-                        return on.number < 0 || on.number == number;
-                      });
+    bool const here =
+        devices.empty() || std::any_of(devices.begin(), devices.end(), [number = number](device const& on) {
+          return on.number < 0 || on.number == number;
+        });
     if (here) continue;
     has_traps = true;
     text +=

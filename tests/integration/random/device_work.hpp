@@ -40,9 +40,9 @@ class device_work {
   static void describe_wrong();       // prints the first of them
 
  private:
-  CUmodule code_ = nullptr;
-  CUfunction stamp_ = nullptr, look_ = nullptr;
-  CUdeviceptr found_ = 0;
+  [[maybe_unused]] CUmodule code_ = nullptr;
+  [[maybe_unused]] CUfunction stamp_ = nullptr, look_ = nullptr;
+  [[maybe_unused]] CUdeviceptr found_ = 0;
 };
 
 }  // namespace random_program

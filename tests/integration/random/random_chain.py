@@ -17,7 +17,7 @@ REFUSED = "gpumem: warning: cuIpcGetMemHandle of a block of gpumem gave 1: "
 
 def main():
     build = harness.Build(sys.argv[1])
-    assert build.first or build.emulator, f"{build.folder} is a plain build"
+    assert build.sanitized or build.emulator, f"{build.folder} is a plain build"
     for seed in sys.argv[3:] or ("1",):
         outcome = run(build, seed, EMULATED if build.emulator else OPERATIONS, sys.argv[2])
         words = [line for line in outcome.stderr.splitlines() if not line.startswith(REFUSED)]

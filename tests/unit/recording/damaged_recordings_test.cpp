@@ -196,7 +196,7 @@ TEST_F(damaged_recordings, bad_events_in_a_good_frame) {
 }
 
 // Of a file of 8 TiB that holds next to nothing: what holds nothing is not looked at.
-#ifdef __SANITIZE_THREAD__
+#ifdef GPUMEM_UNDER_TSAN
 constexpr off_t sparse_bytes = off_t{1} << 36;  // its own tables leave no room for more
 #else
 constexpr off_t sparse_bytes = off_t{1} << 43;

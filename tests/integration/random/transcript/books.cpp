@@ -96,7 +96,7 @@ void session::look_for_ends() {
   // A green context begins its device's primary one again, which lives on if somebody had not released it.
   for (auto const& [device, context] : primaries_) {
     bool const known = std::any_of(places_.begin(), places_.end(),
-                                   [&](place const& each) { return each.handle == context; });
+                                   [context = context](place const& each) { return each.handle == context; });
     if (!known && !tame_ && number_of(context) != 0)
       places_.push_back({"primary " + std::to_string(device), context, device, true});
   }
@@ -105,7 +105,7 @@ void session::look_for_ends() {
 
 // Stream-ordered memory outlives its context natively, and in a pool of gpumem's does not: nobody asks.
 void session::context_ended(CUcontext context) {
-  std::erase_if(places_, [&](place const& each) { return each.handle == context; });
+  std::erase_if(places_, [context = context](place const& each) { return each.handle == context; });
   std::erase_if(streams_, [&](queue const& each) { return each.context == context; });
   std::vector<running> const all = capturing_;
   for (running const& each : all) {

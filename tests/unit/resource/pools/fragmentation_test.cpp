@@ -15,7 +15,7 @@ namespace gpumem::resource {
 namespace {
 
 constexpr std::uint64_t maximum = 128 * gib;
-#if defined(__SANITIZE_ADDRESS__)
+#if defined(GPUMEM_UNDER_ASAN)
 constexpr std::uint64_t steps_over_pages = 30'000;  // each costs tens of times as much
 #else
 constexpr std::uint64_t steps_over_pages = 300'000;

@@ -13,7 +13,7 @@ struct rotation_size : resource_fixture {
   void SetUp() override {
     resource_fixture::SetUp();
     driver.manual_events(false);
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#if defined(GPUMEM_UNDER_ASAN) || defined(GPUMEM_UNDER_TSAN)
     GTEST_SKIP() << "a round takes several times as long";
 #endif
   }

@@ -61,7 +61,7 @@ TEST(block_map, agrees_with_a_plain_map) {
 
 // A table that has just grown is at its emptiest, and the outgrown ones beside it count most.
 TEST(block_map, a_live_block_takes_64_bytes_of_host_memory) {
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#if defined(GPUMEM_UNDER_ASAN) || defined(GPUMEM_UNDER_TSAN)
   GTEST_SKIP() << "the sanitizer's own memory would count";
 #endif
   block_table blocks;

@@ -80,7 +80,7 @@ TEST(block_table, says_none_when_full_and_goes_on_after_a_release) {
   }
   int status = 0;
   ASSERT_EQ(waitpid(child, &status, 0), child);
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#if defined(GPUMEM_UNDER_ASAN) || defined(GPUMEM_UNDER_TSAN)
   GTEST_SKIP() << "a sanitizer's shadow does not live under a limit of address space";
 #endif
   ASSERT_TRUE(WIFEXITED(status));

@@ -15,7 +15,7 @@ namespace {
 
 // Under `ulimit -v` there may be no room for blocks at all: every free is then the driver's.
 TEST(recent_blocks, without_a_table_of_blocks_none_is_remembered) {
-#ifdef __SANITIZE_THREAD__
+#ifdef GPUMEM_UNDER_TSAN
   GTEST_SKIP() << "the thread sanitizer itself needs addresses";
 #endif
   rlimit before{};
