@@ -182,7 +182,7 @@ def test_limited(build):
     with tempfile.TemporaryDirectory(prefix="gpumem-recorded.") as folder:
         (pathlib.Path(folder) / "chain.toml").write_text(
             f'version = 1\n[recording]\nfile = "{folder}/recording.%p.%x"\nmax_size = "1 MiB"\n')
-        done = build.run([build.program("random_program"), "3", "400000", "4"], preload=True,
+        done = build.run([build.program("random_program"), "3", "150000", "4"], preload=True,
                          env={"GPUMEM_CONFIG": f"{folder}/chain.toml", "GPUMEM_SIMULATED_STRICT": None,
                               "GPUMEM_SIMULATED_DEVICES": "3"})
         report = max((r for r in done.reports if r["end"]["kind"] == "exit"),
