@@ -64,6 +64,7 @@ bool epochs::poll() noexcept {
       trouble_.fetch_or(lost, std::memory_order_acq_rel);
       return true;
     }
+    if (elsewhere_.oldest_waiting(closed_.oldest().last) != nullptr) return true;
     complete(closed_.oldest().last);
     retire_oldest();
   }
@@ -142,6 +143,14 @@ bool epochs::wait(epoch_id s, std::uint64_t most_ns) noexcept {
   return true;
 }
 
+bool epochs::await(epochs const& other, CUstream stream) noexcept {
+  base::uncancelled const held;
+  base::lock_guard lock(mutex_);
+  relaxed_mode relaxed;
+  elsewhere_.oldest_waiting(open());
+  return elsewhere_.add(open(), other, stream);
+}
+
 // By an event of the context rather than cuCtxSynchronize: that one would have to be kept apart from captures
 // that begin for as long as it waits. The event is this call's own: what others record meanwhile is not
 // waited for, which may be work that waits for this thread.
@@ -212,6 +221,7 @@ bool epochs::wait_on_device(CUstream stream, epoch_id s) noexcept {
     found = closed_.covering(s);
     if (found == nullptr) return false;
   }
+  if (elsewhere_.oldest_waiting(found->last) != nullptr) return false;
   return driver::real.cuStreamWaitEvent(stream, found->event, CU_EVENT_WAIT_DEFAULT) == CUDA_SUCCESS;
 }
 
@@ -226,7 +236,9 @@ epoch_id epochs::synchronize_begins() noexcept {
 
 void epochs::synchronize_done(epoch_id mark) noexcept {
   base::lock_guard lock(mutex_);
-  complete(mark);
+  relaxed_mode relaxed;
+  epoch_id const* const waiting = elsewhere_.oldest_waiting(mark);
+  complete(waiting != nullptr ? *waiting - 1 : mark);
   while (!closed_.empty() && is_done(closed_.oldest().last)) retire_oldest();
   stats::add(stats::local().devices[stats::device_slot(device_)].epochs_synchronized, 1);
 }
@@ -336,6 +348,7 @@ void epochs::abandon() noexcept {
   joined_.store(false, std::memory_order_release);
   closed_.clear();  // the events die with their context
   spare_.clear();
+  elsewhere_.clear();
   trouble_.fetch_or(lost, std::memory_order_acq_rel);
   life_.fetch_add(1, std::memory_order_acq_rel);
 }

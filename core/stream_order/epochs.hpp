@@ -18,12 +18,14 @@
 #include "core/base/threads/mutex.hpp"
 #include "core/base/threads/sure_allocator.hpp"
 #include "core/driver/table.hpp"
+#include "core/stream_order/foreign_work.hpp"
 #include "core/stream_order/free_pace.hpp"
 #include "core/stream_order/relaxed_mode.hpp"
 
 namespace gpumem::stream_order {
 
-using epoch_id = std::uint32_t;  // wraps; compared by its distance from what is done
+// wraps; compared by its distance from what is done
+using epoch_id = std::uint32_t;
 
 class epochs {
  public:
@@ -60,6 +62,13 @@ class epochs {
   bool wait_for_all() noexcept { return wait(open()) || broken() || capturing(); }
   // Makes later work of `stream` wait for `s` on the device. False when that cannot be had now.
   bool wait_on_device(CUstream stream, epoch_id s) noexcept;
+
+  // A free in the order of a stream of another context, before it is given a number: epochs from the open one
+  // on are done no sooner than the work of `stream` so far, which no event of this context covers. False
+  // where that cannot be had now: the host has to wait. `other` lives as long as this.
+  bool await(epochs const& other, CUstream stream) noexcept;
+  // Some of that is under way: who waits for this context alone waits for too little.
+  bool awaits_others() const noexcept { return elsewhere_.any(); }
 
   // Waits for all work of the context, with nothing held. CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, and no call
   // made, while a stream captures.
@@ -194,6 +203,7 @@ class epochs {
   // As many as can be closed, and some that are being recorded.
   base::fixed_stack<CUevent, 128> spare_ GPUMEM_GUARDED_BY(mutex_);
   std::vector<origin, base::sure_allocator<origin>> origins_ GPUMEM_GUARDED_BY(mutex_);
+  foreign_work elsewhere_;  // under mutex_
 };
 
 }  // namespace gpumem::stream_order

@@ -10,8 +10,10 @@ namespace gpumem::upstream {
 
 void deferred_release_source::release(resource::extent const& memory, CUstream order) noexcept {
   release_what_is_done();
-  bool const waits_here = order == nullptr && !home_.epochs.broken() && !driver_waits_;
-  bool const at_once = home_.epochs.broken() || (order == nullptr && driver_waits_);
+  // Neither the driver nor a synchronisation of this context waits for work of others.
+  bool const soon = order == nullptr && (memory.done || !home_.epochs.awaits_others());
+  bool const waits_here = soon && !home_.epochs.broken() && !driver_waits_;
+  bool const at_once = home_.epochs.broken() || (soon && driver_waits_);
   if (at_once || (waits_here && home_.epochs.synchronize() == CUDA_SUCCESS)) return hand_back(memory);
   defer(memory);
 }

@@ -33,6 +33,7 @@ def python(file, *arguments, **more):
 SPARING = ("compact", "compact_vmm")
 POOLS = ("arena", "binning", "pool_over_cuda_async", "pool_over_vmm", "small_pool", "synchronize")
 TWO_CHAINS = ("binning", "pool_over_cuda_async")
+FOREIGN = (*TWO_CHAINS, "direct", "pool_over_vmm")
 CACHE_OFF = {"PYTORCH_NO_CUDA_MEMORY_CACHING": "1"}
 TORCH = {
     "own cache": {},
@@ -66,6 +67,8 @@ GROUPS = {
         # What the driver does: nothing of the pools may answer.
         Case("freed_in_order", links=("static",), counts=False, expected="freed_in_order.txt",
              env={"GPUMEM_CONFIG": str(PROGRAM_CONFIGS / "passthrough.toml")}),
+        Case("freed_on_foreign_streams", ("contexts",), links=("static",), configs=FOREIGN, counts=False,
+             expected="freed_on_foreign_streams.contexts.txt"),
         Case("fragmentation", ("10", "32"), configs=("bounded_vmm", *SPARING), counts=False),
         Case("fragmentation", ("6", "95%"), configs=SPARING, counts=False),
         Case("system_memory", ("200",), configs=("rmm/system_headroom", "pool_over_system")),
@@ -175,6 +178,8 @@ TWO_GPUS = [
     Case("stream_kinds", ("devices",), configs=TWO_CHAINS),
     Case("freed_beside_another_device", links=("static",), counts=False, expected="freed_beside_another_device.txt",
          env={"GPUMEM_CONFIG": str(PROGRAM_CONFIGS / "passthrough.toml")}),
+    Case("freed_on_foreign_streams", ("devices",), links=("static",), configs=FOREIGN, counts=False,
+         expected="freed_on_foreign_streams.devices.txt"),
     *[python("nccl_allreduce.py", label=f"cumem {cumem}", configs=(), timeout=150,
              env={"NCCL_CUMEM_ENABLE": cumem, "NCCL_NVLS_ENABLE": "0", **QUIET_TORCH}) for cumem in ("0", "1")],
 ]

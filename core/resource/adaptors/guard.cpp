@@ -69,7 +69,10 @@ bool guard::fill(CUstream on, std::uint64_t address, std::uint64_t bytes, unsign
 bool guard::settle(free_order const& order) noexcept {
   if (home_.epochs.capturing()) return false;
   if (order.settled) return true;
-  if (!has_stream(order.slot, order.stream)) return home_.epochs.synchronize() == CUDA_SUCCESS;
+  if (!has_stream(order.slot, order.stream)) {
+    if (home_.epochs.synchronize() != CUDA_SUCCESS) return false;
+    return !home_.epochs.awaits_others() || home_.epochs.wait(home_.epochs.open());
+  }
   return driver::real.cuStreamSynchronize(order.stream) == CUDA_SUCCESS;
 }
 

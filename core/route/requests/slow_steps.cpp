@@ -155,7 +155,8 @@ std::optional<outcome> order_slow(router_state& s, resource::chain_context const
       when = {.slot = place.slot, .stream = release.stream};
       return std::nullopt;
     }
-    // The work of another context is no part of this one's epochs: the host waits for it.
+    // The work of another context is no part of this one's epochs, which wait for it as well.
+    if (home.epochs.await(place.entry->order, release.stream)) return std::nullopt;
     base::uncancelled const held;
     stream_order::relaxed_mode relaxed(true);
     driver::real.cuStreamSynchronize(release.stream);

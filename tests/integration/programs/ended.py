@@ -42,6 +42,10 @@ def test_the_slot_of_an_ended_thread_keeps_its_memory(build):
     caught(build, "slot_of_an_ended_thread", "late_frees.driver", "threads", "500")
 
 
+def test_a_free_on_another_contexts_stream_waits_for_no_work_of_it(build):
+    caught(build, "foreign_work_ignored", "late_frees.driver", "foreign")
+
+
 def test_what_is_freed_in_stream_order_goes_at_once(build):
     caught(build, "freed_before_done", "late_frees.driver", "async", config="direct_vmm")
 

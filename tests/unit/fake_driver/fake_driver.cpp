@@ -141,6 +141,9 @@ CUresult event_destroy(CUevent event) {
 CUresult record_context(CUcontext, CUevent event) {
   return fake().record(event);
 }
+CUresult record_event(CUevent event, CUstream) {
+  return fake().record_on_stream(event);
+}
 CUresult event_query(CUevent event) {
   return fake().query(event);
 }
@@ -230,6 +233,7 @@ void fake_driver::reset() {
   granted.clear();
   events.clear();
   recorded_.clear();
+  of_streams_.clear();
   calls_.clear();
   failures_.clear();
   at_record_ = at_query_ = at_wait_ = at_free_ = nullptr;
@@ -264,6 +268,7 @@ void fake_driver::reset() {
   real.cuEventQuery = event_query;
   real.cuEventSynchronize = event_synchronize;
   real.cuCtxRecordEvent = record_context;
+  real.cuEventRecord = record_event;
   real.cuCtxSynchronize = context_synchronize;
   real.cuStreamCreate = stream_create;
   real.cuStreamWaitEvent = stream_wait;
@@ -281,27 +286,6 @@ void fake_driver::reset() {
 void fake_driver::manual_events(bool manual) {
   std::lock_guard lock(mutex);
   manual_ = manual;
-}
-
-void fake_driver::finish_all() {
-  std::lock_guard lock(mutex);
-  for (CUevent const e : recorded_) events[e] = true;
-  recorded_.clear();
-}
-
-void fake_driver::finish(CUevent upto) {
-  std::lock_guard lock(mutex);
-  while (!recorded_.empty() && !events[upto]) {
-    events[recorded_.front()] = true;
-    recorded_.erase(recorded_.begin());
-  }
-}
-
-void fake_driver::finish_oldest() {
-  std::lock_guard lock(mutex);
-  if (recorded_.empty()) return;
-  events[recorded_.front()] = true;
-  recorded_.erase(recorded_.begin());
 }
 
 void fake_driver::set_capacity(std::uint64_t bytes) {
@@ -446,31 +430,6 @@ CUresult fake_driver::release(CUdeviceptr address) {
   munmap(reinterpret_cast<void*>(address), found->second);
   memory_.erase(found);
   return CUDA_SUCCESS;
-}
-
-// A context event is forbidden in every capture mode.
-CUresult fake_driver::record(CUevent event) {
-  CUresult const code = enter("cuCtxRecordEvent");
-  run(at_record_);
-  std::lock_guard lock(mutex);
-  if (!capturing.empty()) {
-    hurt_ = true;
-    return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
-  }
-  if (code != CUDA_SUCCESS) return code;
-  recorded_.erase(std::remove(recorded_.begin(), recorded_.end(), event), recorded_.end());
-  events[event] = !manual_;
-  if (manual_) recorded_.push_back(event);
-  return CUDA_SUCCESS;
-}
-
-CUresult fake_driver::query(CUevent event) {
-  if (CUresult const code = unsafe("cuEventQuery"); code != CUDA_SUCCESS) return code;
-  run(at_query_);
-  std::lock_guard lock(mutex);
-  auto const found = events.find(event);
-  if (found == events.end()) return CUDA_ERROR_INVALID_HANDLE;
-  return found->second ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
 }
 
 // What a capture hurts is looked at where the call enters the driver: one that begins while it waits is no

@@ -28,7 +28,8 @@ class fake_driver {
 
   // --- what the test says ---
   void manual_events(bool manual);         // false (the start): an event is done as soon as it is asked for
-  void finish_all();                       // all recorded events are done
+  void finish_all();                       // all recorded events of contexts are done
+  void finish_streams();                   // and of streams, which are nobody else's
   void finish(CUevent upto);               // this one and those recorded before it
   void finish_oldest();                    // the one recorded first of those not done
   void set_capacity(std::uint64_t bytes);  // of the device
@@ -64,6 +65,7 @@ class fake_driver {
   CUresult allocate(CUdeviceptr* address, std::uint64_t bytes);
   CUresult release(CUdeviceptr address);
   CUresult record(CUevent event);
+  CUresult record_on_stream(CUevent event);
   CUresult query(CUevent event);
   CUresult synchronize();
   void wait_begins() { run(at_wait_); }
@@ -102,6 +104,7 @@ class fake_driver {
   std::map<CUdeviceptr, std::uint64_t> memory_;
   std::map<CUdeviceptr, std::uint64_t> ended_;  // of contexts that have: no address is given twice
   std::vector<CUevent> recorded_;               // not done, in order
+  std::set<CUevent> of_streams_;                // not done
   std::map<std::string, int> calls_;
   std::map<std::string, failure> failures_;
   void run(std::function<void()> const& its_hook);
