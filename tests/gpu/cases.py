@@ -67,7 +67,7 @@ GROUPS = {
         # What the driver does: nothing of the pools may answer.
         Case("freed_in_order", links=("static",), counts=False, expected="freed_in_order.txt",
              env={"GPUMEM_CONFIG": str(PROGRAM_CONFIGS / "passthrough.toml")}),
-        Case("freed_on_foreign_streams", ("contexts",), links=("static",), configs=FOREIGN, counts=False,
+        Case("freed_on_foreign_streams", ("contexts",), configs=FOREIGN, counts=False,
              expected="freed_on_foreign_streams.contexts.txt"),
         Case("fragmentation", ("10", "32"), configs=("bounded_vmm", *SPARING), counts=False),
         Case("fragmentation", ("6", "95%"), configs=SPARING, counts=False),
@@ -178,7 +178,7 @@ TWO_GPUS = [
     Case("stream_kinds", ("devices",), configs=TWO_CHAINS),
     Case("freed_beside_another_device", links=("static",), counts=False, expected="freed_beside_another_device.txt",
          env={"GPUMEM_CONFIG": str(PROGRAM_CONFIGS / "passthrough.toml")}),
-    Case("freed_on_foreign_streams", ("devices",), links=("static",), configs=FOREIGN, counts=False,
+    Case("freed_on_foreign_streams", ("devices",), configs=FOREIGN, counts=False,
          expected="freed_on_foreign_streams.devices.txt"),
     *[python("nccl_allreduce.py", label=f"cumem {cumem}", configs=(), timeout=150,
              env={"NCCL_CUMEM_ENABLE": cumem, "NCCL_NVLS_ENABLE": "0", **QUIET_TORCH}) for cumem in ("0", "1")],
