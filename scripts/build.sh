@@ -23,9 +23,10 @@ case "$preset" in
   asan) options+=(-DCMAKE_BUILD_TYPE=None -DCMAKE_C_FLAGS=-g1 -DCMAKE_CXX_FLAGS=-g1 "-DGPUMEM_SANITIZE=address,undefined" "${together[@]}") ;;
   tsan) options+=(-DCMAKE_BUILD_TYPE=None "-DCMAKE_C_FLAGS=-O1 -g1" "-DCMAKE_CXX_FLAGS=-O1 -g1" "-DGPUMEM_SANITIZE=thread" "${together[@]}") ;;
 esac
-# Clang takes two thirds of gcc's time, half with headers that are compiled ahead; what is released is gcc's.
+# Clang takes two thirds of gcc's time, half with headers that are compiled ahead; what is released is gcc's. Its
+# sanitizers are in a package of their own.
 if [ "$preset" = asan ] || [ "$preset" = tsan ]; then
-  if command -v clang++ >/dev/null 2>&1 && command -v clang >/dev/null 2>&1; then
+  if command -v clang >/dev/null 2>&1 && [ -e "$(clang++ -print-file-name="libclang_rt.asan-$(uname -m).so" 2>/dev/null)" ]; then
     options+=(-DCMAKE_C_COMPILER=clang -DCMAKE_CXX_COMPILER=clang++)
   fi
 fi
