@@ -64,7 +64,7 @@ bool epochs::poll() noexcept {
       trouble_.fetch_or(lost, std::memory_order_acq_rel);
       return true;
     }
-    if (elsewhere_.oldest_waiting(closed_.oldest().last) != nullptr) return true;
+    if (elsewhere_.any() && elsewhere_.oldest_waiting(closed_.oldest().last) != nullptr) return true;
     complete(closed_.oldest().last);
     retire_oldest();
   }
@@ -221,7 +221,7 @@ bool epochs::wait_on_device(CUstream stream, epoch_id s) noexcept {
     found = closed_.covering(s);
     if (found == nullptr) return false;
   }
-  if (elsewhere_.oldest_waiting(found->last) != nullptr) return false;
+  if (elsewhere_.any() && elsewhere_.oldest_waiting(found->last) != nullptr) return false;
   return driver::real.cuStreamWaitEvent(stream, found->event, CU_EVENT_WAIT_DEFAULT) == CUDA_SUCCESS;
 }
 
@@ -236,11 +236,18 @@ epoch_id epochs::synchronize_begins() noexcept {
 
 void epochs::synchronize_done(epoch_id mark) noexcept {
   base::lock_guard lock(mutex_);
-  relaxed_mode relaxed;
-  epoch_id const* const waiting = elsewhere_.oldest_waiting(mark);
-  complete(waiting != nullptr ? *waiting - 1 : mark);
+  if (elsewhere_.any()) [[unlikely]]
+    mark = before_foreign_work(mark);
+  complete(mark);
   while (!closed_.empty() && is_done(closed_.oldest().last)) retire_oldest();
   stats::add(stats::local().devices[stats::device_slot(device_)].epochs_synchronized, 1);
+}
+
+// As far as work of other contexts lets epochs be done.
+epoch_id epochs::before_foreign_work(epoch_id s) noexcept {
+  relaxed_mode relaxed;
+  epoch_id const* const waiting = elsewhere_.oldest_waiting(s);
+  return waiting != nullptr ? *waiting - 1 : s;
 }
 
 void epochs::count_captures(int more) noexcept {

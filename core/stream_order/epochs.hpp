@@ -177,6 +177,7 @@ class epochs {
   // True: one of them watched.
   template <typename Gone>
   bool remove_origins(Gone gone, std::size_t most) noexcept GPUMEM_REQUIRES(mutex_);
+  [[gnu::cold, gnu::noinline]] epoch_id before_foreign_work(epoch_id s) noexcept GPUMEM_REQUIRES(mutex_);
   // Epochs up to `s` are done.
   void complete(epoch_id s) noexcept GPUMEM_REQUIRES(mutex_);
   // The oldest closed epoch is done; its event is spare.
