@@ -15,16 +15,6 @@
 
 namespace gpumem::stream_order {
 
-namespace {
-
-// The driver does not answer here and now (in a host function, beside a capture); the context is well.
-bool is_refusal(CUresult code) noexcept {
-  return code == CUDA_ERROR_NOT_PERMITTED ||
-         (code >= CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED && code <= CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD);
-}
-
-}  // namespace
-
 bool epochs::collect(epoch_id wanted) noexcept {
   // Another thread may be at it for this very epoch, for less time than going to sleep and waking takes.
   std::unique_lock lock(mutex_, std::try_to_lock);

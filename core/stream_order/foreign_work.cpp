@@ -6,6 +6,7 @@
 
 #include "core/base/mutant.hpp"
 #include "core/stream_order/epochs.hpp"
+#include "core/stream_order/watched_calls.hpp"
 
 namespace gpumem::stream_order {
 
@@ -59,7 +60,8 @@ bool foreign_work::is_over(awaited const& one) noexcept {
   scoped_context const there = one.other->enter();
   if (!there.is_there()) return one.other->life() != one.life;
   CUresult const code = driver::real.cuEventQuery(one.event);
-  return code == CUDA_SUCCESS || (code != CUDA_ERROR_NOT_READY && one.other->broken());
+  // Any other error is that of a context that is lost, and its work with it.
+  return code != CUDA_ERROR_NOT_READY && !is_refusal(code);
 }
 
 void foreign_work::drop(awaited const& one) noexcept {

@@ -14,14 +14,21 @@ namespace gpumem::stream_order {
 // Captures of this process that are not in relaxed mode; kept by epochs.
 inline std::atomic<int> watching_captures{0};
 
+inline bool is_refused_for_captures(CUresult code) noexcept {
+  return code >= CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED && code <= CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD;
+}
+
+// The driver does not answer here and now (in a host function, beside a capture); the context is well.
+inline bool is_refusal(CUresult code) noexcept {
+  return code == CUDA_ERROR_NOT_PERMITTED || is_refused_for_captures(code);
+}
+
 // CUDA_SUCCESS, or the driver's refusal, with its consequence: a call that it forbids in the same way and
 // that does nothing else. The driver alone knows all threads' modes and captures.
 [[gnu::cold, gnu::noinline]] inline CUresult ask_captures() noexcept {
   if (watching_captures.load(std::memory_order_acquire) == 0) return CUDA_SUCCESS;
   CUresult const code = driver::real.cuMemFree_v2(0);
-  bool const refused =
-      code >= CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED && code <= CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD;
-  return refused ? code : CUDA_SUCCESS;
+  return is_refused_for_captures(code) ? code : CUDA_SUCCESS;
 }
 
 }  // namespace gpumem::stream_order

@@ -158,7 +158,9 @@ resource::extent cuda_async::reserve(resource::allocation_request const& request
 
 bool cuda_async::order_after_all() noexcept {
   stream_order::epoch_id const now = home_.epochs.open();
-  return home_.epochs.wait_on_device(stream_, now) || home_.epochs.wait(now);
+  if (home_.epochs.wait_on_device(stream_, now)) return true;
+  // Work of another context is waited for by nobody: it may wait for this thread.
+  return !home_.epochs.awaits_others() && home_.epochs.wait(now);
 }
 
 // Should the list find no memory, the block is lost: better than one that serves others too early.

@@ -83,6 +83,24 @@ TEST_F(foreign_work_test, it_ends_with_its_context) {
   EXPECT_TRUE(when->is_done(freed));
 }
 
+TEST_F(foreign_work_test, a_lost_context_is_waited_for_no_longer) {
+  ASSERT_TRUE(when->await(*other, theirs));
+  epoch_id const freed = when->open();
+  when->collect(freed);
+  driver.finish_all();
+  when->poll_now();
+  EXPECT_FALSE(when->is_done(freed));
+  // The second question of a look: the first is for this context's own event.
+  int asked = 0;
+  driver.at_query([&] {
+    if (++asked == 1) driver.fail("cuEventQuery", CUDA_ERROR_ILLEGAL_ADDRESS);
+  });
+  when->poll_now();
+  driver.at_query({});
+  EXPECT_TRUE(when->is_done(freed));
+  EXPECT_FALSE(when->broken()) << "the other one is";
+}
+
 TEST_F(foreign_work_test, frees_of_one_epoch_share_an_event) {
   for (int i = 0; i < 1000; ++i) ASSERT_TRUE(when->await(*other, theirs));
   EXPECT_EQ(driver.calls("cuEventCreate"), 1);
