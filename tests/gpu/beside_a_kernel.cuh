@@ -18,6 +18,22 @@ inline double ms_since(clock_type::time_point begin) {
   return std::chrono::duration<double, std::milli>(clock_type::now() - begin).count();
 }
 
+// The primary context of a device, which is current then.
+inline CUcontext primary_context(int device) {
+  CUcontext context = nullptr;
+  REQUIRE(cudaSetDevice(device));
+  REQUIRE(cudaFree(nullptr));
+  REQUIRE(cuCtxGetCurrent(&context));
+  return context;
+}
+// Devices 0 and 1 have access to each other's memory; 1 is current then.
+inline void give_access() {
+  REQUIRE(cudaSetDevice(0));
+  REQUIRE(cudaDeviceEnablePeerAccess(1, 0));
+  REQUIRE(cudaSetDevice(1));
+  REQUIRE(cudaDeviceEnablePeerAccess(0, 0));
+}
+
 __global__ void wait_for(volatile int* flag) {
   while (*flag == 0) {
   }

@@ -15,12 +15,6 @@ __global__ void read(const volatile int* block) {
   (void)*block;
 }
 
-CUcontext current() {
-  CUcontext context = nullptr;
-  REQUIRE(cuCtxGetCurrent(&context));
-  return context;
-}
-
 // Calls are made with one context current, beside a kernel of the other one.
 class stage {
  public:
@@ -106,19 +100,12 @@ int main() {
     std::printf("SKIP needs two devices\n");
     return 77;
   }
-  REQUIRE(cudaSetDevice(1));
-  REQUIRE(cudaFree(nullptr));
-  CUcontext const second = current();
-  REQUIRE(cudaSetDevice(0));
-  REQUIRE(cudaFree(nullptr));
-  CUcontext const first = current();
+  CUcontext const second = primary_context(1);
+  CUcontext const first = primary_context(0);
   CUcontext made = nullptr;
   REQUIRE(cuCtxCreate(&made, nullptr, 0, 0));
   stage(first, second, "another device").ask_all();
-  REQUIRE(cudaSetDevice(0));
-  REQUIRE(cudaDeviceEnablePeerAccess(1, 0));
-  REQUIRE(cudaSetDevice(1));
-  REQUIRE(cudaDeviceEnablePeerAccess(0, 0));
+  give_access();
   stage(first, second, "another device with access").ask_all();
   stage(first, made, "another context").ask_all();
 }

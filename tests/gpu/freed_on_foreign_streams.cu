@@ -13,12 +13,6 @@ using namespace programs;
 
 constexpr std::size_t bytes = std::size_t{64} << 20;
 
-CUcontext current() {
-  CUcontext context = nullptr;
-  REQUIRE(cuCtxGetCurrent(&context));
-  return context;
-}
-
 // Memory of one context, streams of another.
 class stage {
  public:
@@ -87,8 +81,6 @@ class stage {
     at_->beside_it(
         text, [&] { code = cuMemFreeAsync(given, on); }, on);
     std::printf("%s: code %d\n", text, static_cast<int>(code));
-    REQUIRE(cuCtxSetCurrent(streams_));
-    REQUIRE(cudaStreamSynchronize(on));
     if (code != CUDA_SUCCESS) give_anyway(given);
   }
   // Out of the pool of the memory's device, in the order of a stream of the other one.
@@ -119,9 +111,7 @@ class stage {
 int main(int argc, char** argv) {
   int devices = 0;
   REQUIRE(cudaGetDeviceCount(&devices));
-  REQUIRE(cudaSetDevice(0));
-  REQUIRE(cudaFree(nullptr));
-  CUcontext const first = current();
+  CUcontext const first = primary_context(0);
   if (argc < 2 || std::strcmp(argv[1], "contexts") == 0) {
     CUcontext made = nullptr;
     REQUIRE(cuCtxCreate(&made, nullptr, 0, 0));
@@ -132,13 +122,8 @@ int main(int argc, char** argv) {
     std::printf("SKIP needs two devices\n");
     return 77;
   }
-  REQUIRE(cudaSetDevice(1));
-  REQUIRE(cudaFree(nullptr));
-  CUcontext const second = current();
+  CUcontext const second = primary_context(1);
   stage(first, second, "another device").ask_all();
-  REQUIRE(cudaSetDevice(0));
-  REQUIRE(cudaDeviceEnablePeerAccess(1, 0));
-  REQUIRE(cudaSetDevice(1));
-  REQUIRE(cudaDeviceEnablePeerAccess(0, 0));
+  give_access();
   stage(first, second, "another device with access").ask_all();
 }
