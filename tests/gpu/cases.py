@@ -33,7 +33,7 @@ def python(file, *arguments, **more):
 SPARING = ("compact", "compact_vmm")
 POOLS = ("arena", "binning", "pool_over_cuda_async", "pool_over_vmm", "small_pool", "synchronize")
 TWO_CHAINS = ("binning", "pool_over_cuda_async")
-FOREIGN = (*TWO_CHAINS, "direct", "pool_over_vmm")
+FOREIGN = (*TWO_CHAINS, "direct", "direct_cuda_async", "pool_over_vmm")
 CACHE_OFF = {"PYTORCH_NO_CUDA_MEMORY_CACHING": "1"}
 TORCH = {
     "own cache": {},
