@@ -67,6 +67,10 @@ GROUPS = {
         # What the driver does: nothing of the pools may answer.
         Case("freed_in_order", links=("static",), counts=False, expected="freed_in_order.txt",
              env={"GPUMEM_CONFIG": str(PROGRAM_CONFIGS / "passthrough.toml")}),
+        Case("freed_beside_many_streams", links=("static",), counts=False, expected="freed_beside_many_streams.txt",
+             env={"GPUMEM_CONFIG": str(PROGRAM_CONFIGS / "passthrough.toml")}),
+        Case("exported_freed_in_order", links=("static",), counts=False, expected="exported_freed_in_order.txt",
+             env={"GPUMEM_CONFIG": str(PROGRAM_CONFIGS / "passthrough.toml")}),
         Case("freed_on_foreign_streams", ("contexts",), configs=FOREIGN, counts=False,
              expected="freed_on_foreign_streams.contexts.txt"),
         Case("fragmentation", ("10", "32"), configs=("bounded_vmm", *SPARING), counts=False),
