@@ -28,7 +28,8 @@ struct allocation_request {
 // the context.
 struct free_order {
   stream_order::slot slot = stream_order::no_slot;
-  bool settled = false;  // the free was a barrier: nothing uses the memory any more
+  bool settled = false;   // the free was a barrier: nothing uses the memory any more
+  bool in_order = false;  // of a stream, maybe of another context's: it waits for nothing
   CUstream stream = nullptr;
   driver::free_request const* by =
       nullptr;  // null: no call of the program's; valid while the block is taken back

@@ -23,6 +23,12 @@ struct extent {
   bool done = false;         // on its way back: all work that used it is done
 };
 
+// After which work memory is free that goes back.
+struct release_order {
+  CUstream stream = nullptr;  // its work so far; null: all work of the context
+  bool may_wait = true;       // the call may wait for that, as cuMemFree does: not in a free in stream order
+};
+
 // What a source can do besides, when its memory comes by pages that are mapped where one wants them
 // (upstream/vmm): a resource then has ranges of addresses, fills them with pieces, each of one or more pages,
 // and gives back any pieces of them. A piece costs the same whatever its size, and goes only whole. Called as
@@ -58,8 +64,8 @@ class source {
   // `request.bytes` rounded up to 512 B at least. With a slot, the memory may be used by later work of that
   // stream only. Throws driver::allocation_failed with the driver's code.
   virtual extent reserve(allocation_request const& request) = 0;
-  // Nothing may use the memory any more, unless `order` names the stream after whose work it is free.
-  virtual void release(extent const& memory, CUstream order) noexcept = 0;
+  // Nothing may use the memory once the work before `order` is done.
+  virtual void release(extent const& memory, release_order const& order) noexcept = 0;
   // The context of the memory is gone, and for most sources the memory with it: nothing uses it any more.
   virtual void lost(extent const&) noexcept {}
   // After the last lost(): drops what the source itself holds in the driver.

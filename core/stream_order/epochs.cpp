@@ -134,6 +134,7 @@ bool epochs::wait(epoch_id s, std::uint64_t most_ns) noexcept {
 }
 
 bool epochs::await(epochs const& other, CUstream stream) noexcept {
+  if (GPUMEM_MUTANT(host_waits_for_foreign_work)) return false;
   base::uncancelled const held;
   base::lock_guard lock(mutex_);
   relaxed_mode relaxed;

@@ -15,9 +15,11 @@ bool foreign_work::add(epoch_id from, epochs const& other, CUstream stream) noex
   if (driver::real.cuEventRecord == nullptr) return false;
   scoped_context const there = other.enter();
   if (!there.is_there()) return false;
-  // Frees of one epoch on one stream share the event of the last of them.
+  // Frees of one epoch on one stream share the event of the last of them; where there are many, all of them.
+  bool const shares = all_.size() >= many;
   auto const same = std::find_if(all_.begin(), all_.end(), [&](awaited const& one) {
-    return one.from == from && one.stream == stream && one.other == &other && one.life == other.life();
+    return (shares || one.from == from) && one.stream == stream && one.other == &other &&
+           one.life == other.life();
   });
   // The thread's own stream is another one on each thread.
   if (same != all_.end() && stream != CU_STREAM_PER_THREAD)

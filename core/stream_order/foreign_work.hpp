@@ -40,7 +40,8 @@ class foreign_work {
   static bool is_over(awaited const& one) noexcept;
   static void drop(awaited const& one) noexcept;
 
-  static constexpr std::size_t most = 64;
+  static constexpr std::size_t many = 64;  // from here on later frees on a stream hold back earlier ones
+  static constexpr std::size_t most = 1024;
   std::vector<awaited, base::sure_allocator<awaited>> all_;  // oldest first
   std::atomic<std::size_t> count_{0};
 };

@@ -61,10 +61,10 @@ bool cuda::has_work() noexcept {
 // cuMemFree waits for all work of the device, and launches of other threads wait for cuMemFree: for ever
 // where a kernel waits for the host. Freed in the order of a stream that has no other work, plain memory is
 // the device's again once that stream alone is synchronised ("Stream Ordered Memory Allocator" in the CUDA
-// C++ Programming Guide; tests/gpu/freed_in_order.cu). The first such call of a process takes the driver 10
-// ms, so that it is not made where there is nothing to wait for.
-bool cuda::free_beside_work(CUdeviceptr address) noexcept {
-  if (!takes_back_at_once() || !has_work()) return false;
+// C++ Programming Guide; tests/gpu/freed_in_order.cu), also beside more streams at work than the device has
+// queues (tests/gpu/freed_beside_many_streams.cu). The first such call of a process takes the driver 10 ms,
+// so that it is not made where there is nothing to wait for, or the program's own call may wait.
+bool cuda::free_in_order(CUdeviceptr address) noexcept {
   base::lock_guard const held(mutex_);
   CUresult code = CUDA_SUCCESS;
   if (own_ == nullptr) code = driver::real.cuStreamCreate(&own_, CU_STREAM_NON_BLOCKING);
@@ -85,17 +85,27 @@ void cuda::forget() noexcept {
   own_ = nullptr;  // it went with the context
 }
 
-bool cuda::give_away(resource::extent const& memory) noexcept {
+template <typename Free>
+bool cuda::leave(resource::extent const& memory, Free&& free) noexcept {
   stats::memory_move const move;
   segment_leaving leaving(home_.device, node_, memory);
-  CUresult const code = in_context(home_, [&] {
-    if ((memory.done || GPUMEM_MUTANT(freed_beside_work)) && free_beside_work(memory.address))
-      return CUDA_SUCCESS;
-    return driver::real.cuMemFree_v2(memory.address);
-  });
-  if (code != CUDA_SUCCESS) return false;
+  if (in_context(home_, free) != CUDA_SUCCESS) return false;
   leaving.gone();
   return true;
+}
+
+bool cuda::give_away(resource::extent const& memory) noexcept {
+  return leave(memory, [&] {
+    bool const done = memory.done || GPUMEM_MUTANT(freed_beside_work);
+    if (done && takes_back_at_once() && has_work() && free_in_order(memory.address)) return CUDA_SUCCESS;
+    return driver::real.cuMemFree_v2(memory.address);
+  });
+}
+
+bool cuda::give_away_at_once(resource::extent const& memory) noexcept {
+  return takes_back_at_once() && leave(memory, [&] {
+           return free_in_order(memory.address) ? CUDA_SUCCESS : CUDA_ERROR_NOT_SUPPORTED;
+         });
 }
 
 void cuda::lost(resource::extent const& memory) noexcept {
@@ -121,7 +131,7 @@ bool pinned_host::give_away(resource::extent const& memory) noexcept {
   return true;
 }
 
-void pinned_host::release(resource::extent const& memory, CUstream) noexcept {
+void pinned_host::release(resource::extent const& memory, resource::release_order const&) noexcept {
   retry();
   refused_.release(
       memory, [this](auto const& m) { return give_away(m); }, [this](auto const& m) { lost(m); });

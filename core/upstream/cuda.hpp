@@ -26,9 +26,13 @@ class cuda final : public deferred_release_source {
 
  private:
   bool give_away(resource::extent const& memory) noexcept override;
+  bool give_away_at_once(resource::extent const& memory) noexcept override;
   bool has_work() noexcept;  // the GPU, of this context
-  // Memory that is done, while the GPU is at work. False: it has to go by cuMemFree.
-  bool free_beside_work(CUdeviceptr address) noexcept;
+  // Memory that is done, whatever the GPU does. False: it has to go by cuMemFree.
+  bool free_in_order(CUdeviceptr address) noexcept;
+  // The driver takes it, by this call, in the context of the memory.
+  template <typename Free>
+  bool leave(resource::extent const& memory, Free&& free) noexcept;
 
   std::size_t const node_;
   std::atomic<std::uint64_t> had_work_{0};
@@ -43,7 +47,7 @@ class pinned_host final : public resource::source {
   pinned_host(resource::chain_context const& home, std::size_t node, unsigned flags) noexcept
       : home_(home), node_(node), flags_(flags) {}
   resource::extent reserve(resource::allocation_request const& request) override;
-  void release(resource::extent const& memory, CUstream order) noexcept override;
+  void release(resource::extent const& memory, resource::release_order const& order) noexcept override;
   void lost(resource::extent const& memory) noexcept override;
   void forget() noexcept override;
   std::uint64_t trim() noexcept override;

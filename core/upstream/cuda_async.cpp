@@ -156,11 +156,11 @@ resource::extent cuda_async::reserve(resource::allocation_request const& request
   return {.address = address, .bytes = bytes, .contextless = true};
 }
 
-bool cuda_async::order_after_all() noexcept {
+bool cuda_async::order_after_all(bool may_wait) noexcept {
   stream_order::epoch_id const now = home_.epochs.open();
   if (home_.epochs.wait_on_device(stream_, now)) return true;
   // Work of another context is waited for by nobody: it may wait for this thread.
-  return !home_.epochs.awaits_others() && home_.epochs.wait(now);
+  return may_wait && !home_.epochs.awaits_others() && home_.epochs.wait(now);
 }
 
 // Should the list find no memory, the block is lost: better than one that serves others too early.
@@ -170,12 +170,12 @@ void cuda_async::free_or_keep(resource::extent const& memory, CUstream order) no
       [this](auto const& m) { lost(m); });
 }
 
-void cuda_async::free_what_waits() noexcept {
+void cuda_async::free_what_waits(bool may_wait) noexcept {
   if (home_.epochs.capturing()) return;
   std::optional<bool> ordered;  // after all that is in the list, so not before it was taken from there
   waiting_.retry(
       [&](auto const& m) {
-        if (!ordered) ordered = order_after_all();
+        if (!ordered) ordered = order_after_all(may_wait);
         return *ordered && give_away(m, stream_);
       },
       [this](auto const& m) { lost(m); });
@@ -191,13 +191,13 @@ bool cuda_async::give_away(resource::extent const& memory, CUstream order) noexc
   return true;
 }
 
-void cuda_async::release(resource::extent const& memory, CUstream order) noexcept {
+void cuda_async::release(resource::extent const& memory, resource::release_order const& order) noexcept {
   // Nobody said which stream used it last: the free comes after everything, on the device if that can be had.
   // While a stream captures it cannot; then the free waits, for nothing else keeps the driver from handing
   // the memory out.
-  free_what_waits();
-  bool const all_before = order == nullptr && order_after_all();
-  free_or_keep(memory, all_before ? stream_ : order);
+  free_what_waits(order.may_wait);
+  bool const all_before = order.stream == nullptr && order_after_all(order.may_wait);
+  free_or_keep(memory, all_before ? stream_ : order.stream);
 }
 
 // Memory of the driver's pools outlives a reset or destroyed context (measured: driver 580, explicit and

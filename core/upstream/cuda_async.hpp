@@ -24,7 +24,7 @@ class cuda_async final : public resource::source {
   cuda_async(resource::chain_context const& home, std::size_t node, options const& o);
 
   resource::extent reserve(resource::allocation_request const& request) override;
-  void release(resource::extent const& memory, CUstream order) noexcept override;
+  void release(resource::extent const& memory, resource::release_order const& order) noexcept override;
   void lost(resource::extent const& memory) noexcept override;
   void forget() noexcept override;
   void peers_changed() noexcept override;
@@ -44,14 +44,16 @@ class cuda_async final : public resource::source {
   void grant_access() noexcept GPUMEM_REQUIRES(mutex_);
   void leave_behind(resource::extent const& memory) noexcept;
   void free_left_behind() noexcept;
-  void open();                      // pool and stream, at first use
-  bool order_after_all() noexcept;  // what comes next on stream_ runs after all work of the context
+  void open();  // pool and stream, at first use
+  // What comes next on stream_ runs after all work of the context; false: not to be had, and nothing waited
+  // for where it may not (`may_wait`).
+  bool order_after_all(bool may_wait) noexcept;
   // Gives memory back in the order of this stream; false: the driver refused.
   bool give_away(resource::extent const& memory, CUstream order) noexcept;
   // Without a stream, and where the driver refuses, the memory is kept; free_what_waits() frees it when
   // nothing captures.
   void free_or_keep(resource::extent const& memory, CUstream order) noexcept;
-  void free_what_waits() noexcept;
+  void free_what_waits(bool may_wait = true) noexcept;
   // cuMemAllocFromPoolAsync on this stream. Throws driver::allocation_failed.
   void allocate(CUdeviceptr* address, std::uint64_t bytes, CUstream stream);
 

@@ -8,10 +8,15 @@
 
 namespace gpumem::upstream {
 
-void deferred_release_source::release(resource::extent const& memory, CUstream order) noexcept {
+void deferred_release_source::release(resource::extent const& memory,
+                                      resource::release_order const& order) noexcept {
+  if (!order.may_wait && !GPUMEM_MUTANT(frees_in_order_wait)) {
+    if (!memory.done || !give_away_at_once(memory)) defer(memory);
+    return;
+  }
   release_what_is_done();
   // Neither the driver nor a synchronisation of this context waits for work of others.
-  bool const soon = order == nullptr && (memory.done || !home_.epochs.awaits_others());
+  bool const soon = order.stream == nullptr && (memory.done || !home_.epochs.awaits_others());
   bool const waits_here = soon && !home_.epochs.broken() && !driver_waits_;
   bool const at_once = home_.epochs.broken() || (soon && driver_waits_);
   if (at_once || (waits_here && home_.epochs.synchronize() == CUDA_SUCCESS)) return hand_back(memory);
@@ -66,7 +71,9 @@ std::uint64_t deferred_release_source::release_done(bool asks) noexcept {
   for (waiting const& w : done) {
     // Removed before it goes: from then on the address may be somebody else's.
     if (w.segment != nullptr) home_.where.segments.remove(w.segment);
-    hand_back(w.memory);
+    resource::extent memory = w.memory;
+    memory.done = true;
+    hand_back(memory);
     bytes += w.memory.bytes;
   }
   return bytes;

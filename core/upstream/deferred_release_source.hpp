@@ -18,7 +18,7 @@ namespace gpumem::upstream {
 
 class deferred_release_source : public resource::source {
  public:
-  void release(resource::extent const& memory, CUstream order) noexcept override;
+  void release(resource::extent const& memory, resource::release_order const& order) noexcept override;
   void forget() noexcept override;
   std::uint64_t trim() noexcept override;
   void synchronized() noexcept override { release_done(false); }
@@ -31,6 +31,8 @@ class deferred_release_source : public resource::source {
   // How memory goes whose context is there; lost(): of one that is gone. False: the driver takes nothing back
   // now, as in a host function of a stream.
   virtual bool give_away(resource::extent const& memory) noexcept { return lost(memory), true; }
+  // The same without a wait for any work, of memory that is done; false: that is not to be had.
+  virtual bool give_away_at_once(resource::extent const&) noexcept { return false; }
   // What is done of what waits, and what was refused before; nobody is waited for.
   std::uint64_t release_what_is_done() noexcept;
 

@@ -77,6 +77,10 @@ void device_work::gave_not(block const&) {}
 
 void device_work::settled(char const*) {}
 
+unsigned long long device_work::waits() {
+  return 0;
+}
+
 unsigned long long device_work::wrong() {
   return all;
 }

@@ -23,6 +23,9 @@ CUresult simulatedLaunch(CUstream stream, simulated_access const* accesses, unsi
 CUresult simulatedLaunch_ptsz(CUstream stream, simulated_access const* accesses, unsigned count,
                               unsigned long long duration_ns);
 
+/* How often this thread has waited for work inside a driver call, whoever made it. */
+unsigned long long simulatedHostWaits(void);
+
 /* The clock. Automatic (the default): each driver call takes 500 ns. Manual: only waits and these calls move
  * it. */
 void simulatedClockManual(int manual);

@@ -79,7 +79,7 @@ extent limiting_source::serve(allocation_request const& request) {
   }
   if (memory.bytes < asked) budget_.give(asked - memory.bytes);
   if (memory.bytes > asked && !budget_.take(memory.bytes - asked)) {
-    below_.release(memory, nullptr);
+    below_.release(memory, {});
     budget_.give(asked);
     throw budget_.refusal(memory.bytes);
   }

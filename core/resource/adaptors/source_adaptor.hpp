@@ -24,9 +24,9 @@ class source_adaptor : public source {
       throw;
     }
   }
-  void release(extent const& memory, CUstream order) noexcept final {
+  void release(extent const& memory, release_order const& order) noexcept final {
     stats::add(count().bytes_out, memory.bytes);
-    leaving(memory, order);
+    leaving(memory, order.stream);
     below_.release(memory, order);
     left(memory);
   }

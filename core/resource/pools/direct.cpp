@@ -66,11 +66,11 @@ space::handle direct::allocate(allocation_request const& request) {
     if (units != 0 && h == space::none) remove(region_.segments().back());
   }
   if (ended) {
-    upstream_.release(memory, nullptr);
+    upstream_.release(memory, {});
     throw driver::allocation_failed(CUDA_ERROR_CONTEXT_IS_DESTROYED, "direct", "its context has ended");
   }
   if (h == space::none) {
-    upstream_.release(memory, request.stream);
+    upstream_.release(memory, {.stream = request.stream, .may_wait = false});
     throw driver::allocation_failed(CUDA_ERROR_OUT_OF_MEMORY, "direct", "no host memory for its tables",
                                     driver::refused_by::tables);
   }
@@ -86,7 +86,7 @@ void direct::deallocate(space::handle h, free_order const& order) noexcept {
     memory = remove(&home_.where.segments[blocks()[h].segment]);
   }
   stats::add(count().bytes_out, bytes);
-  upstream_.release(memory, order.stream);
+  upstream_.release(memory, {.stream = order.stream, .may_wait = !order.in_order});
 }
 
 space::handle direct::block_at(space::segment const& in, std::uint64_t address) noexcept {

@@ -27,7 +27,7 @@ void suballocator::withhold(space::handle h, free_order const& order) noexcept {
   std::atomic_ref<bool>(home_.where.segments[blocks()[h].segment].pinned)
       .store(true, std::memory_order_relaxed);
   region_.put(h, space::withheld);
-  if (order.slot == stream_order::no_slot) backing_->release_withheld(held);
+  backing_->release_withheld(held, !order.in_order);
 }
 
 // Where no two sizes are the same, too, what is withheld is a small part of all.

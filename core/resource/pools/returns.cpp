@@ -81,7 +81,7 @@ void suballocator::give_back_ahead() noexcept {
   if (backing_->ahead.missing() == 0 && !always_gives_ahead()) return;
   settle(held);
   if (GPUMEM_MUTANT(ahead_is_done)) region_.reap([](space::epoch_id) { return true; });
-  if (always_gives_ahead()) backing_->release_empty(held, 0);
+  if (always_gives_ahead()) backing_->release_empty(held, 0, true);
   backing_->release_ahead(held);
 }
 

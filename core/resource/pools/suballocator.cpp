@@ -124,7 +124,7 @@ void suballocator::deallocate_slow(space::handle h, free_order const& order) noe
   reap();
   put_list(evicted, free_list_of(order.slot));
   if (region_.idle_bytes() > options_.release_threshold)
-    backing_->release_empty(held, options_.release_threshold);
+    backing_->release_empty(held, options_.release_threshold, !order.in_order);
 }
 
 // Called shortly after reap(): blocks merge with what is not done only, so that their epochs are near each
@@ -228,7 +228,8 @@ std::uint64_t suballocator::give_back() noexcept {
     held.lock();
     reap();
   }
-  std::uint64_t const released = idle || !backing_->waits_for_gpu() ? backing_->release_empty(held, 0) : 0;
+  std::uint64_t const released =
+      idle || !backing_->waits_for_gpu() ? backing_->release_empty(held, 0, true) : 0;
   held.unlock();
   return released + upstream_.trim();
 }
@@ -238,7 +239,7 @@ std::uint64_t suballocator::give_back_idle() noexcept {
   if (!held) return 0;
   settle(held);
   if (GPUMEM_MUTANT(parts_are_done)) region_.reap([](space::epoch_id) { return true; });
-  return backing_->release_empty(held, 0);
+  return backing_->release_empty(held, 0, true);
 }
 
 // As the source of a resource above: a block that the program never sees, so it is hidden from the block map.
@@ -270,10 +271,10 @@ bool suballocator::refuses_as_well(std::uint64_t bytes, std::uint64_t more) noex
   return region_.largest_idle() < bytes && upstream_.refuses_as_well(bytes, more);
 }
 
-void suballocator::release(extent const& memory, CUstream) noexcept {
+void suballocator::release(extent const& memory, release_order const& order) noexcept {
   auto const h = static_cast<space::handle>(memory.token);
   stats::add(count().bytes_out, memory.bytes);
-  if (blocks()[h].is(space::exported)) return withhold(h, {});
+  if (blocks()[h].is(space::exported)) return withhold(h, {.in_order = !order.may_wait});
   lock held(mutex_);
   space::segment& in = home_.where.segments[blocks()[h].segment];
   blocks()[h].freed = home_.epochs.open();  // its age

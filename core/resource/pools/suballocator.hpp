@@ -83,7 +83,7 @@ class suballocator : public resource, public source {
 
   // As a source of another resource.
   extent reserve(allocation_request const& request) override;
-  void release(extent const& memory, CUstream order) noexcept override;
+  void release(extent const& memory, release_order const& order) noexcept override;
   void lost(extent const& memory) noexcept override { stats::add(count().bytes_out, memory.bytes); }
   std::uint64_t trim() noexcept override { return give_back(); }
   bool refuses_as_well(std::uint64_t bytes, std::uint64_t more) noexcept override;

@@ -100,7 +100,7 @@ extent fallback_source::reserve(allocation_request const& request) {
       base::lock_guard const held(mutex_);
       later_.emplace(memory.address, served);
     } catch (std::bad_alloc const&) {
-      branches_[served].segments->release(memory, nullptr);
+      branches_[served].segments->release(memory, {});
       throw driver::allocation_failed(CUDA_ERROR_OUT_OF_MEMORY, "fallback", "no host memory for its tables",
                                       driver::refused_by::tables);
     }
@@ -134,7 +134,7 @@ std::size_t fallback_source::take_note(extent const& memory) noexcept {
   return from;
 }
 
-void fallback_source::release(extent const& memory, CUstream order) noexcept {
+void fallback_source::release(extent const& memory, release_order const& order) noexcept {
   branches_[take_note(memory)].segments->release(memory, order);
 }
 

@@ -57,7 +57,7 @@ class fallback_source final : public source {
       : home_(home), node_(node), branches_(std::move(branches)), spills_(branches_.size()) {}
 
   extent reserve(allocation_request const& request) override;
-  void release(extent const& memory, CUstream order) noexcept override;
+  void release(extent const& memory, release_order const& order) noexcept override;
   void lost(extent const& memory) noexcept override;
   std::uint64_t trim() noexcept override;
 

@@ -275,7 +275,11 @@ template <bool careful = false>
   if (serves_again) {
     driver::free_request const asked = release;
     resource::take_back(owner, known.h,
-                        {.slot = when.slot, .settled = when.settled, .stream = when.stream, .by = &asked});
+                        {.slot = when.slot,
+                         .settled = when.settled,
+                         .in_order = release.stream_ordered,
+                         .stream = when.stream,
+                         .by = &asked});
   } else {
     withhold_slow(owner, known.h, when, driver::free_request(release));
   }

@@ -171,10 +171,17 @@ std::optional<outcome> order_slow(router_state& s, resource::chain_context const
   return std::nullopt;
 }
 
+static resource::free_order order_of(freed_after const& when, driver::free_request const& release) noexcept {
+  return {.slot = when.slot,
+          .settled = when.settled,
+          .in_order = release.stream_ordered,
+          .stream = when.stream,
+          .by = &release};
+}
+
 void withhold_slow(resource::resource& owner, space::handle h, freed_after when,
                    driver::free_request const& release) noexcept {
-  resource::free_order const order{
-      .slot = when.slot, .settled = when.settled, .stream = when.stream, .by = &release};
+  resource::free_order const order = order_of(when, release);
   resource::tell_parents(owner, h, order);
   owner.withhold(h, order);
 }
@@ -213,8 +220,7 @@ renewed make_new(router_state& s, space::handle h, bool stream_ordered, CUstream
 
 void take_back_unproven(resource::resource& owner, space::handle h, freed_after when,
                         driver::free_request const& release) noexcept {
-  resource::free_order const order{
-      .slot = when.slot, .settled = when.settled, .stream = when.stream, .by = &release};
+  resource::free_order const order = order_of(when, release);
   resource::tell_parents(owner, h, order);
   std::uint64_t const bytes = present->where.blocks[h].bytes();
   owner.deallocate_unproven(h, order);

@@ -36,6 +36,9 @@ class device_work {
   // No thread works: what the library says is held can be compared with what the driver holds.
   static void settled(char const* when);
 
+  // How often this thread has waited for the device inside calls, where that is known.
+  static unsigned long long waits();
+
   static unsigned long long wrong();  // words or hazards, since the start
   static void describe_wrong();       // prints the first of them
 

@@ -44,6 +44,10 @@ void device_work::settled(char const* when) {
   check_ledger(devices, when);
 }
 
+unsigned long long device_work::waits() {
+  return simulatedHostWaits();
+}
+
 unsigned long long device_work::wrong() {
   return simulatedHazardCount();
 }

@@ -128,6 +128,14 @@ def test_event_before_free(build):
     expect_caught(build, "event_before_free", "unordered reuse")
 
 
+def test_host_waits_for_foreign_work(build):
+    expect_caught(build, "host_waits_for_foreign_work", "waited for the device")
+
+
+def test_frees_in_order_wait(build):
+    expect_caught(build, "frees_in_order_wait", "waited for the device", config="cuda")
+
+
 def test_synchronised_too_much(build):
     expect_caught(build, "synchronised_too_much", "unordered reuse")
 

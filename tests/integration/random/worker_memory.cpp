@@ -147,7 +147,10 @@ void worker::give_back(block& b) {
     CUstream const on = now_ == back ? some_stream() : own()[below(4)];
     now_ == back ? order_after_uses(b, on) : order_from_elsewhere(b, on);
     device_work::gives(b, on);
+    unsigned long long const waits = device_work::waits();
     CHECK(cuMemFreeAsync(b.address, on));
+    // Natively it never does, whatever stream it is.
+    if (device_work::waits() != waits) fault("cuMemFreeAsync of %zu bytes waited for the device", b.bytes);
     return go(back);
   }
   // A driver takes it that all work on stream-ordered memory is over when it is freed so.

@@ -97,6 +97,10 @@ EXPORTED void simulatedNoteFreeRefused(CUdeviceptr address) {
   m.checker_.free_refused(address, this_thread().id);
 }
 
+EXPORTED unsigned long long simulatedHostWaits() {
+  return this_thread().host_waits;
+}
+
 EXPORTED unsigned long long simulatedHazardCount() {
   machine& m = machine::get();
   std::lock_guard const guard(m.lock_);

@@ -147,6 +147,7 @@ void machine::run_all() {
 }
 
 void machine::host_wait(point until) {
+  if (until.end > now_) ++this_thread().host_waits;
   advance(std::max(now_, until.end));
   host_.join(until.after);
 }

@@ -30,6 +30,7 @@ struct thread_state {
   CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_GLOBAL;
   bool per_thread_default = false;  // inside a _ptsz/_ptds form
   bool in_host_function = false;
+  unsigned long long host_waits = 0;
   bool noted_above = false;  // the program notes what it is given; the runtime need not
   std::uint64_t id = 0;
 

@@ -25,7 +25,7 @@ class contextless final : public resource::source {
     memory.contextless = true;
     return memory;
   }
-  void release(resource::extent const& memory, CUstream order) noexcept override {
+  void release(resource::extent const& memory, resource::release_order const& order) noexcept override {
     below_.release(memory, order);
   }
 

@@ -114,15 +114,33 @@ TEST_F(foreign_work_test, frees_of_one_epoch_share_an_event) {
   EXPECT_EQ(events_left(), 1) << "that of the epoch";
 }
 
+// However long a stream is at work, frees on it do not run out of events: the call would have to wait.
+TEST_F(foreign_work_test, many_frees_on_a_stream_share_the_event_of_the_last) {
+  for (int i = 0; i < 2000; ++i) {
+    ASSERT_TRUE(when->await(*other, theirs));
+    when->move_on();
+  }
+  EXPECT_EQ(driver.calls("cuEventCreate"), 64);
+  EXPECT_EQ(driver.calls("cuEventRecord"), 2000) << "the event is that of the last free";
+  epoch_id const freed = when->open();
+  when->collect(freed);
+  driver.finish_all();
+  when->poll_now();
+  EXPECT_FALSE(when->is_done(freed));
+  driver.finish_streams();
+  when->poll_now();
+  EXPECT_TRUE(when->is_done(freed));
+}
+
 TEST_F(foreign_work_test, what_cannot_be_had_is_said) {
   driver.fail("cuEventRecord", CUDA_ERROR_STREAM_CAPTURE_IMPLICIT);
   EXPECT_FALSE(when->await(*other, theirs));
   EXPECT_FALSE(when->awaits_others());
   EXPECT_EQ(events_left(), 0);
   int had = 0;
-  for (std::uintptr_t i = 1; i <= 100; ++i)
+  for (std::uintptr_t i = 1; i <= 1100; ++i)
     had += when->await(*other, reinterpret_cast<CUstream>(i << 12)) ? 1 : 0;
-  EXPECT_EQ(had, 64);
+  EXPECT_EQ(had, 1024);
   other->abandon();
   EXPECT_FALSE(when->await(*other, theirs));
 }

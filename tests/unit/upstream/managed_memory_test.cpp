@@ -182,7 +182,7 @@ TEST_F(managed_memory, a_managed_pool_is_the_devices_own_and_keeps_all) {
   EXPECT_EQ(stats::get(gauges.movable) - movable, memory.bytes) << "it need not lie on the device";
   p.peers_changed();
   EXPECT_EQ(driver.calls("cuMemPoolSetAccess"), 0) << "open to all already";
-  p.release(memory, nullptr);
+  p.release(memory, {});
   p.trim();
   EXPECT_EQ(driver.calls("cuMemFreeAsync"), 1);
   EXPECT_EQ(driver.used(), 0u);
@@ -205,7 +205,7 @@ TEST_F(managed_memory, of_a_managed_pool_outlives_its_context) {
   extent const fresh = next.reserve({.bytes = 4096});
   EXPECT_EQ(driver.used(), 4096u) << "the old one went first";
   EXPECT_EQ(driver.calls("cuMemFree_v2"), 2);
-  next.release(fresh, nullptr);
+  next.release(fresh, {});
   EXPECT_EQ(driver.used(), 0u);
   EXPECT_EQ(stats::get(stats::gauges(0).movable), movable);
 }

@@ -74,8 +74,8 @@ TEST_F(system_memory, small_requests_take_pages_and_large_ones_large_pages) {
   extent const large = s.reserve({.bytes = 5 * mib});
   EXPECT_EQ(large.bytes, 6 * mib);
   EXPECT_EQ(host.last_alignment, 2 * mib);
-  s.release(large, nullptr);
-  s.release(small, nullptr);
+  s.release(large, {});
+  s.release(small, {});
   EXPECT_EQ(driver.used(), 0u);
 }
 
@@ -90,9 +90,9 @@ TEST_F(system_memory, what_the_host_has_not_available_is_refused_with_its_figure
       std::string::npos)
       << text;
   extent const rest = s.reserve({.bytes = 40 * mib});
-  s.release(rest, nullptr);
-  s.release(held, nullptr);
-  s.release(s.reserve({.bytes = 100 * mib}), nullptr);
+  s.release(rest, {});
+  s.release(held, {});
+  s.release(s.reserve({.bytes = 100 * mib}), {});
 }
 
 // Pages that nobody touched are still available to the kernel.
@@ -111,9 +111,9 @@ TEST_F(system_memory, never_holds_more_than_the_host_has) {
   std::string text;
   for (int i = 0; i < 10; ++i) live.push_back(s.reserve({.bytes = 10 * mib}));
   EXPECT_EQ(refusal_of(s, 10 * mib, text), CUDA_ERROR_OUT_OF_MEMORY);
-  s.release(live.back(), nullptr);
+  s.release(live.back(), {});
   live.back() = s.reserve({.bytes = 10 * mib});
-  for (extent const& memory : live) s.release(memory, nullptr);
+  for (extent const& memory : live) s.release(memory, {});
 }
 
 TEST_F(system_memory, without_headroom_the_driver_places_it) {
@@ -151,13 +151,13 @@ TEST_F(system_memory, goes_back_after_the_work_and_not_while_a_stream_captures) 
   upstream::system& s = make_system();
   extent const first = s.reserve({.bytes = mib});
   int const waits = driver.calls("cuEventSynchronize");
-  s.release(first, nullptr);
+  s.release(first, {});
   EXPECT_EQ(driver.calls("cuEventSynchronize"), waits + 1);
   EXPECT_EQ(driver.used(), 0u);
   extent const second = s.reserve({.bytes = mib});
   driver.capture(tests::stream(1));
   here->epochs.capture_begins({tests::stream(1)});
-  s.release(second, nullptr);
+  s.release(second, {});
   EXPECT_EQ(driver.used(), mib);
   EXPECT_EQ(s.trim(), 0u);
   driver.end_capture(tests::stream(1));
@@ -172,11 +172,11 @@ TEST_F(system_memory, what_was_freed_on_a_stream_is_pending_until_the_program_sy
   auto& s = static_cast<upstream::system&>(whole.add_source(
       std::make_unique<upstream::system>(here->home, std::size_t{0}, std::uint64_t{0}, host)));
   extent const early = s.reserve({.bytes = mib});
-  s.release(early, tests::stream(1));
+  s.release(early, {.stream = tests::stream(1), .may_wait = false});
   EXPECT_EQ(whole.measure().pending, mib);
   stream_order::epoch_id const mark = here->epochs.synchronize_begins();
   extent const late = s.reserve({.bytes = 2 * mib});
-  s.release(late, tests::stream(1));
+  s.release(late, {.stream = tests::stream(1), .may_wait = false});
   EXPECT_EQ(whole.measure().pending, 3 * mib);
   EXPECT_EQ(driver.used(), 3 * mib);
   here->epochs.synchronize_done(mark);

@@ -15,17 +15,18 @@ bool backing::may_make_apart(std::uint64_t bytes) const noexcept {
   return apart_ + bytes <= most_apart + pool_.region.reserved_bytes() / 4 && !would_exceed(bytes);
 }
 
-void backing::hand_back(pool_lock& held, extent const& memory) noexcept {
+void backing::hand_back(pool_lock& held, extent const& memory, bool may_wait) noexcept {
   unlocked const meanwhile(held);
-  pool_.upstream.release(memory, nullptr);
+  pool_.upstream.release(memory, {.may_wait = may_wait});
 }
 
-std::uint64_t backing::release_segment(pool_lock& held, space::segment* s, bool done) noexcept {
+std::uint64_t backing::release_segment(pool_lock& held, space::segment* s, bool may_wait,
+                                       bool done) noexcept {
   extent const memory{s->base, s->bytes, s->token, s->contextless, done};
   if (s->apart) apart_ -= s->bytes;
   if (s->rotates) rotated_ -= s->bytes;
   pool_.region.remove_segment(s);
-  hand_back(held, memory);
+  hand_back(held, memory, may_wait);
   return memory.bytes;
 }
 
@@ -35,13 +36,14 @@ void backing::release_ahead(pool_lock& held) noexcept {
   std::uint64_t const idle = pool_.region.idle_bytes(), reserved = pool_.region.reserved_bytes();
   std::uint64_t const most = std::min(
       {ahead.missing(), idle - std::min(idle, o.kept_idle), reserved - std::min(reserved, o.initial)});
-  if (most != 0) ahead.note_given(release_empty(held, idle - most));
+  if (most != 0) ahead.note_given(release_empty(held, idle - most, true));
 }
 
-std::uint64_t backing::release_withheld(pool_lock& held) noexcept {
+std::uint64_t backing::release_withheld(pool_lock& held, bool may_wait) noexcept {
   GPUMEM_EXPECTS(held.owns_lock());
   std::uint64_t released = 0;
-  while (space::segment* const s = pool_.region.left_segment()) released += release_segment(held, s, false);
+  while (space::segment* const s = pool_.region.left_segment())
+    released += release_segment(held, s, may_wait, false);
   return released;
 }
 

@@ -85,8 +85,9 @@ class backing {
   // New memory, and the block in it where only the backing knows its place; `none`: a search finds it. Throws
   // driver::allocation_failed, of the source or in the suballocator's name.
   virtual space::handle grow(pool_lock& held, growth_request const& wanted) = 0;
-  // Gives empty memory back while more than `keep_idle` bytes are idle; bytes given back.
-  virtual std::uint64_t release_empty(pool_lock& held, std::uint64_t keep_idle) noexcept = 0;
+  // Gives empty memory back while more than `keep_idle` bytes are idle; bytes given back. `may_wait`: see
+  // release_order.
+  virtual std::uint64_t release_empty(pool_lock& held, std::uint64_t keep_idle, bool may_wait) noexcept = 0;
 
   // Gives back each segment of which nothing is in use, as long as more than options.initial and kept_idle
   // stay, until that time is over (due_memory::until).
@@ -99,7 +100,7 @@ class backing {
   virtual bool release_due(pool_lock&, due_memory const&, going_back&) noexcept { return true; }
 
   // Gives back segments with withheld memory of which nothing is in use; bytes given back.
-  std::uint64_t release_withheld(pool_lock& held) noexcept;
+  std::uint64_t release_withheld(pool_lock& held, bool may_wait) noexcept;
   // Gives back what frees are to give back ahead of requests.
   void release_ahead(pool_lock& held) noexcept;
   given_ahead ahead;
@@ -119,9 +120,10 @@ class backing {
   // Counts a growth in the suballocator's node.
   void count_growth() const noexcept { stats::add(stats::local().nodes[pool_.node].upstream, 1); }
   // Gives memory that the region does not know back to the source.
-  void hand_back(pool_lock& held, extent const& memory) noexcept;
+  void hand_back(pool_lock& held, extent const& memory, bool may_wait = true) noexcept;
   // Removes the segment and gives it to the source; its bytes. `done`: all work that used it.
-  std::uint64_t release_segment(pool_lock& held, space::segment* s, bool done = true) noexcept;
+  std::uint64_t release_segment(pool_lock& held, space::segment* s, bool may_wait = true,
+                                bool done = true) noexcept;
 
   backed_pool const pool_;
   std::uint64_t growing_ = 0;  // bytes being reserved right now, by any thread

@@ -236,7 +236,8 @@ bool page_backing::release_due(pool_lock& held, due_memory const& due, going_bac
   return true;
 }
 
-std::uint64_t page_backing::release_empty(pool_lock& held, std::uint64_t keep_idle) noexcept {
+// The driver waits for nothing when it unmaps.
+std::uint64_t page_backing::release_empty(pool_lock& held, std::uint64_t keep_idle, bool) noexcept {
   std::uint64_t const idle = pool_.region.idle_bytes();
   return idle > keep_idle ? release_pieces(held, idle - keep_idle) : 0;
 }

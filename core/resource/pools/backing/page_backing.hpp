@@ -20,7 +20,7 @@ class page_backing final : public backing {
   void prepare(pool_lock& held) override;
   // Always with the block: the place is made for it.
   space::handle grow(pool_lock& held, growth_request const& wanted) override;
-  std::uint64_t release_empty(pool_lock& held, std::uint64_t keep_idle) noexcept override;
+  std::uint64_t release_empty(pool_lock& held, std::uint64_t keep_idle, bool may_wait) noexcept override;
   bool waits_for_gpu() const noexcept override { return false; }
   bool has_due(due_memory const& due) noexcept override { return due_bytes(due) > 0; }
   bool release_due(pool_lock& held, due_memory const& due, going_back& age) noexcept override;

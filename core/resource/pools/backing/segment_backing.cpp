@@ -197,7 +197,7 @@ space::handle segment_backing::grow(pool_lock& held, growth_request const& wante
     std::uint64_t const idle = pool_.region.idle_bytes(), reserved = pool_.region.reserved_bytes();
     bool const joins = may_take_more(wanted) && policy().spares(reserved, bytes);
     std::uint64_t const goes = joins ? regrowth::to_join(bytes, reserved) : bytes;
-    std::uint64_t const gone = release_empty(held, idle - std::min(idle, goes));
+    std::uint64_t const gone = release_empty(held, idle - std::min(idle, goes), true);
     if (goes != bytes) comes_back = gone;
     if (was_behind) ahead.note_late(gone, reserved);
   }
@@ -237,13 +237,14 @@ space::handle segment_backing::grow(pool_lock& held, growth_request const& wante
   return pool_.region.take_from(made.first, 0, wanted.units, wanted.hidden, wanted.alignment);
 }
 
-std::uint64_t segment_backing::release_empty(pool_lock& held, std::uint64_t keep_idle) noexcept {
+std::uint64_t segment_backing::release_empty(pool_lock& held, std::uint64_t keep_idle,
+                                             bool may_wait) noexcept {
   GPUMEM_EXPECTS(held.owns_lock());
-  std::uint64_t released = release_withheld(held);
+  std::uint64_t released = release_withheld(held, may_wait);
   while (pool_.region.idle_bytes() > keep_idle || keep_idle == 0) {
     space::segment* const s = pool_.region.empty_segment();
     if (s == nullptr) break;
-    released += release_segment(held, s);
+    released += release_segment(held, s, may_wait);
   }
   return released;
 }

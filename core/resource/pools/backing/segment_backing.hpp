@@ -14,7 +14,7 @@ class segment_backing final : public backing {
 
   void prepare(pool_lock& held) override;
   space::handle grow(pool_lock& held, growth_request const& wanted) override;
-  std::uint64_t release_empty(pool_lock& held, std::uint64_t keep_idle) noexcept override;
+  std::uint64_t release_empty(pool_lock& held, std::uint64_t keep_idle, bool may_wait) noexcept override;
   void release_surplus(pool_lock& held, std::uint64_t until) noexcept override;
   bool has_due(due_memory const& due) noexcept override { return find_due(due) != nullptr; }
   bool release_due(pool_lock& held, due_memory const& due, going_back& age) noexcept override;

@@ -101,7 +101,7 @@ TEST_F(statistics_test, segments_below_a_pool) {
   stats::node_figures const figures(first_node + 4);
   extent const memory = counted->reserve({.bytes = 2 * mib});
   EXPECT_EQ(figures.gauges().bytes_now, 2 * mib);
-  counted->release(memory, nullptr);
+  counted->release(memory, {});
   counted->lost(counted->reserve({.bytes = 2 * mib}));
   EXPECT_EQ(figures.gauges().bytes_now, 0u);
   EXPECT_EQ(figures.gauges().peak_blocks, 1u);

@@ -161,7 +161,9 @@ struct slow_pages : source, page_source {
     return real.unmap(address, bytes);
   }
   extent reserve(allocation_request const& request) override { return real.reserve(request); }
-  void release(extent const& memory, CUstream order) noexcept override { real.release(memory, order); }
+  void release(extent const& memory, release_order const& order) noexcept override {
+    real.release(memory, order);
+  }
   void lost(extent const& memory) noexcept override { real.lost(memory); }
 
   upstream::vmm& real;
@@ -175,7 +177,7 @@ struct slow_segments : source {
     slow_call const counted(calls);
     return real.reserve(request);
   }
-  void release(extent const& memory, CUstream order) noexcept override {
+  void release(extent const& memory, release_order const& order) noexcept override {
     slow_call const counted(calls);
     real.release(memory, order);
   }

@@ -113,7 +113,7 @@ TEST_F(returns_of_many, nor_is_what_the_parts_of_an_arena_share_unless_they_are_
 struct slow_to_take_back : source {
   explicit slow_to_take_back(source& segments) : real(segments) {}
   extent reserve(allocation_request const& request) override { return real.reserve(request); }
-  void release(extent const& memory, CUstream order) noexcept override {
+  void release(extent const& memory, release_order const& order) noexcept override {
     std::this_thread::sleep_for(std::chrono::milliseconds(15));
     real.release(memory, order);
   }

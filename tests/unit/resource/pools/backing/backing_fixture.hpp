@@ -51,7 +51,7 @@ class scripted_source final : public source, public page_source {
   }
   bool takes_back_when_idle() const noexcept override { return at_once; }
   bool takes_back_at_once() const noexcept override { return at_once; }
-  void release(extent const& memory, CUstream) noexcept override {
+  void release(extent const& memory, release_order const&) noexcept override {
     expect_unlocked();
     if (at_release) at_release();
     EXPECT_EQ(segments.erase(memory.address), 1u);

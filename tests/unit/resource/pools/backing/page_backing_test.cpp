@@ -69,9 +69,9 @@ TEST_F(page_backing_test, gives_idle_pieces_back_whole) {
   auto& by = backing_with({});
   space::handle const a = grow(by, 8 * mib), b = grow(by, 8 * mib);
   put(a);
-  EXPECT_EQ(by.release_empty(held, 4 * mib), 8 * mib) << "one piece, which goes whole";
+  EXPECT_EQ(by.release_empty(held, 4 * mib, true), 8 * mib) << "one piece, which goes whole";
   put(b);
-  EXPECT_EQ(by.release_empty(held, 0), 8 * mib);
+  EXPECT_EQ(by.release_empty(held, 0, true), 8 * mib);
   EXPECT_EQ(pool->source.held(), 0u);
 }
 

@@ -146,10 +146,10 @@ TEST_F(segment_backing_test, gives_back_what_is_empty_down_to_what_is_kept) {
   auto& by = backing_with({});
   for (int i = 0; i < 3; ++i) by.grow(held, {.units = units(2 * mib)});
   space::handle const h = take(1 * mib);
-  EXPECT_EQ(by.release_empty(held, 3 * mib), 2 * mib);
-  EXPECT_EQ(by.release_empty(held, 0), 2 * mib) << "not the one in use";
+  EXPECT_EQ(by.release_empty(held, 3 * mib, true), 2 * mib);
+  EXPECT_EQ(by.release_empty(held, 0, true), 2 * mib) << "not the one in use";
   pool->region.put(h, space::done);
-  EXPECT_EQ(by.release_empty(held, 0), 2 * mib);
+  EXPECT_EQ(by.release_empty(held, 0, true), 2 * mib);
   EXPECT_TRUE(pool->source.segments.empty());
 }
 
@@ -161,7 +161,7 @@ TEST_F(segment_backing_test, one_that_is_to_stand_apart_holds_just_its_block) {
   EXPECT_EQ(pool->region.idle_bytes(), 0u);
   pool->region.segments().back()->pinned = true;  // as what was exported is
   pool->region.put(h, space::withheld);
-  EXPECT_EQ(by.release_withheld(held), 3 * mib);
+  EXPECT_EQ(by.release_withheld(held, true), 3 * mib);
 }
 
 TEST_F(segment_backing_test, apart_are_a_bounded_part) {
