@@ -22,10 +22,7 @@ bool may_work(stream_order::epochs const& order) noexcept {
 
 // The one thread of the process that uses CUDA, as far as hooks see, with one context.
 bool is_alone(context_entry const& entry) noexcept {
-  stats::page* const now = stats::current_page();
-  if (now == nullptr) return false;
-  bool alone =
-      std::atomic_ref<std::uint32_t>(now->fixed.head.shards_used).load(std::memory_order_relaxed) == 1;
+  bool alone = stats::is_one_thread();
   present->known.each([&](context_entry const& e) { alone = alone && &e == &entry; });
   return alone;
 }

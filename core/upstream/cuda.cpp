@@ -1,7 +1,6 @@
 // See cuda.hpp.
 #include "core/upstream/cuda.hpp"
 
-#include "core/base/clock.hpp"
 #include "core/base/mutant.hpp"
 #include "core/stream_order/relaxed_mode.hpp"
 #include "core/upstream/call.hpp"
@@ -48,22 +47,12 @@ bool cuda::takes_back_at_once() const noexcept {
          driver::real.cuCtxRecordEvent != nullptr;
 }
 
-// Asked of the driver once a millisecond.
-bool cuda::has_work() noexcept {
-  constexpr std::uint64_t for_so_long = 1'000'000;
-  std::uint64_t const now = base::now_ns();
-  if (now - had_work_.load(std::memory_order_relaxed) < for_so_long) return true;
-  if (home_.epochs.wait(home_.epochs.open(), 0)) return false;
-  had_work_.store(now, std::memory_order_relaxed);
-  return true;
-}
-
 // cuMemFree waits for all work of the device, and launches of other threads wait for cuMemFree: for ever
 // where a kernel waits for the host. Freed in the order of a stream that has no other work, plain memory is
 // the device's again once that stream alone is synchronised ("Stream Ordered Memory Allocator" in the CUDA
 // C++ Programming Guide; tests/gpu/freed_in_order.cu), also beside more streams at work than the device has
 // queues (tests/gpu/freed_beside_many_streams.cu). The first such call of a process takes the driver 10 ms,
-// so that it is not made where there is nothing to wait for, or the program's own call may wait.
+// so that it is not made where there is nothing to wait for.
 bool cuda::free_in_order(CUdeviceptr address) noexcept {
   base::lock_guard const held(mutex_);
   CUresult code = CUDA_SUCCESS;
@@ -85,27 +74,25 @@ void cuda::forget() noexcept {
   own_ = nullptr;  // it went with the context
 }
 
-template <typename Free>
-bool cuda::leave(resource::extent const& memory, Free&& free) noexcept {
+// Where other threads may launch meanwhile, what a call that must not wait finds idle need not stay so.
+bool cuda::goes_in_order(bool may_wait) noexcept {
+  if (!takes_back_at_once()) return false;
+  return (!may_wait && !stats::is_one_thread()) || has_work();
+}
+
+bool cuda::give_away(resource::extent const& memory, bool may_wait) noexcept {
   stats::memory_move const move;
   segment_leaving leaving(home_.device, node_, memory);
-  if (in_context(home_, free) != CUDA_SUCCESS) return false;
-  leaving.gone();
-  return true;
-}
-
-bool cuda::give_away(resource::extent const& memory) noexcept {
-  return leave(memory, [&] {
-    bool const done = memory.done || GPUMEM_MUTANT(freed_beside_work);
-    if (done && takes_back_at_once() && has_work() && free_in_order(memory.address)) return CUDA_SUCCESS;
+  bool const done = memory.done || GPUMEM_MUTANT(freed_beside_work);
+  CUresult const code = in_context(home_, [&] {
+    if (done && goes_in_order(may_wait) && free_in_order(memory.address)) return CUDA_SUCCESS;
+    // The driver may have refused just now: then the next call that may wait gives it back.
+    if (!may_wait && !takes_back_at_once() && has_work()) return CUDA_ERROR_NOT_SUPPORTED;
     return driver::real.cuMemFree_v2(memory.address);
   });
-}
-
-bool cuda::give_away_at_once(resource::extent const& memory) noexcept {
-  return takes_back_at_once() && leave(memory, [&] {
-           return free_in_order(memory.address) ? CUDA_SUCCESS : CUDA_ERROR_NOT_SUPPORTED;
-         });
+  if (code != CUDA_SUCCESS) return false;
+  leaving.gone();
+  return true;
 }
 
 void cuda::lost(resource::extent const& memory) noexcept {
@@ -114,7 +101,6 @@ void cuda::lost(resource::extent const& memory) noexcept {
 
 // Host memory is in no device's ledger; the calls line and the node count it.
 resource::extent pinned_host::reserve(resource::allocation_request const& request) {
-  retry();
   void* address = nullptr;
   call(home_, node_, request.bytes, "pinned_host",
        [&] { return driver::real.cuMemHostAlloc(&address, request.bytes, request.flags | flags_); });

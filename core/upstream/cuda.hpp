@@ -4,6 +4,7 @@
 #pragma once
 
 #include "core/upstream/deferred_release_source.hpp"
+#include "core/upstream/refused_frees.hpp"
 
 namespace gpumem::upstream {
 
@@ -25,17 +26,14 @@ class cuda final : public deferred_release_source {
   }
 
  private:
-  bool give_away(resource::extent const& memory) noexcept override;
-  bool give_away_at_once(resource::extent const& memory) noexcept override;
-  bool has_work() noexcept;  // the GPU, of this context
-  // Memory that is done, whatever the GPU does. False: it has to go by cuMemFree.
+  bool give_away(resource::extent const& memory, bool may_wait) noexcept override;
+  bool would_wait() noexcept override { return !takes_back_at_once() && has_work(); }
+  // Whether memory that is done is to go in order: else cuMemFree has nothing to wait for, or may.
+  bool goes_in_order(bool may_wait) noexcept;
+  // Whatever the GPU does. False: it has to go by cuMemFree.
   bool free_in_order(CUdeviceptr address) noexcept;
-  // The driver takes it, by this call, in the context of the memory.
-  template <typename Free>
-  bool leave(resource::extent const& memory, Free&& free) noexcept;
 
   std::size_t const node_;
-  std::atomic<std::uint64_t> had_work_{0};
   std::atomic<bool> refuses_{false};  // to free in order, as a device without memory pools does
   base::mutex mutex_;
   CUstream own_ GPUMEM_GUARDED_BY(mutex_) = nullptr;

@@ -196,7 +196,7 @@ void cuda_async::release(resource::extent const& memory, resource::release_order
   // While a stream captures it cannot; then the free waits, for nothing else keeps the driver from handing
   // the memory out.
   free_what_waits(order.may_wait);
-  bool const all_before = order.stream == nullptr && order_after_all(order.may_wait);
+  bool const all_before = order.stream == nullptr && (memory.done || order_after_all(order.may_wait));
   free_or_keep(memory, all_before ? stream_ : order.stream);
 }
 

@@ -12,7 +12,6 @@
 #include "core/resource/resource.hpp"
 #include "core/resource/source.hpp"
 #include "core/upstream/leaving.hpp"
-#include "core/upstream/refused_frees.hpp"
 
 namespace gpumem::upstream {
 
@@ -21,20 +20,24 @@ class deferred_release_source : public resource::source {
   void release(resource::extent const& memory, resource::release_order const& order) noexcept override;
   void forget() noexcept override;
   std::uint64_t trim() noexcept override;
-  void synchronized() noexcept override { release_done(false); }
+  void synchronized() noexcept override { release_done(false, false); }
   std::uint64_t pending() noexcept override;
 
  protected:
   // `driver_waits`: give_away() of memory that is in use waits for its work.
   deferred_release_source(resource::chain_context const& home, bool driver_waits) noexcept
       : home_(home), owner_(home), driver_waits_(driver_waits) {}
-  // How memory goes whose context is there; lost(): of one that is gone. False: the driver takes nothing back
-  // now, as in a host function of a stream.
-  virtual bool give_away(resource::extent const& memory) noexcept { return lost(memory), true; }
-  // The same without a wait for any work, of memory that is done; false: that is not to be had.
-  virtual bool give_away_at_once(resource::extent const&) noexcept { return false; }
-  // What is done of what waits, and what was refused before; nobody is waited for.
-  std::uint64_t release_what_is_done() noexcept;
+  // How memory goes whose context is there; lost(): of one that is gone. `may_wait`: see release_order.
+  // False: the driver takes nothing back now, as in a host function of a stream.
+  virtual bool give_away(resource::extent const& memory, bool /*may_wait*/) noexcept {
+    return lost(memory), true;
+  }
+  // It would wait for work that the memory, which is done, has nothing to do with.
+  virtual bool would_wait() noexcept { return false; }
+  // Whether the GPU has work of this context, or may have; asked of the driver once a millisecond.
+  bool has_work() noexcept;
+  // What is done of what waits, without a wait for anything: inside requests.
+  std::uint64_t release_what_is_done() noexcept { return release_done(true, false); }
 
   resource::chain_context const& home_;
 
@@ -45,14 +48,15 @@ class deferred_release_source : public resource::source {
     stream_order::epoch_id freed;
     space::segment* segment;  // null: there was no room for it
   };
-  // It goes, or waits for a later call.
-  void hand_back(resource::extent const& memory) noexcept;
   // Keeps memory until the work before this call is done.
-  void defer(resource::extent const& memory) noexcept;
-  // False: after forget().
-  bool keep(resource::extent const& memory) noexcept;
+  void defer(resource::extent const& memory) noexcept { keep(memory, home_.epochs.open(), false); }
+  // The same of a free in this epoch; `first`: before all others. After forget() it is lost.
+  void keep(resource::extent const& memory, stream_order::epoch_id freed, bool first) noexcept;
+  bool add(resource::extent const& memory, stream_order::epoch_id freed, bool first) noexcept;
+  // What is done of what waits.
+  std::vector<waiting> take_done(bool asks) noexcept;
   // `asks`: the driver is asked what is done by now, else that counts which is known.
-  std::uint64_t release_done(bool asks) noexcept;
+  std::uint64_t release_done(bool asks, bool may_wait) noexcept;
 
   leaving owner_;
   bool const driver_waits_;
@@ -60,7 +64,7 @@ class deferred_release_source : public resource::source {
   base::mutex waiting_mutex_;
   bool forgotten_ GPUMEM_GUARDED_BY(waiting_mutex_) = false;
   std::vector<waiting> waiting_ GPUMEM_GUARDED_BY(waiting_mutex_);
-  refused_frees refused_;
+  std::atomic<std::uint64_t> had_work_{0};  // ns: when the GPU had some
 };
 
 }  // namespace gpumem::upstream

@@ -49,7 +49,7 @@ void managed::advise(CUdeviceptr address, std::uint64_t bytes) noexcept {
   base::log_line(base::log_level::warn, text);
 }
 
-bool managed::give_away(resource::extent const& memory) noexcept {
+bool managed::give_away(resource::extent const& memory, bool) noexcept {
   stats::memory_move const move;
   segment_leaving leaving(home_.device, node_, memory, resource::lies::anywhere);
   CUresult const code = in_context(home_, [&] { return driver::real.cuMemFree_v2(memory.address); });

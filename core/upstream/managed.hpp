@@ -25,7 +25,8 @@ class managed final : public deferred_release_source {
   void renew(std::uint64_t address, std::uint64_t bytes) noexcept override { advise(address, bytes); }
 
  private:
-  bool give_away(resource::extent const& memory) noexcept override;
+  bool give_away(resource::extent const& memory, bool may_wait) noexcept override;
+  bool would_wait() noexcept override { return has_work(); }
   // Gives the configured advice for this memory.
   void advise(CUdeviceptr address, std::uint64_t bytes) noexcept;
 

@@ -270,11 +270,11 @@ void vmm::peers_changed() noexcept {
 
 // Needs no context: memory of cuMemCreate belongs to the process.
 void vmm::lost(resource::extent const& memory) noexcept {
-  give_away(memory);
+  give_away(memory, true);
 }
 
 // What the driver does not unmap now stays mapped, and reserved; a second call goes on with that.
-bool vmm::give_away(resource::extent const& memory) noexcept {
+bool vmm::give_away(resource::extent const& memory, bool) noexcept {
   stats::memory_move const move;
   physical* const pages = entry(memory.address);
   std::uint64_t const count = memory.bytes / page_;

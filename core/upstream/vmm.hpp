@@ -53,7 +53,7 @@ class vmm final : public deferred_release_source, public resource::page_source {
   resource::extent open_range(std::uint64_t bytes);
   // The table entry of the page at this address.
   physical* entry(std::uint64_t address) noexcept;
-  bool give_away(resource::extent const& memory) noexcept override;
+  bool give_away(resource::extent const& memory, bool may_wait) noexcept override;
   // Gives the addresses of a range back to the driver. Nothing may be mapped in them.
   void drop_range(std::uint64_t base) noexcept;
   // Makes and maps pieces one behind the other, as many as the driver has; `mapped`: their bytes.

@@ -86,7 +86,10 @@ void direct::deallocate(space::handle h, free_order const& order) noexcept {
     memory = remove(&home_.where.segments[blocks()[h].segment]);
   }
   stats::add(count().bytes_out, bytes);
-  upstream_.release(memory, {.stream = order.stream, .may_wait = !order.in_order});
+  // Stream 0 by its other name: none at all would be all work of the context.
+  bool const on_stream_0 = order.in_order && order.slot != stream_order::no_slot && order.stream == nullptr;
+  upstream_.release(memory,
+                    {.stream = on_stream_0 ? CU_STREAM_LEGACY : order.stream, .may_wait = !order.in_order});
 }
 
 space::handle direct::block_at(space::segment const& in, std::uint64_t address) noexcept {

@@ -217,7 +217,7 @@ void suballocator::forget() noexcept {
   caches_.retire();  // nothing is asked of this object again; the next context's takes over
 }
 
-// The driver waits for all work when it takes memory back, so nothing goes while work does not end.
+// Where the driver waits for all work when it takes memory back, nothing goes while work does not end.
 std::uint64_t suballocator::give_back() noexcept {
   lock held(mutex_);
   flush(nullptr);
@@ -228,8 +228,9 @@ std::uint64_t suballocator::give_back() noexcept {
     held.lock();
     reap();
   }
-  std::uint64_t const released =
-      idle || !backing_->waits_for_gpu() ? backing_->release_empty(held, 0, true) : 0;
+  bool const at_once = upstream_.takes_back_at_once();
+  bool const may = idle || at_once || !backing_->waits_for_gpu();
+  std::uint64_t const released = may ? backing_->release_empty(held, 0, !at_once) : 0;
   held.unlock();
   return released + upstream_.trim();
 }
@@ -239,7 +240,7 @@ std::uint64_t suballocator::give_back_idle() noexcept {
   if (!held) return 0;
   settle(held);
   if (GPUMEM_MUTANT(parts_are_done)) region_.reap([](space::epoch_id) { return true; });
-  return backing_->release_empty(held, 0, true);
+  return backing_->release_empty(held, 0, !upstream_.takes_back_at_once());
 }
 
 // As the source of a resource above: a block that the program never sees, so it is hidden from the block map.

@@ -9,6 +9,7 @@
 #include <atomic>
 
 #include "core/base/threads/uncancelled.hpp"
+#include "core/stats/page/holdings.hpp"
 #include "core/stats/page/page_state.hpp"
 #include "core/stats/page/state_page.hpp"
 
@@ -102,6 +103,11 @@ void take_over_fallback(shard* target) noexcept {
     if (to != nullptr) add(to[i], get(from[i]));
     set(from[i], 0);
   }
+}
+
+bool is_one_thread() noexcept {
+  page* const now = current_page();
+  return now != nullptr && shards_used(*now) == 1;
 }
 
 }  // namespace gpumem::stats

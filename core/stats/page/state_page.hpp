@@ -30,6 +30,8 @@ bool open_page(open_options const& options) noexcept;
 
 // Null before open_page and in a forked child.
 page* current_page() noexcept;
+// No second thread of the process has used CUDA, as far as hooks see.
+bool is_one_thread() noexcept;
 
 // The place of a thread's counters among all; max_shards where they are not in the page.
 inline std::size_t shard_number(page const& of, shard const& one) noexcept {

@@ -360,6 +360,10 @@ int fake_driver::calls(std::string const& name) {
   return calls_[name];
 }
 
+int fake_driver::frees() {
+  return calls("cuMemFree_v2") + calls("cuMemFreeAsync");
+}
+
 int fake_driver::calls_in_all() {
   std::lock_guard lock(mutex);
   int sum = 0;

@@ -52,6 +52,7 @@ class fake_driver {
 
   // --- what the test asks ---
   int calls(std::string const& name);
+  int frees();  // of device memory, at once or in the order of a stream
   int calls_in_all();
   bool capture_hurt();  // a forbidden call was made while a capture ran
   std::uint64_t used();

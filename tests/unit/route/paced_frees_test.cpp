@@ -91,12 +91,12 @@ TEST_F(paced_frees, give_back_what_requests_had_to_give_back) {
     return blocks;
   };
   give_blocks(fill(300 * mib));
-  int const before = driver.calls("cuMemFree_v2");
+  int const before = driver.frees();
   std::vector<CUdeviceptr> const other = fill(500 * mib);
-  int const filled = driver.calls("cuMemFree_v2");
+  int const filled = driver.frees();
   EXPECT_GT(filled, before) << "by requests";
   give_blocks(other);
-  EXPECT_GT(driver.calls("cuMemFree_v2"), filled) << "by frees";
+  EXPECT_GT(driver.frees(), filled) << "by frees";
 }
 
 // Another thread begins it while a free waits for the GPU.
@@ -113,7 +113,7 @@ TEST_F(paced_frees, give_nothing_back_beside_a_capture_that_began_meanwhile) {
     } else {
       waits = true;
       if (!captures) return;
-      if (when_it_began < 0) when_it_began = driver.calls("cuMemFree_v2");
+      if (when_it_began < 0) when_it_began = driver.frees();
     }
     driver.finish_all();
   });
@@ -127,7 +127,7 @@ TEST_F(paced_frees, give_nothing_back_beside_a_capture_that_began_meanwhile) {
   });
   give_blocks(blocks);
   ASSERT_GE(when_it_began, 0);
-  EXPECT_EQ(driver.calls("cuMemFree_v2"), when_it_began);
+  EXPECT_EQ(driver.frees(), when_it_began);
   capture_ended(first_context, stream(3));
 }
 

@@ -39,11 +39,19 @@ void backing::release_ahead(pool_lock& held) noexcept {
   if (most != 0) ahead.note_given(release_empty(held, idle - most, true));
 }
 
+bool backing::is_done(space::segment const& s) const noexcept {
+  space::block_table& blocks = pool_.home.where.blocks;
+  for (space::handle h = s.first; h != space::none; h = blocks[h].after) {
+    if (!pool_.home.epochs.is_done(blocks[h].freed)) return false;
+  }
+  return true;
+}
+
 std::uint64_t backing::release_withheld(pool_lock& held, bool may_wait) noexcept {
   GPUMEM_EXPECTS(held.owns_lock());
   std::uint64_t released = 0;
   while (space::segment* const s = pool_.region.left_segment())
-    released += release_segment(held, s, may_wait, false);
+    released += release_segment(held, s, may_wait, is_done(*s));
   return released;
 }
 

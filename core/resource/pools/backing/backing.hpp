@@ -117,6 +117,8 @@ class backing {
   }
   // Of the maximum: reserved, and on the way.
   std::uint64_t taken() const noexcept { return pool_.region.reserved_bytes() + growing_; }
+  // What a request gives back is waited for where the source knows no other way.
+  bool requests_wait() const noexcept { return !pool_.upstream.takes_back_at_once(); }
   // Counts a growth in the suballocator's node.
   void count_growth() const noexcept { stats::add(stats::local().nodes[pool_.node].upstream, 1); }
   // Gives memory that the region does not know back to the source.
@@ -124,6 +126,9 @@ class backing {
   // Removes the segment and gives it to the source; its bytes. `done`: all work that used it.
   std::uint64_t release_segment(pool_lock& held, space::segment* s, bool may_wait = true,
                                 bool done = true) noexcept;
+
+  // All work that used blocks of the segment, of which none is in use.
+  bool is_done(space::segment const& s) const noexcept;
 
   backed_pool const pool_;
   std::uint64_t growing_ = 0;  // bytes being reserved right now, by any thread

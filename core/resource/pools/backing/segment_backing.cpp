@@ -151,7 +151,7 @@ std::uint64_t segment_backing::release_excess(pool_lock& held, std::uint64_t byt
   while (gone < bytes && base::now_ns() < until && !any_captures()) {
     space::segment* const s = pool_.region.empty_segment();
     if (s == nullptr) break;
-    gone += release_segment(held, s);
+    gone += release_segment(held, s, requests_wait());
   }
   return gone;
 }
@@ -197,7 +197,7 @@ space::handle segment_backing::grow(pool_lock& held, growth_request const& wante
     std::uint64_t const idle = pool_.region.idle_bytes(), reserved = pool_.region.reserved_bytes();
     bool const joins = may_take_more(wanted) && policy().spares(reserved, bytes);
     std::uint64_t const goes = joins ? regrowth::to_join(bytes, reserved) : bytes;
-    std::uint64_t const gone = release_empty(held, idle - std::min(idle, goes), true);
+    std::uint64_t const gone = release_empty(held, idle - std::min(idle, goes), requests_wait());
     if (goes != bytes) comes_back = gone;
     if (was_behind) ahead.note_late(gone, reserved);
   }
