@@ -66,6 +66,24 @@ struct layout {
   bool known = false;
 };
 
+// cuMemFree would wait for all work of the context, for ever where that waits for this thread, and natively
+// no export does; in the order of a stream without work the driver waits for nothing
+// (core/upstream/cuda.cpp).
+void free_samples(std::array<sample, 4> const& samples) noexcept {
+  auto const& real = driver::real;
+  CUstream without_work = nullptr;
+  bool const ordered = real.cuMemFreeAsync != nullptr && real.cuStreamCreate != nullptr &&
+                       real.cuStreamCreate(&without_work, CU_STREAM_NON_BLOCKING) == CUDA_SUCCESS;
+  for (auto const& s : samples) {
+    if (s.address == 0) continue;
+    if (!ordered || real.cuMemFreeAsync(s.address, without_work) != CUDA_SUCCESS)
+      real.cuMemFree_v2(s.address);
+  }
+  if (!ordered) return;
+  real.cuStreamSynchronize(without_work);
+  GPUMEM_REAL(cuStreamDestroy_v2)(without_work);
+}
+
 layout ask_layout() noexcept {
   // Several, as a driver block may end between any two of them.
   std::array<sample, 4> samples{{{.bytes = 1000}, {.bytes = 3000}, {.bytes = 1000}, {.bytes = 3000}}};
@@ -76,9 +94,7 @@ layout ask_layout() noexcept {
     if (found.code == CUDA_SUCCESS) found.code = driver::real.cuMemAlloc_v2(&s.address, s.bytes);
     if (found.code == CUDA_SUCCESS) found.code = GPUMEM_REAL(cuIpcGetMemHandle)(&s.handle, s.address);
   }
-  for (auto const& s : samples) {
-    if (s.address != 0) driver::real.cuMemFree_v2(s.address);
-  }
+  free_samples(samples);
   driver::real.cuThreadExchangeStreamCaptureMode(&mode);
   if (found.code != CUDA_SUCCESS) return found;
   for (std::size_t i = 1; i < samples.size(); ++i)
