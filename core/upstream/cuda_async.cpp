@@ -242,11 +242,28 @@ void cuda_async::free_left_behind() noexcept {
   });
 }
 
+// One that is destroyed with memory in it, in use or freed behind work, crashes the driver at a later such
+// call in processes whose contexts come and go (580.159, tests/gpu/pools_that_end.cu). It stays, and keeps
+// nothing of what is freed later.
+void cuda_async::end_pool() noexcept {
+  auto const& real = driver::real;
+  if (real.cuMemPoolTrimTo != nullptr) real.cuMemPoolTrimTo(pool_, 0);
+  cuuint64_t held = 1, none = 0;
+  bool const known =
+      real.cuMemPoolGetAttribute != nullptr &&
+      real.cuMemPoolGetAttribute(pool_, CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT, &held) == CUDA_SUCCESS;
+  if (known && held == 0) {
+    real.cuMemPoolDestroy(pool_);
+  } else {
+    real.cuMemPoolSetAttribute(pool_, CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, &none);
+  }
+}
+
 void cuda_async::forget() noexcept {
   base::lock_guard lock(mutex_);
   stream_order::relaxed_mode relaxed(true);
   waiting_.forget([this](auto const& m) { lost(m); });
-  if (options_.own_pool && pool_ != nullptr) driver::real.cuMemPoolDestroy(pool_);
+  if (options_.own_pool && pool_ != nullptr) end_pool();
   pool_ = nullptr;
   granted_ = 0;
 }

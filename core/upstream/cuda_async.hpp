@@ -38,6 +38,7 @@ class cuda_async final : public resource::source {
     return options_.managed ? resource::lies::anywhere : resource::lies::on_device;
   }
   CUresult find_pool() noexcept;  // sets pool_
+  void end_pool() noexcept;       // of our own
   // Counts bytes taken from, or given back to, the device's default pool; none of another one.
   void count(std::uint64_t bytes, bool taken) const noexcept;
   // With a pool.

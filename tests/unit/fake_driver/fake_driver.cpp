@@ -115,6 +115,12 @@ CUresult pool_access(CUmemoryPool, CUmemAccessDesc const* access, size_t count) 
 CUresult pool_attribute(CUmemoryPool, CUmemPool_attribute, void*) {
   return fake().enter("cuMemPoolSetAttribute");
 }
+CUresult pool_figure(CUmemoryPool, CUmemPool_attribute which, void* value) {
+  if (CUresult const code = fake().enter("cuMemPoolGetAttribute"); code != CUDA_SUCCESS) return code;
+  if (which != CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT) return CUDA_ERROR_INVALID_VALUE;
+  *static_cast<cuuint64_t*>(value) = fake().used();
+  return CUDA_SUCCESS;
+}
 CUresult pool_trim(CUmemoryPool, size_t) {
   return fake().enter("cuMemPoolTrimTo");
 }
@@ -260,6 +266,7 @@ void fake_driver::reset() {
   real.cuMemGetDefaultMemPool = managed_pool;
   real.cuMemPoolSetAttribute = pool_attribute;
   real.cuMemPoolTrimTo = pool_trim;
+  real.cuMemPoolGetAttribute = pool_figure;
   real.cuMemPoolSetAccess = pool_access;
   real.cuMemAllocFromPoolAsync = alloc_from_pool;
   real.cuMemFreeAsync = free_async;

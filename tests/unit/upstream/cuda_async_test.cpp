@@ -1,0 +1,53 @@
+// The driver's pools below a chain: what a free in stream order may wait for, and how a pool of our own ends.
+#include "core/upstream/cuda_async.hpp"
+
+#include "tests/unit/resource/fixture.hpp"
+
+namespace gpumem::resource {
+namespace {
+
+struct cuda_async_upstream : resource_fixture {
+  upstream::cuda_async& make() {
+    return below<upstream::cuda_async>(here->home, std::size_t{0}, upstream::cuda_async::options{});
+  }
+};
+
+TEST_F(cuda_async_upstream, an_empty_pool_ends_with_its_context) {
+  auto& p = make();
+  p.release(p.reserve({.bytes = mib}), {.stream = tests::stream(1), .may_wait = false});
+  p.forget();
+  EXPECT_EQ(driver.calls("cuMemPoolTrimTo"), 1);
+  EXPECT_EQ(driver.calls("cuMemPoolDestroy"), 1);
+}
+
+TEST_F(cuda_async_upstream, one_with_memory_stays_and_keeps_nothing) {
+  auto& p = make();
+  p.reserve({.bytes = mib});
+  int const set = driver.calls("cuMemPoolSetAttribute");
+  p.forget();
+  EXPECT_EQ(driver.calls("cuMemPoolDestroy"), 0);
+  EXPECT_EQ(driver.calls("cuMemPoolSetAttribute"), set + 1) << "its threshold";
+}
+
+TEST_F(cuda_async_upstream, nor_does_one_end_of_which_nothing_is_known) {
+  auto& p = make();
+  p.release(p.reserve({.bytes = mib}), {.stream = tests::stream(1), .may_wait = false});
+  driver.fail("cuMemPoolGetAttribute", CUDA_ERROR_INVALID_VALUE);
+  p.forget();
+  EXPECT_EQ(driver.calls("cuMemPoolDestroy"), 0);
+}
+
+TEST_F(cuda_async_upstream, what_is_done_is_ordered_after_nothing) {
+  auto& p = make();
+  extent done = p.reserve({.bytes = mib}), other = p.reserve({.bytes = mib});
+  done.done = true;
+  p.release(done, {});
+  EXPECT_EQ(driver.calls("cuStreamWaitEvent"), 0);
+  p.release(other, {});
+  EXPECT_EQ(driver.calls("cuStreamWaitEvent"), 1);
+  EXPECT_EQ(driver.calls("cuMemFreeAsync"), 2);
+  EXPECT_EQ(driver.used(), 0u);
+}
+
+}  // namespace
+}  // namespace gpumem::resource
