@@ -142,11 +142,7 @@ SIMULATED_API cuMemPoolDestroy(CUmemoryPool which) {
   auto const device = static_cast<std::size_t>(gone->device);
   if (m.memory_.current_pool[device] == gone) m.memory_.current_pool[device] = m.memory_.default_pool[device];
   gone->destroyed = true;
-  if (gone->used != 0) return CUDA_SUCCESS;
-  point all;
-  for (stream* each : m.streams_) all.join(each->tail);
-  m.host_wait(all);  // outstanding frees complete first
-  m.memory_.drop(*gone);
+  m.memory_.drop_if_over(*gone, m.now_, m.host_);
   return CUDA_SUCCESS;
 }
 

@@ -119,6 +119,13 @@ SIMULATED_API cuCtxDestroy_v2(CUcontext which) {
   if (which == nullptr) return CUDA_ERROR_INVALID_VALUE;
   SIMULATED_TRY(m.resolve(which, gone));
   if (gone->primary || gone->ending) return CUDA_ERROR_INVALID_CONTEXT;
+  // It waits for the work of other contexts of its device as well (measured).
+  point all;
+  for (context* each : m.contexts_) {
+    if (each->alive && each->device == gone->device) all.join(m.all_work(*each));
+  }
+  m.host_wait(all);
+  if (!gone->alive) return CUDA_ERROR_INVALID_CONTEXT;  // others were let in meanwhile
   m.finish(*gone);
   thread_state& mine = this_thread();
   if (mine.current() == gone) drop_top(mine);

@@ -171,16 +171,20 @@ void checker::access(simulated_access const& range, std::size_t slot, std::uint6
   }
 }
 
-void checker::unmapped(std::uint64_t address, std::uint64_t bytes) {
+bool checker::unmapped(std::uint64_t address, std::uint64_t bytes) {
+  bool over = true;
   for (record const& r : cut_dead(address, address + bytes)) {
     report("unmapped in use: the driver was told to take away " + hex_range(address, address + bytes) +
            " while work on stream slot " + std::to_string(r.slot) + " may still use it");
+    over = false;
   }
   for (auto it = live_.lower_bound(address); it != live_.end() && it->first < address + bytes;) {
     report("unmapped in use: the driver was told to take away " + hex_range(address, address + bytes) +
            " beneath live allocation #" + std::to_string(it->second.id));
     it = ends(it);
+    over = false;
   }
+  return over;
 }
 
 void checker::forget(std::uint64_t address, std::uint64_t bytes) {

@@ -35,7 +35,7 @@ class checker {
   void access(simulated_access const& range, std::size_t slot, std::uint64_t tick, vector_clock const& after,
               char const* what, bool freed_is_hazard);
   // The driver takes the memory away; work still using it is a hazard.
-  void unmapped(std::uint64_t address, std::uint64_t bytes);
+  bool unmapped(std::uint64_t address, std::uint64_t bytes);  // false: work may still use it
   // A context is gone with all its memory.
   void forget(std::uint64_t address, std::uint64_t bytes);
   // Those of them that `goes` says: by address and bytes.

@@ -160,7 +160,9 @@ bool machine::host_query(point const& until) {
 }
 
 void machine::trim_pools() {
-  for (pool* each : memory_.pools) {
+  auto const pools = memory_.pools;
+  for (pool* each : pools) {
+    if (each->destroyed && memory_.drop_if_over(*each, now_, host_)) continue;
     if (each->reserved > each->threshold) memory_.trim(*each, each->threshold, now_, host_);
   }
 }

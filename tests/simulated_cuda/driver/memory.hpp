@@ -111,6 +111,8 @@ class memory {
   std::uint64_t allocate(pool& from, stream& on, std::uint64_t bytes, nanoseconds now);
   void release(block const& gone, stream const* on, point when, nanoseconds now);
   void trim(pool& of, std::uint64_t keep, nanoseconds now, vector_clock& host);
+  // A destroyed pool whose memory is all free, and whose frees are done.
+  bool drop_if_over(pool& of, nanoseconds now, vector_clock& host);
   void drop(pool& of);  // all of it, in use or not
 
   // Deferred releases whose time has come; the driver has seen them end, so the host clock takes note.

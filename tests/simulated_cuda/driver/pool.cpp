@@ -122,10 +122,7 @@ void memory::release(block const& gone, stream const* on, point when, nanosecond
   it->second.when = std::move(when);
   it->second.stream = on != nullptr ? on->id : 0;
   home.by_size.insert({it->second.bytes, it->first});
-  if (home.destroyed && home.used == 0) {
-    machine::get().host_wait(it->second.when);
-    return drop(home);
-  }
+  if (home.destroyed && drop_if_over(home, now, machine::get().host_)) return;
   absorb(home, it, now);
   if (it != home.chunks.begin()) absorb(home, std::prev(it), now);
 }
@@ -174,6 +171,16 @@ void memory::trim(pool& home, std::uint64_t keep, nanoseconds now, vector_clock&
       cut(home, idle, bytes_of(idle->second));
     }
   }
+}
+
+// Its end waits for nothing (measured): what was freed behind work goes with it later.
+bool memory::drop_if_over(pool& home, nanoseconds now, vector_clock& host) {
+  bool over = home.destroyed && home.used == 0;
+  for (auto const& [base, chunk] : home.chunks) over = over && chunk.when.end <= now;
+  if (!over) return false;
+  for (auto const& [base, chunk] : home.chunks) host.join(chunk.when.after);
+  drop(home);
+  return true;
 }
 
 void memory::drop(pool& home) {

@@ -59,20 +59,6 @@ TEST_F(host_wait, a_stream_may_go_while_a_copy_waits_for_its_end) {
   EXPECT_EQ(cuMemFree(block), CUDA_SUCCESS);
 }
 
-TEST_F(host_wait, streams_may_go_while_the_end_of_a_pool_waits_for_all) {
-  CUmemPoolProps properties{};
-  properties.allocType = CU_MEM_ALLOCATION_TYPE_PINNED;
-  properties.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
-  CUmemoryPool pool = nullptr;
-  ASSERT_EQ(cuMemPoolCreate(&pool, &properties), CUDA_SUCCESS);
-  CUstream others[8];
-  for (CUstream& each : others) cuStreamCreate(&each, CU_STREAM_NON_BLOCKING);
-  during([&] { EXPECT_EQ(cuMemPoolDestroy(pool), CUDA_SUCCESS); },
-         [&] {
-           for (CUstream const each : others) EXPECT_EQ(cuStreamDestroy(each), CUDA_SUCCESS);
-         });
-}
-
 // Whoever retains it meanwhile gets the next one: what was retained must not end.
 TEST_F(host_wait, a_primary_context_that_is_ending_is_not_retained) {
   CUcontext primary = nullptr;
