@@ -76,7 +76,7 @@ void cuda::forget() noexcept {
 
 // Where other threads may launch meanwhile, what a call that must not wait finds idle need not stay so.
 bool cuda::goes_in_order(bool may_wait) noexcept {
-  if (!takes_back_at_once()) return false;
+  if (!takes_back_at_once() || GPUMEM_MUTANT(requests_free_at_once)) return false;
   return (!may_wait && !stats::is_one_thread()) || has_work();
 }
 

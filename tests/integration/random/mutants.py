@@ -136,6 +136,10 @@ def test_frees_in_order_wait(build):
     expect_caught(build, "frees_in_order_wait", "waited for the device", config="cuda")
 
 
+def test_requests_free_at_once(build):
+    expect_caught(build, "requests_free_at_once", "waited for the device", config="cuda")
+
+
 def test_synchronised_too_much(build):
     expect_caught(build, "synchronised_too_much", "unordered reuse")
 

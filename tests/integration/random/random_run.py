@@ -45,6 +45,9 @@ CONFIGS = {
                         '[resource.managed]\nread_mostly = true\n[resource.managed_pool]\ntype = "pool"\n'
                         '[resource.host_pool]\ntype = "pool"\n',
 }
+# Their requests may wait for the device: plain memory out of the driver's pool is there once its stream has come so far, and
+# managed memory can go back by no other call than one that waits.
+REQUESTS_WAIT = ("cuda_async", "pool_over_cuda_async", "spilling", "pool_over_spilling")
 NEEDS = {"pool_over_system": {"GPUMEM_SIMULATED_PAGEABLE": "1"}}  # of the device
 SMALL_DEVICE = {"GPUMEM_SIMULATED_MEMORY": str(5 << 30)}
 # One in some hundred requests is refused natively: each chain gives back what others keep, all the time. With --crowded.
@@ -65,7 +68,8 @@ def run(build, seed, operations, config, library="libgpumem.so", threads=4, env=
             path.write_text(CONFIGS[config])
             extra.update(LD_PRELOAD=build.preload(library), GPUMEM_CONFIG=str(path),
                          GPUMEM_STATE_DIR=folder, GPUMEM_REPORT=str(pathlib.Path(folder) / "report.%p"))
-        command = [build.program(program), str(seed), str(operations), str(threads), *options]
+        waits = ("--requests-wait",) if config in REQUESTS_WAIT else ()
+        command = [build.program(program), str(seed), str(operations), str(threads), *waits, *options]
         outcome = build.run(command, env=extra, timeout=timeout)
         outcome.report = any(pathlib.Path(folder).glob("report.*"))
         found = FIGURES.search(outcome.stdout)

@@ -281,7 +281,8 @@ void worker::fork_child() {
   std::string const seed = std::to_string(below(1u << 20));
   pid_t const child = fork();
   if (child == 0) {
-    if (anew) execl("/proc/self/exe", "random_program", seed.c_str(), "200", "2", "quiet", nullptr);
+    char const* const more = requests_wait ? "--requests-wait" : nullptr;
+    if (anew) execl("/proc/self/exe", "random_program", seed.c_str(), "200", "2", "quiet", more, nullptr);
     if (device_work::on_a_gpu()) _exit(0);
     CUdeviceptr address = 0;
     _exit(cuMemAlloc(&address, 4096) == CUDA_ERROR_NOT_INITIALIZED ? 0 : 1);

@@ -33,6 +33,7 @@ void worker::touch(block& b, CUstream on, bool writes) {
 bool worker::obtain(block& b, CUstream on) {
   CUresult code = CUDA_ERROR_UNKNOWN;
   void* host = nullptr;
+  unsigned long long const waits = device_work::waits();
   switch (b.kind) {
     case memory::plain:
       code = cuMemAlloc(&b.address, b.bytes);
@@ -61,6 +62,11 @@ bool worker::obtain(block& b, CUstream on) {
       break;
     }
   }
+  // Natively no request does. Managed and page-locked memory that has to go back first can do so by no other
+  // call than one that waits, also where a device without memory is short of it.
+  bool const goes_in_order = b.kind != memory::managed && !b.on_host();
+  if (device_work::waits() != waits && goes_in_order && !requests_wait && !crowded)
+    fault("a request for %zu bytes of kind %d waited for the device", b.bytes, static_cast<int>(b.kind));
   if (host != nullptr) b.address = reinterpret_cast<CUdeviceptr>(host);
   // A limit of the chain holds for these as well, which no fallback serves.
   bool const of_driver = b.kind == memory::pitched || b.kind == memory::pooled;
