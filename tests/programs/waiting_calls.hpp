@@ -35,8 +35,18 @@ class waiting_calls {
     virtual_memory();
     streams_and_events();
     captures();
-    arrays_and_contexts();
+    arrays();
     copies();
+  }
+  // Last of all: where another context has ended, the driver (580.159) crashes at the end of a pool after one
+  // that ended with memory in it (tests/gpu/pools_that_end.cu).
+  void ask_about_contexts() {
+    CUcontext now = nullptr, other = nullptr;
+    REQUIRE(cuCtxGetCurrent(&now));
+    ask("cuCtxCreate", [&] { return cuCtxCreate(&other, nullptr, 0, device_); });
+    REQUIRE(cuCtxSetCurrent(now));
+    ask("cuCtxDestroy of one without work", [&] { return cuCtxDestroy(other); });
+    REQUIRE(cuCtxSetCurrent(now));
   }
   void ask_frees() {
     CUdeviceptr plain = 0, managed = 0, pooled = 0;
@@ -256,7 +266,7 @@ class waiting_calls {
     ask("cuGraphDestroy", [&] { return cuGraphDestroy(graph); });
   }
 
-  void arrays_and_contexts() {
+  void arrays() {
     CUDA_ARRAY_DESCRIPTOR wanted;
     std::memset(&wanted, 0, sizeof wanted);
     wanted.Width = wanted.Height = 512;
@@ -265,12 +275,6 @@ class waiting_calls {
     CUarray array = nullptr;
     ask("cuArrayCreate", [&] { return cuArrayCreate(&array, &wanted); });
     ask("cuArrayDestroy", [&] { return cuArrayDestroy(array); });
-    CUcontext now = nullptr, other = nullptr;
-    REQUIRE(cuCtxGetCurrent(&now));
-    ask("cuCtxCreate", [&] { return cuCtxCreate(&other, nullptr, 0, device_); });
-    REQUIRE(cuCtxSetCurrent(now));
-    ask("cuCtxDestroy of one without work", [&] { return cuCtxDestroy(other); });
-    REQUIRE(cuCtxSetCurrent(now));
   }
 
   void copies() {
@@ -307,7 +311,12 @@ int ask_calls(const char* mode) {
     waiting_calls<Work> calls(work, 0,
                               flags == CU_STREAM_DEFAULT ? "beside a blocking stream" : "beside a stream",
                               std::strcmp(mode, "without-exports") != 0);
-    std::strcmp(mode, "frees") == 0 ? calls.ask_frees() : calls.ask_all();
+    if (std::strcmp(mode, "frees") == 0) {
+      calls.ask_frees();
+    } else {
+      calls.ask_all();
+      if (flags == CU_STREAM_DEFAULT) calls.ask_about_contexts();
+    }
   }
   return 0;
 }
