@@ -17,7 +17,7 @@ HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
 sys.path[:0] = [str(ROOT / "tests" / "integration"), str(ROOT / "tests" / "integration" / "random")]
 import harness
-from random_run import CONFIGS, FIGURES
+from random_run import CONFIGS, FIGURES, options_of
 
 LAST_WORDS = re.compile(r"operations (\d+), allocations (\d+), faults (\d+)")  # of one that hung or crashed
 OPERATIONS = 4000        # of a round: what was found is counted at its end
@@ -81,7 +81,7 @@ def run(build, name, config, seconds, devices, threads, seed, mutant=None):
         if mutant is not None:
             env["TEST_MUTANT"] = mutant
         command = [build.program("random_program" if build.simulated else "random_program.driver"), str(seed), str(OPERATIONS), str(threads), "--seconds", str(seconds),
-                   "--devices", str(devices)]
+                   "--devices", str(devices), *options_of(config)]
         outcome = build.run(command, env=env, timeout=seconds + 90)
     return Row(name, outcome, wanted_good=mutant in (None, "none"))
 

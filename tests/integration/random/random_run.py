@@ -57,6 +57,11 @@ INTERLEAVED = {"TEST_INTERLEAVE": "1"}
 FIGURES = re.compile(r"allocations (\d+) operations (\d+) faults (\d+) hazards (\d+)")
 
 
+def options_of(config):
+    """What the program is to know of its chain."""
+    return ("--requests-wait",) if config in REQUESTS_WAIT else ()
+
+
 def run(build, seed, operations, config, library="libgpumem.so", threads=4, env=None, timeout=120,
         program="random_program", options=()):
     """`config` names the chain; None: a plain run. `options`: more of the program's arguments. The outcome has `figures`, as FIGURES, and `report`, if one was written."""
@@ -68,8 +73,7 @@ def run(build, seed, operations, config, library="libgpumem.so", threads=4, env=
             path.write_text(CONFIGS[config])
             extra.update(LD_PRELOAD=build.preload(library), GPUMEM_CONFIG=str(path),
                          GPUMEM_STATE_DIR=folder, GPUMEM_REPORT=str(pathlib.Path(folder) / "report.%p"))
-        waits = ("--requests-wait",) if config in REQUESTS_WAIT else ()
-        command = [build.program(program), str(seed), str(operations), str(threads), *waits, *options]
+        command = [build.program(program), str(seed), str(operations), str(threads), *options_of(config), *options]
         outcome = build.run(command, env=extra, timeout=timeout)
         outcome.report = any(pathlib.Path(folder).glob("report.*"))
         found = FIGURES.search(outcome.stdout)

@@ -15,7 +15,7 @@ import time
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "random"))
 import harness
-from random_run import CONFIGS, NEEDS
+from random_run import CONFIGS, NEEDS, options_of
 
 COMPLETE, RECOVERED = 1, 3
 ROWS = ("requested", "rounding", "reserved", "observed")
@@ -49,7 +49,7 @@ def random_run(build, config, seed, extra=None, operations=15_000):
         (folder / "chain.toml").write_text(CONFIGS[config])
         env = {"GPUMEM_CONFIG": str(folder / "chain.toml"), "GPUMEM_RECORD": str(folder / "recording.%p.%x"),
                "GPUMEM_SIMULATED_STRICT": None, "GPUMEM_SIMULATED_DEVICES": "3", **NEEDS.get(config, {}), **(extra or {})}
-        done = build.run([build.program("random_program"), str(seed), str(operations), "4"], preload=True, env=env)
+        done = build.run([build.program("random_program"), str(seed), str(operations), "4", *options_of(config)], preload=True, env=env)
         harness.equal(done.code, 0, f"{config}, seed {seed}: {done.stdout}{done.stderr}")
         events = 0
         compared = 0
