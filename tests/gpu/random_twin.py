@@ -29,6 +29,8 @@ NOT_HERE = {"exported_served": "nobody imports here: integration.programs.ipc_pa
             "stream_turn_ignored": "the driver crashes where threads take such turns: integration.programs.capture_turns",
             "slot_of_an_ended_thread": "costs memory, hurts nobody: integration.programs.ended",
             "ending_entered": "the driver crashes, which says nothing: integration.programs.ended",
+            **dict.fromkeys(("frees_in_order_wait", "host_waits_for_foreign_work", "requests_free_at_once"),
+                            "waits are not counted on a GPU: integration.random.mutants"),
             "lost_still_held": "the ledger alone shows it: integration.random.mutants"}
 TWO_DEVICES = {"joined_context_ignored", "ended_served"}
 CHAIN_OF = {"freed_before_done": "vmm"}  # where a bug is not in the pool over cuda
