@@ -52,6 +52,7 @@ class deferred_release_source : public resource::source {
   void defer(resource::extent const& memory) noexcept { keep(memory, home_.epochs.open(), false); }
   // The same of a free in this epoch; `first`: before all others. After forget() it is lost.
   void keep(resource::extent const& memory, stream_order::epoch_id freed, bool first) noexcept;
+  // False: after forget().
   bool add(resource::extent const& memory, stream_order::epoch_id freed, bool first) noexcept;
   // What is done of what waits.
   std::vector<waiting> take_done(bool asks) noexcept;

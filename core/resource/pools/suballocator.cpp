@@ -228,9 +228,9 @@ std::uint64_t suballocator::give_back() noexcept {
     held.lock();
     reap();
   }
-  bool const at_once = upstream_.takes_back_at_once();
-  bool const may = idle || at_once || !backing_->waits_for_gpu();
-  std::uint64_t const released = may ? backing_->release_empty(held, 0, !at_once) : 0;
+  bool const may_wait = backing_->requests_wait();
+  bool const may = idle || !may_wait || !backing_->waits_for_gpu();
+  std::uint64_t const released = may ? backing_->release_empty(held, 0, may_wait) : 0;
   held.unlock();
   return released + upstream_.trim();
 }
@@ -240,7 +240,7 @@ std::uint64_t suballocator::give_back_idle() noexcept {
   if (!held) return 0;
   settle(held);
   if (GPUMEM_MUTANT(parts_are_done)) region_.reap([](space::epoch_id) { return true; });
-  return backing_->release_empty(held, 0, !upstream_.takes_back_at_once());
+  return backing_->release_empty(held, 0, backing_->requests_wait());
 }
 
 // As the source of a resource above: a block that the program never sees, so it is hidden from the block map.

@@ -125,7 +125,7 @@ SIMULATED_API cuCtxDestroy_v2(CUcontext which) {
     if (each->alive && each->device == gone->device) all.join(m.all_work(*each));
   }
   m.host_wait(all);
-  if (!gone->alive) return CUDA_ERROR_INVALID_CONTEXT;  // others were let in meanwhile
+  if (!gone->alive || gone->ending) return CUDA_ERROR_INVALID_CONTEXT;  // others were let in meanwhile
   m.finish(*gone);
   thread_state& mine = this_thread();
   if (mine.current() == gone) drop_top(mine);

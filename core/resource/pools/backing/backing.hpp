@@ -99,6 +99,8 @@ class backing {
   virtual bool has_due(due_memory const&) noexcept { return false; }
   virtual bool release_due(pool_lock&, due_memory const&, going_back&) noexcept { return true; }
 
+  // What a request gives back is waited for where the source knows no other way.
+  bool requests_wait() const noexcept { return !pool_.upstream.takes_back_at_once(); }
   // Gives back segments with withheld memory of which nothing is in use; bytes given back.
   std::uint64_t release_withheld(pool_lock& held, bool may_wait) noexcept;
   // Gives back what frees are to give back ahead of requests.
@@ -117,8 +119,6 @@ class backing {
   }
   // Of the maximum: reserved, and on the way.
   std::uint64_t taken() const noexcept { return pool_.region.reserved_bytes() + growing_; }
-  // What a request gives back is waited for where the source knows no other way.
-  bool requests_wait() const noexcept { return !pool_.upstream.takes_back_at_once(); }
   // Counts a growth in the suballocator's node.
   void count_growth() const noexcept { stats::add(stats::local().nodes[pool_.node].upstream, 1); }
   // Gives memory that the region does not know back to the source.
