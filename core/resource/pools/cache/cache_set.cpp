@@ -45,7 +45,7 @@ magazine* cache_set::find_or_make(stream_order::slot s) noexcept {
 magazine* cache_set::add() noexcept try {
   made_.push_back(std::make_unique<magazine>());
   made_.back()->in_use = true;
-  made_.back()->keep_up_to(keeps_up_to_, alone_up_to());
+  limit(*made_.back());
   return made_.back().get();
 } catch (std::bad_alloc const&) {
   return nullptr;

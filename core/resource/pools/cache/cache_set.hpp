@@ -84,11 +84,11 @@ class cache_set {
     }
     return stay;
   }
-  // Blocks of more units stay in no magazine from now on, but for one of each coarse size: up to 16 MiB, and
-  // fewer where there are many magazines. Those that are there stay. Under the mutex.
+  // Blocks of more units stay in no magazine from now on, but for one of each coarse size up to 16 MiB, or 3
+  // MiB of it; fewer where there are many magazines. Those that are there stay. Under the mutex.
   void keep_up_to(std::uint32_t units) noexcept {
     keeps_up_to_ = units;
-    visit([this, units](magazine& m) { m.keep_up_to(units, alone_up_to()); });
+    visit([this](magazine& m) { limit(m); });
   }
   // The same of the blocks of each whose epoch `goes`; the bytes that stay.
   template <typename Predicate, typename Put>
@@ -112,11 +112,16 @@ class cache_set {
   // left.
   magazine* make_for_thread() noexcept;
   magazine* make_for_stream(stream_order::slot s) noexcept;
-  // Units: with one of each coarse size up to there all magazines have 1 GiB at most.
-  std::uint32_t alone_up_to() const noexcept {
+  // With one of each coarse size all magazines have 1 GiB at most, and with several of the smaller ones half
+  // as much again.
+  void limit(magazine& m) const noexcept {
     constexpr std::uint64_t largest = 16ull << 20,
                             of_all = 160ull << 20;  // such sizes add up to 6.2 of the last
-    return static_cast<std::uint32_t>(std::bit_floor(std::min(largest, of_all / made_.size())) / space::unit);
+    constexpr std::uint64_t of_a_size = 3ull << 20;
+    constexpr std::size_t few = 20;
+    std::uint64_t const up_to = std::bit_floor(std::min(largest, of_all / made_.size()));
+    m.keep_up_to(keeps_up_to_, static_cast<std::uint32_t>(up_to / space::unit),
+                 made_.size() <= few ? of_a_size / space::unit : 0);
   }
   // A new one, in use; null: no memory. Under the mutex.
   magazine* add() noexcept;

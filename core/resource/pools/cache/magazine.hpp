@@ -222,10 +222,11 @@ class alignas(64) magazine {
     return get(turn_units_) == units ? get(turn_count_) : 0;
   }
 
-  // Larger blocks are kept elsewhere from now on, but for one of each coarse size up to `alone`. Between
-  // enter and leave.
-  void keep_up_to(std::uint32_t units, std::uint32_t alone) noexcept {
-    alone_up_to_.store(alone, std::memory_order_relaxed);
+  // Larger blocks are kept elsewhere from now on, but for those of each coarse size up to `largest`: one, and
+  // more as long as they have no more than `of_a_size` units together. Between enter and leave.
+  void keep_up_to(std::uint32_t units, std::uint32_t largest = 0, std::uint32_t of_a_size = 0) noexcept {
+    coarse_up_to_.store(largest, std::memory_order_relaxed);
+    of_a_coarse_size_.store(of_a_size, std::memory_order_relaxed);
     keeps_up_to_.store(units, std::memory_order_relaxed);
   }
 
@@ -262,10 +263,15 @@ class alignas(64) magazine {
   // Blocks of this size may stay here.
   bool comes_back(std::uint32_t units) const noexcept {
     if (units > get(keeps_up_to_)) [[unlikely]]
-      return units <= get(alone_up_to_) && size_classes::is_coarse(units) &&
-             rows_[row_of(units)].head == space::none;
+      return is_one_of_few(units);
     return units <= size_classes::largest || stream == stream_order::no_slot ||
            get(asked_[row_of(units) - size_classes::count].again) == units;
+  }
+
+  [[gnu::noinline]] bool is_one_of_few(std::uint32_t units) const noexcept {
+    std::uint32_t const there = rows_[row_of(units)].count;
+    return units <= get(coarse_up_to_) && size_classes::is_coarse(units) &&
+           (there == 0 || (there + 1) * units <= get(of_a_coarse_size_));
   }
 
   template <typename Predicate>
@@ -353,7 +359,8 @@ class alignas(64) magazine {
   };
   std::array<asked, shared_rows> asked_{};
   std::atomic<std::uint32_t> keeps_up_to_{~0u};  // units
-  std::atomic<std::uint32_t> alone_up_to_{0};
+  std::atomic<std::uint32_t> coarse_up_to_{0};
+  std::atomic<std::uint32_t> of_a_coarse_size_{0};
   std::uint64_t bytes_ = 0;
   std::array<row, row_count> rows_{};
 };

@@ -88,6 +88,20 @@ TEST_F(magazine_test, beyond_what_it_keeps_one_of_each_coarse_size_stays) {
   EXPECT_EQ(length(visited()), 5u);
 }
 
+TEST_F(magazine_test, several_of_a_coarse_size_stay_as_long_as_they_are_few_bytes) {
+  kept.belongs_to_this_thread();
+  kept.keep_up_to(512, 16384, 2048);
+  for (int i = 0; i < 3; ++i) EXPECT_TRUE(put_at_once(make(640))) << i;
+  EXPECT_FALSE(put_at_once(make(640))) << "2,560 units";
+  for (int i = 0; i < 2; ++i) EXPECT_TRUE(put_at_once(make(1024))) << i;
+  EXPECT_FALSE(put_at_once(make(1024))) << "3,072 units";
+  EXPECT_TRUE(put_at_once(make(4096))) << "one, however large";
+  EXPECT_FALSE(put_at_once(make(4096)));
+  kept.keep_up_to(512, 512);
+  EXPECT_FALSE(put_at_once(make(1280))) << "none any more";
+  EXPECT_EQ(length(visited()), 6u);
+}
+
 TEST_F(magazine_test, at_once_is_for_its_own_thread_and_does_nothing_for_others) {
   handle const h = make(3, 7);
   EXPECT_FALSE(put_at_once(h)) << "nobody's";
