@@ -2,7 +2,7 @@
 # Installs what the build and the tests need, on Debian 12, Ubuntu 22.04 or Ubuntu 24.04, with the system's package manager.
 # Called by test.sh and demo.sh, or by hand. Looks first: where everything is there it changes nothing and needs
 # no network. Never installs CUDA itself: only its headers are needed. They, and toml++ where the system has no package
-# of it, come from PyPI into build-headers where they are nowhere else (pypi_headers.py).
+# of it, come from PyPI into build-headers where they are nowhere else (from_pypi.py).
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -86,6 +86,6 @@ if [ "${#packages[@]}" -gt 0 ]; then
     exit 1
   fi
 fi
-if [ "${#from_pypi[@]}" -gt 0 ]; then python3 scripts/pypi_headers.py "${from_pypi[@]}"; fi
+if [ "${#from_pypi[@]}" -gt 0 ]; then python3 scripts/from_pypi.py "${from_pypi[@]}"; fi
 cuda="$(find_cuda)"
 echo "setup: everything is there; CUDA headers in $cuda/include"

@@ -17,11 +17,6 @@ import time
 import ledger_oracle
 import report_schema
 
-try:
-    import tomllib
-except ModuleNotFoundError:  # Python before 3.11
-    import tomli as tomllib
-
 SKIP = 77
 ALLOCATIONS = ("cuMemAlloc", "cuMemAllocAsync")
 COUNTED = ALLOCATIONS + ("cuMemFree", "cuMemFreeAsync")

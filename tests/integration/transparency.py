@@ -9,7 +9,7 @@ import re
 import subprocess
 import sys
 
-from harness import tomllib
+import modules
 
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
@@ -42,7 +42,7 @@ Made by `tests/integration/transparency.py --write` from `tests/integration/tran
 
 
 def entries():
-    return tomllib.loads(SOURCE.read_text())
+    return modules.read_toml(SOURCE)
 
 
 def gpu_cases():

@@ -10,6 +10,7 @@ import tempfile
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
 import harness
+import modules
 
 EXAMPLES = pathlib.Path(__file__).resolve().parents[3] / "config" / "examples"
 KINDS = ("device", "managed", "host")
@@ -53,7 +54,7 @@ def log_faults(config, folder):
 
 
 def faults_of(build, path, plain, surroundings):
-    config = harness.tomllib.loads(path.read_text())
+    config = modules.read_toml(path)
     with tempfile.TemporaryDirectory(prefix="gpumem-example.") as name:
         done = build.run([build.program("every_kind.shared")], preload=True, cwd=name,
                          env={**surroundings, "GPUMEM_CONFIG": str(path)})

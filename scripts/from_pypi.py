@@ -1,7 +1,9 @@
 #!/usr/bin/env python3
-"""Takes headers from PyPI into build-headers, where CMakeLists.txt and setup.sh look last: pypi_headers.py {cuda|toml++}...
-For systems without a CUDA toolkit or without a package of toml++ (Ubuntu 22.04). pip fetches, and takes no other bytes than
-those named here. Called by setup.sh; prints what it put where, exits 1 with what to do by hand where PyPI is not reached.
+"""Takes from PyPI what no package of the system has, into build-headers: from_pypi.py {cuda|toml++|validator}...
+Headers, for systems without a CUDA toolkit or without a package of toml++ (Ubuntu 22.04), which CMakeLists.txt and setup.sh look
+for there last; and a validator of JSON that loads five times as fast as python3-jsonschema, which tests take where it is
+(tests/integration/modules.py). pip fetches, and takes no other bytes than those named here. Called by setup.sh and
+test.sh; prints what it put where, exits 1 with what to do by hand where PyPI is not reached.
 """
 import pathlib
 import subprocess
@@ -12,7 +14,7 @@ import zipfile
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 # name: (package and version, sha256 of its files for x86-64 and aarch64 or of its source, folder in it, folder here)
-HEADERS = {
+SOURCES = {
     "cuda": [
         ("nvidia-cuda-runtime==13.0.96", ("7f82250d7782aa23b6cfe765ecc7db554bd3c2870c43f3d1821f1d18aebf0548",
                                           "ef9bcbe90493a2b9d810e43d249adb3d02e98dd30200d86607d8d02687c43f55"),
@@ -25,10 +27,15 @@ HEADERS = {
         ("pytomlpp==1.1.0", ("61a0f73e7ba2fe8bba4e99ce6d2701491885850b53aad8f3e46d03c4b31e594d",),
          "pytomlpp-1.1.0/third_party/tomlplusplus/include/toml++/", "toml++"),
     ],
+    "validator": [
+        ("jsonschema-rs==0.61.0", ("6620c857c351cd34909f00161d043db04572a32225a92e55faf79495f9aa2bf9",), "jsonschema_rs/",
+         "python/jsonschema_rs"),
+    ],
 }
 BY_HAND = {
     "cuda": "install cuda-cudart-dev and cuda-driver-dev of NVIDIA's repository (11.3 or newer), or set CUDA_HOME to a toolkit",
     "toml++": "put its folder include/toml++ at build-headers/toml++",
+    "validator": "nothing: python3-jsonschema serves",
 }
 
 
@@ -58,16 +65,16 @@ def fetch(package, hashes, folder, to):
                 found += 1
         if not found:
             raise RuntimeError(f"nothing under {folder} in {archive.name}")
-        print(f"setup: {found} headers of {package} from PyPI in build-headers/{to}")
+        print(f"setup: {found} files of {package} from PyPI in build-headers/{to}")
 
 
 def main():
     for what in sys.argv[1:]:
         try:
-            for source in HEADERS[what]:
+            for source in SOURCES[what]:
                 fetch(*source)
         except (subprocess.CalledProcessError, RuntimeError) as why:
-            print(f"setup: error: no headers of {what} from PyPI: {why}\nsetup: instead: {BY_HAND[what]}", file=sys.stderr)
+            print(f"setup: error: no {what} from PyPI: {why}\nsetup: instead: {BY_HAND[what]}", file=sys.stderr)
             return 1
     return 0
 
