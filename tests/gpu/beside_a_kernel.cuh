@@ -40,6 +40,30 @@ __global__ void wait_for(volatile int* flag) {
 }
 __global__ void nothing() {}
 
+// Ends the kernels that wait for a flag after so long, unless it was asked before.
+class kernel_end {
+ public:
+  kernel_end(int* flag, std::chrono::milliseconds after) : flag_(flag) {
+    thread_ = std::thread([this, after] {
+      for (auto i = after; i.count() > 0 && !over_; --i)
+        std::this_thread::sleep_for(std::chrono::milliseconds(1));
+      *flag_ = 1;
+    });
+  }
+  // Whether they still ran; they end now.
+  bool still_ran() {
+    const bool still = *flag_ == 0;
+    over_ = true;
+    thread_.join();
+    return still;
+  }
+
+ private:
+  volatile int* const flag_;
+  std::atomic<bool> over_{false};
+  std::thread thread_;
+};
+
 struct spinning {
   int* flag = nullptr;
   int* flag_there = nullptr;
@@ -69,17 +93,11 @@ struct spinning {
   }
   template <typename Work>
   void beside_it(const char* what, Work&& work, cudaStream_t on) const {
-    std::atomic<bool> over{false};
-    std::thread end([&] {
-      for (int i = 0; i < 1000 && !over; ++i) std::this_thread::sleep_for(std::chrono::milliseconds(1));
-      *flag = 1;
-    });
+    kernel_end end(flag, std::chrono::seconds(1));
     const clock_type::time_point begin = clock_type::now();
     work();
     const double spent = ms_since(begin);
-    const bool still = *flag == 0;
-    over = true;
-    end.join();
+    const bool still = end.still_ran();
     REQUIRE(cudaStreamSynchronize(on));
     std::printf("%s: the kernel still runs: %s\n", what, still ? "yes" : "no");
     std::printf("time: %s %.2f ms\n", what, spent);

@@ -15,11 +15,6 @@ using namespace programs;
 constexpr std::size_t bytes = std::size_t{64} << 20;
 constexpr int ways = 3;
 
-void move(bool out, int descriptor, void* data, std::size_t size) {
-  const ssize_t moved = out ? write(descriptor, data, size) : read(descriptor, data, size);
-  REQUIRE_CODE(moved, size);
-}
-
 struct answer {
   int opened, first, after, closed;
 };
@@ -27,19 +22,19 @@ struct answer {
 int import(int in, int out) {
   for (int way = 0; way < ways; ++way) {
     cudaIpcMemHandle_t handle;
-    move(false, in, &handle, sizeof handle);
+    transfer(false, in, &handle, sizeof handle);
     void* mapped = nullptr;
     answer told{};
     told.opened = cudaIpcOpenMemHandle(&mapped, handle, cudaIpcMemLazyEnablePeerAccess);
     if (told.opened == cudaSuccess) REQUIRE(cudaMemcpy(&told.first, mapped, 4, cudaMemcpyDeviceToHost));
-    move(true, out, &told, sizeof told);
+    transfer(true, out, &told, sizeof told);
     char freed = 0;
-    move(false, in, &freed, 1);
+    transfer(false, in, &freed, 1);
     if (told.opened == cudaSuccess) {
       REQUIRE(cudaMemcpy(&told.after, mapped, 4, cudaMemcpyDeviceToHost));
       told.closed = cudaIpcCloseMemHandle(mapped);
     }
-    move(true, out, &told, sizeof told);
+    transfer(true, out, &told, sizeof told);
   }
   return 0;
 }
@@ -70,8 +65,8 @@ void export_to(int out, int in) {
     CUipcMemHandle handle;
     REQUIRE(cuIpcGetMemHandle(&handle, block));
     answer told{};
-    move(true, out, &handle, sizeof handle);
-    move(false, in, &told, sizeof told);
+    transfer(true, out, &handle, sizeof handle);
+    transfer(false, in, &told, sizeof told);
     const std::uint64_t before = device.bytes();
     free_in(way, block, at);
     const std::uint64_t freed = device.bytes();
@@ -85,8 +80,8 @@ void export_to(int out, int in) {
     REQUIRE(cudaDeviceSynchronize());
     const bool was = told.first == pattern;
     char done = 1;
-    move(true, out, &done, 1);
-    move(false, in, &told, sizeof told);
+    transfer(true, out, &done, 1);
+    transfer(false, in, &told, sizeof told);
     for (const CUdeviceptr other : others) REQUIRE(cuMemFree(other));
     const std::uint64_t closed = device.bytes();
     std::printf("opened %d, read %s, afterwards %s, closed %d\n", told.opened, was ? "yes" : "no",

@@ -26,18 +26,12 @@ double longest = 0;
 
 // The kernels end after a second, if nothing else does.
 void free_on(cudaStream_t own, CUdeviceptr block, int streams, const spinning& at, const char* what) {
-  std::atomic<bool> over{false};
-  std::thread end([&] {
-    for (int i = 0; i < 1000 && !over; ++i) std::this_thread::sleep_for(std::chrono::milliseconds(1));
-    *at.flag = 1;
-  });
+  kernel_end end(at.flag, std::chrono::seconds(1));
   const clock_type::time_point begin = clock_type::now();
   REQUIRE(cuMemFreeAsync(block, own));
   REQUIRE(cuStreamSynchronize(own));
   const double spent = ms_since(begin);
-  const bool waited = *at.flag != 0;
-  over = true;
-  end.join();
+  const bool waited = !end.still_ran();
   failed += waited ? 1 : 0;
   longest = std::max(longest, spent);
   if (waited) std::printf("%d streams, %s: waited\n", streams, what);

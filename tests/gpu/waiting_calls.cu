@@ -1,6 +1,7 @@
 // tests/programs/waiting_calls.hpp on a GPU: beside a kernel that spins until the host says so, after 0.3 s
 // at the latest. One thread calls, another one ends the kernel.
 #include <memory>
+#include <optional>
 
 #include "tests/gpu/beside_a_kernel.cuh"
 #include "tests/programs/waiting_calls.hpp"
@@ -17,25 +18,18 @@ class kernel_work {
   }
   CUstream busy() const { return at_.busy; }
   void start() {
-    over_ = false;
     at_.launch();
-    end_ = std::thread([this] {
-      for (int i = 0; i < 300 && !over_; ++i) std::this_thread::sleep_for(std::chrono::milliseconds(1));
-      *at_.flag = 1;
-    });
+    end_.emplace(at_.flag, std::chrono::milliseconds(300));
   }
   bool waited() {
-    const bool did = *static_cast<volatile int*>(at_.flag) != 0;
-    over_ = true;
-    end_.join();
+    const bool did = !end_->still_ran();
     REQUIRE(cudaDeviceSynchronize());
     return did;
   }
 
  private:
   spinning at_;
-  std::thread end_;
-  std::atomic<bool> over_{false};
+  std::optional<kernel_end> end_;
 };
 
 }  // namespace

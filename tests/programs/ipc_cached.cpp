@@ -25,11 +25,6 @@ struct message {
   std::uint32_t value;
 };
 
-void transfer(bool out, int descriptor, void* data, std::size_t bytes) {
-  const ssize_t moved = out ? write(descriptor, data, bytes) : read(descriptor, data, bytes);
-  REQUIRE_CODE(moved, bytes);
-}
-
 std::vector<std::uint32_t> stamped(std::size_t bytes, std::uint32_t value) {
   std::vector<std::uint32_t> words(bytes / sizeof value);
   for (std::size_t i = 0; i < words.size(); ++i) words[i] = value * 100'003 + static_cast<std::uint32_t>(i);

@@ -23,11 +23,6 @@ struct message {
   unsigned char value;
 };
 
-void transfer(bool out, int descriptor, void* data, std::size_t bytes) {
-  const ssize_t moved = out ? write(descriptor, data, bytes) : read(descriptor, data, bytes);
-  REQUIRE_CODE(moved, bytes);
-}
-
 int import(int in, int out) {
   checksum sum;
   for (std::size_t index = 0; index < std::size(sizes); ++index) {

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cuda_runtime_api.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <cstdint>
@@ -53,6 +54,12 @@ class sequence {
  private:
   std::uint64_t state_;
 };
+
+// Through a pipe between two processes of a program: all of it, at once.
+inline void transfer(bool out, int descriptor, void* data, std::size_t bytes) {
+  const ssize_t moved = out ? write(descriptor, data, bytes) : read(descriptor, data, bytes);
+  REQUIRE_CODE(moved, bytes);
+}
 
 // Driver calls made on behalf of this program, by the driver's names.
 struct tally {
