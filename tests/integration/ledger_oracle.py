@@ -4,6 +4,7 @@ Used by harness.py and everything that compares programs. The simulated driver w
 (GPUMEM_SIMULATED_LEDGER); a process that ends past its destructors wrote nothing, and is compared with nothing.
 """
 HELD = ("plain", "managed", "pooled", "array", "virtual")
+SOURCES = ("cuda", "cuda_async", "vmm", "managed", "cuda_async_managed", "system")
 TOLERANCE = 8 << 20  # of a peak, or one percent
 
 
@@ -68,11 +69,36 @@ def device_faults(report, device, known, noted):
     return faults
 
 
+def tops_of(chain):
+    """The resource that hands out what the program has, if the chain has one: its first, or over the driver alone `direct`."""
+    nodes = [node for node in chain["nodes"] if node["type"] != "rule"]
+    return [node for node in nodes if node["type"] == "direct" or nodes[0]["type"] not in SOURCES][:1]
+
+
+def chain_faults(report):
+    """Each block is counted once on its way down and once on its way back: by every resource, and in the ledger."""
+    faults = []
+    for chain in report["chains"]:
+        for node in chain["nodes"]:
+            if node["given_back_bytes"] > node["handed_out_bytes"]:
+                faults.append(f"{chain['route']} of device {chain['device']}: {node['name']}: {node['given_back_bytes']:,} bytes given "
+                              f"back of {node['handed_out_bytes']:,}")
+    for device in report["devices"]:
+        tops = [top for chain in report["chains"] if on_device(chain) and chain["device"] == device["device"] for top in tops_of(chain)]
+        out, ledger = sum(node["now_bytes"] for node in tops), device["now"]
+        if out != ledger["requested_bytes"] + ledger["rounding_bytes"]:
+            faults.append(f"device {device['device']}: {out:,} bytes handed out by {[node['name'] for node in tops]}, "
+                          f"{ledger['requested_bytes']:,} + {ledger['rounding_bytes']:,} in the ledger")
+    return faults
+
+
 def faults_of(report, known, noted=True):
     """`known`: what the simulated driver of that process wrote, or None. `noted`: the program's allocations and frees are."""
-    if known is None or report["end"]["kind"] != "exit":
+    if report["end"]["kind"] != "exit":
         return []
-    faults = []
+    faults = chain_faults(report)
+    if known is None:
+        return faults
     seen = {device["device"]: device for device in report["devices"]}
     for truth in known:
         device = seen.get(truth["ordinal"])

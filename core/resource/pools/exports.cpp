@@ -18,8 +18,13 @@ void suballocator::exported(std::uint64_t address) noexcept {
   if (space::handle const h = walk_to(*in, address); h != space::none) blocks()[h].mark(space::exported);
 }
 
-// A free without a stream waits for the work of its context natively, and here in the driver.
 void suballocator::withhold(space::handle h, free_order const& order) noexcept {
+  stats::add(count().bytes_out, blocks()[h].bytes());
+  keep_from_all(h, !order.in_order);
+}
+
+// A free without a stream waits for the work of its context natively, and here in the driver.
+void suballocator::keep_from_all(space::handle h, bool may_wait) noexcept {
   blocks()[h].freed = home_.epochs.open();
   lock held(mutex_);
   if (page_ == 0) exported_.add(blocks()[h].units);
@@ -27,7 +32,7 @@ void suballocator::withhold(space::handle h, free_order const& order) noexcept {
   std::atomic_ref<bool>(home_.where.segments[blocks()[h].segment].pinned)
       .store(true, std::memory_order_relaxed);
   region_.put(h, space::withheld);
-  backing_->release_withheld(held, !order.in_order);
+  backing_->release_withheld(held, may_wait);
 }
 
 // Where no two sizes are the same, too, what is withheld is a small part of all.

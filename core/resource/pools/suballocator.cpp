@@ -275,7 +275,7 @@ bool suballocator::refuses_as_well(std::uint64_t bytes, std::uint64_t more) noex
 void suballocator::release(extent const& memory, release_order const& order) noexcept {
   auto const h = static_cast<space::handle>(memory.token);
   stats::add(count().bytes_out, memory.bytes);
-  if (blocks()[h].is(space::exported)) return withhold(h, {.in_order = !order.may_wait});
+  if (blocks()[h].is(space::exported)) return keep_from_all(h, order.may_wait);
   lock held(mutex_);
   space::segment& in = home_.where.segments[blocks()[h].segment];
   blocks()[h].freed = home_.epochs.open();  // its age

@@ -258,6 +258,8 @@ class suballocator : public resource, public source {
   }
   // Memory that other processes may have open (exports.cpp).
   bool is_to_be_exported(slow_request const& c) const noexcept;
+  // The block, whose free was counted, serves nobody; its segment goes back to the source once it is done.
+  void keep_from_all(space::handle h, bool may_wait) noexcept;
   // A segment for this one block, which is likely to be exported.
   space::handle take_apart(lock& held, slow_request& c);
   // Memory that goes back (returns.cpp). Asked on slow paths: has the next free to look for such?

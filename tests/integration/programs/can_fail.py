@@ -18,6 +18,10 @@ REPORT = {
         {"symbol": "cuMemFree_v2", "calls": 3, "failed": 0},
         {"symbol": "cuCtxSynchronize", "calls": 9, "requested_bytes": 0, "failed": 0},
     ]},
+    "end": {"kind": "exit"},
+    "chains": [{"route": "device", "device": 0, "nodes": [
+        {"name": "pool", "type": "pool", "handed_out_bytes": 16, "given_back_bytes": 10, "now_bytes": 6},
+        {"name": "cuda", "type": "cuda", "handed_out_bytes": 10, "given_back_bytes": 0, "now_bytes": 10}]}],
     "devices": [{"device": 0, "now": {"requested_bytes": 5, "rounding_bytes": 1, "pending_bytes": 2, "cached_bytes": 2, "reserved_bytes": 10}}],
 }
 STDOUT = "checksum 1\ncounts: cuMemAlloc=3 cuMemFree=3 cuMemAllocAsync=2 bytes=800\n"
@@ -61,6 +65,11 @@ def test_wrong_counts_are_named(build):
 def test_a_ledger_that_does_not_add_up_is_named(build):
     for key, value in (("cached", 3), ("pending", None), ("rounding", -1), ("reserved", 11)):
         assert harness.ledger_faults(changed(("devices", 0, "now", f"{key}_bytes"), value)), f"not named: {key} = {value}"
+
+
+def test_bytes_that_a_chain_counts_twice_or_not_at_all_are_named(build):
+    for node, key, value in ((0, "now", 7), (0, "given_back", 17), (1, "given_back", 11)):
+        assert harness.ledger_faults(changed(("chains", 0, "nodes", node, f"{key}_bytes"), value)), f"not named: {node} {key} = {value}"
 
 
 def test_duplicate_keys_are_named(build):
