@@ -3,7 +3,7 @@
 // given_back(). Any thread, as any resource.
 #pragma once
 
-#include "core/driver/error.hpp"
+#include "core/resource/counted_request.hpp"
 #include "core/resource/resource.hpp"
 
 namespace gpumem::resource {
@@ -13,16 +13,10 @@ class counting : public resource {
   using resource::resource;
 
   space::handle allocate(allocation_request const& request) final {
-    stats::node_counters& counters = count();
-    stats::add(counters.requests, 1);
-    try {
-      space::handle const h = serve(request);
-      stats::add(counters.bytes_in, blocks()[h].bytes());
-      return h;
-    } catch (driver::allocation_failed const&) {
-      stats::add(counters.failed, 1);
-      throw;
-    }
+    counted_request counted(count());
+    space::handle const h = serve(request);
+    counted.served_by(blocks()[h]);
+    return h;
   }
   void freed(space::handle h, free_order const& order) noexcept final {
     stats::add(count().bytes_out, blocks()[h].bytes());

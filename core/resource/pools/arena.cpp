@@ -11,7 +11,8 @@ namespace gpumem::resource {
 
 namespace {
 
-// A part keeps this much that is idle; above it whole superblocks go back.
+// A part keeps this much that is idle; above it whole superblocks go back. So no part would keep a larger
+// block: the superblocks themselves serve it.
 constexpr std::uint64_t kept_idle = 64ull << 20;
 
 double in_mib(std::uint64_t bytes) noexcept {
@@ -46,16 +47,29 @@ suballocator& arena::make(part& place) {
   return *made_.back();
 }
 
-space::handle arena::allocate(allocation_request const& request) {
+// As allocate().
+[[gnu::always_inline]] inline space::handle arena::serve(allocation_request const& request) {
+  if (request.bytes > kept_idle) [[unlikely]]
+    return large_.allocate(request);
   part& place = part_of(request);
   suballocator* const made = place.load(std::memory_order_acquire);
   suballocator& own = made != nullptr ? *made : make(place);
+  return own.allocate(request);
+}
+
+space::handle arena::serve_and_log(allocation_request const& request) {
   try {
-    return own.allocate(request);
+    return serve(request);
   } catch (driver::allocation_failed const& failed) {
-    if (options_.dump_log_on_failure) log_state(failed.what());
+    log_state(failed.what());
     throw;
   }
+}
+
+space::handle arena::allocate(allocation_request const& request) {
+  if (options_.dump_log_on_failure) [[unlikely]]
+    return serve_and_log(request);
+  return serve(request);
 }
 
 std::uint64_t arena::spare(std::uint64_t bytes, bool is_short, std::size_t& asked) noexcept {

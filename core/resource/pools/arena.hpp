@@ -1,8 +1,8 @@
 // `arena`: a part for each stream (or thread), so that no two of them meet at a lock (RMM's
 // arena_memory_resource). Each part is a suballocator; its segments, called superblocks, come from one pool
-// below, which `arena_size` bounds. A block goes back to the part it came from, in stream order, whoever
-// frees it. Parts are never destroyed: the next stream or thread gets what one leaves behind. Called as any
-// resource.
+// below, which `arena_size` bounds and which serves large requests itself. A block goes back to the part it
+// came from, in stream order, whoever frees it. Parts are never destroyed: the next stream or thread gets
+// what one leaves behind. Called as any resource.
 #pragma once
 
 #include <array>
@@ -10,6 +10,7 @@
 #include <memory>
 
 #include "core/base/threads/mutex.hpp"
+#include "core/resource/counting.hpp"
 #include "core/resource/pools/suballocator.hpp"
 
 namespace gpumem::resource {
@@ -29,7 +30,7 @@ class arena final : public resource {
   // `superblocks` is part of the same chain, and below.
   arena(chain_context const& home, std::size_t node, arena_options const& o,
         suballocator& superblocks) noexcept
-      : resource(home, node), options_(o), superblocks_(superblocks) {
+      : resource(home, node), options_(o), superblocks_(superblocks), large_(*this) {
     superblocks_.grow_after(
         [](resource& self, std::uint64_t bytes, bool is_short, std::size_t& asked) noexcept {
           return static_cast<arena&>(self).spare(bytes, is_short, asked);
@@ -38,6 +39,7 @@ class arena final : public resource {
   }
 
   space::handle allocate(allocation_request const& request) override;
+  void lost(space::handle) noexcept override {}  // its parts count as this node
   idle_usage measure() noexcept override;
   std::uint64_t idle() noexcept override;
   void count_free(stats::free_blocks& to) noexcept override;
@@ -50,8 +52,29 @@ class arena final : public resource {
  private:
   using part = std::atomic<suballocator*>;
 
+  // Requests of which no part would keep the block: the superblocks serve them.
+  class large_requests final : public counting {
+   public:
+    explicit large_requests(arena& of) noexcept
+        : counting(of.home_, of.node_), superblocks_(of.superblocks_) {
+      superblocks_.set_parent(*this);
+      set_parent(of);
+    }
+
+   private:
+    space::handle serve(allocation_request const& request) override {
+      stats::add(count().upstream, 1);
+      return superblocks_.allocate(request);
+    }
+
+    suballocator& superblocks_;
+  };
+
   // The part of the request's stream, or of this thread.
   part& part_of(allocation_request const& request) noexcept;
+  // As allocate().
+  space::handle serve(allocation_request const& request);
+  space::handle serve_and_log(allocation_request const& request);
   // Makes the part at its first request. Throws driver::allocation_failed.
   suballocator& make(part& place);
   // Idle memory of parts, in turn, given to the superblocks until it is so many bytes; of few parts only
@@ -70,6 +93,7 @@ class arena final : public resource {
 
   arena_options const options_;
   suballocator& superblocks_;
+  large_requests large_;
   std::array<part, most_parts> of_streams_{};
   std::array<part, most_parts> of_threads_{};
   std::atomic<std::size_t> next_spare_{0};  // the part that is asked next

@@ -3,6 +3,8 @@
 
 #include <new>
 
+#include "core/resource/counted_request.hpp"
+
 namespace gpumem::resource {
 
 // As a segment of one idle block, whose units are returned, 0 for no memory; under the mutex.
@@ -33,9 +35,28 @@ extent direct::remove(space::segment* s) noexcept {
   return memory;
 }
 
+// Other chains of this context may hold memory that they do not use.
+extent direct::reserve(allocation_request const& request) {
+  try {
+    return upstream_.reserve(request);
+  } catch (driver::allocation_failed const& failed) {
+    if (failed.code() != CUDA_ERROR_OUT_OF_MEMORY || home_.relieve == nullptr) throw;
+  }
+  home_.relieve(home_.context);  // says too little of what the driver's own pools gave back to rely on
+  extent const memory = upstream_.reserve(request);
+  stats::add(count_device().rung_trimmed, 1);
+  return memory;
+}
+
 space::handle direct::allocate(allocation_request const& request) {
-  stats::add(count().requests, 1);
+  counted_request counted(count());
   stats::add(count().upstream, 1);
+  space::handle const h = make(request);
+  counted.served_by(blocks()[h]);
+  return h;
+}
+
+space::handle direct::make(allocation_request const& request) {
   allocation_request rounded = request;
   rounded.bytes = space::units_of(request.bytes) * space::unit;
   if (rounded.bytes < request.bytes || rounded.bytes / space::unit > ~std::uint32_t{0}) {
@@ -43,17 +64,7 @@ space::handle direct::allocate(allocation_request const& request) {
                                     driver::refused_by::largest_block);
   }
   if (request.alignment > space::unit) rounded.bytes += request.alignment - space::unit;
-  extent memory{};
-  try {
-    memory = upstream_.reserve(rounded);
-  } catch (driver::allocation_failed const& failed) {
-    // Other chains of this context may hold memory that they do not use.
-    stats::add(count().failed, 1);
-    if (failed.code() != CUDA_ERROR_OUT_OF_MEMORY || home_.relieve == nullptr) throw;
-    home_.relieve(home_.context);  // says too little of what the driver's own pools gave back to rely on
-    memory = upstream_.reserve(rounded);
-    stats::add(count_device().rung_trimmed, 1);
-  }
+  extent const memory = reserve(rounded);
   space::handle h = space::none;
   std::uint32_t units = 0;
   bool ended = false;  // it is of the context that its handle names by now
@@ -74,7 +85,6 @@ space::handle direct::allocate(allocation_request const& request) {
     throw driver::allocation_failed(CUDA_ERROR_OUT_OF_MEMORY, "direct", "no host memory for its tables",
                                     driver::refused_by::tables);
   }
-  stats::add(count().bytes_in, units * space::unit);
   return h;
 }
 

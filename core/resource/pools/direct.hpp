@@ -26,6 +26,9 @@ class direct final : public resource {
   void forget() noexcept override;
 
  private:
+  // As allocate(), which counts.
+  space::handle make(allocation_request const& request);
+  extent reserve(allocation_request const& request);
   // Makes the allocation a segment of one aligned block; its units, or 0 where the tables are full.
   std::uint32_t add(extent const& memory, std::uint64_t alignment) noexcept GPUMEM_REQUIRES(mutex_);
   // Forgets the segment; what the source gets back.

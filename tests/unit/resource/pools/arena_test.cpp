@@ -28,6 +28,8 @@ struct arenas : resource_fixture {
     return made;
   }
   resource* owner(space::handle h) { return &owner_of(here->where, h); }
+  // Of the first arena of a test: the pool below was made before it.
+  static stats::node_counters const& counters() { return stats::local().nodes[2]; }
   void settle() { here->epochs.synchronize_done(here->epochs.synchronize_begins()); }
 
   suballocator* below = nullptr;
@@ -45,6 +47,30 @@ TEST_F(arenas, each_stream_has_a_part_and_so_has_each_thread) {
   EXPECT_NE(owner(here_now), owner(elsewhere));
 }
 
+// A part gives back what is idle beyond 64 MiB, so that such a block would never lie there for the next one.
+TEST_F(arenas, what_no_part_would_keep_comes_from_the_pool_below) {
+  arena& a = make_arena();
+  space::handle const small = get(a, 64 * mib, 1), large = get(a, 64 * mib + 1, 1);
+  EXPECT_NE(owner(small), below);
+  EXPECT_EQ(owner(large), below);
+  stats::node_counters const before = counters();
+  give(a, large, 1);
+  space::handle const again = get(a, 64 * mib + 1, 2);
+  EXPECT_EQ(counters().requests - before.requests, 1u);
+  EXPECT_EQ(counters().bytes_out - before.bytes_out, block(large).bytes());
+  EXPECT_EQ(counters().bytes_in - before.bytes_in, block(again).bytes());
+}
+
+TEST_F(arenas, blocks_that_a_context_takes_along_count_once) {
+  arena& a = make_arena();
+  stats::node_counters const before = counters();
+  for (std::uint64_t const bytes : {mib, 65 * mib}) block(get(a, bytes, 1)).mark(space::mapped);
+  a.forget();
+  below->forget();
+  EXPECT_EQ(counters().bytes_in - before.bytes_in, 66 * mib);
+  EXPECT_EQ(counters().bytes_out - before.bytes_out, 66 * mib);
+}
+
 TEST_F(arenas, per_thread_a_stream_makes_no_difference) {
   arena& a = make_arena(~0ull, {.per_stream = false});
   EXPECT_EQ(owner(get(a, 1000, 1)), owner(get(a, 1000, 2)));
@@ -54,13 +80,13 @@ TEST_F(arenas, per_thread_a_stream_makes_no_difference) {
 // The pool below has had all given back that is idle on the device before it refuses.
 TEST_F(arenas, a_part_that_was_refused_does_not_ask_the_pool_below_again) {
   driver.manual_events(false);
-  driver.set_capacity(1100 * mib);  // more than in other tests, so that nothing is known of it
+  driver.set_capacity(79 * mib);  // as in no other test, so that nothing is known of it
   arena& a = make_arena();
-  get(a, 320 * mib);
-  EXPECT_EQ(refusal(a, 899 * mib + 512), CUDA_ERROR_OUT_OF_MEMORY);
+  get(a, 60 * mib);
+  EXPECT_EQ(refusal(a, 60 * mib + 512), CUDA_ERROR_OUT_OF_MEMORY);
   EXPECT_EQ(driver.calls("cuMemAlloc_v2"), 2);
   int const looks = driver.calls("cuMemGetInfo_v2");
-  EXPECT_EQ(refusal(a, 899 * mib + 512), CUDA_ERROR_OUT_OF_MEMORY);
+  EXPECT_EQ(refusal(a, 60 * mib + 512), CUDA_ERROR_OUT_OF_MEMORY);
   EXPECT_EQ(driver.calls("cuMemAlloc_v2"), 2);
   EXPECT_EQ(driver.calls("cuMemGetInfo_v2") - looks, 2) << "once before others gave back, once after";
 }
@@ -117,10 +143,10 @@ TEST_F(arenas, what_parts_have_idle_is_found_to_be_done) {
 // What they have is about to go back to the driver, and would come again in other pieces.
 TEST_F(arenas, where_memory_is_short_few_parts_give_theirs_as_well) {
   driver.manual_events(false);
-  arena& a = make_arena(200 * mib);
-  give(a, get(a, 128 * mib, 1), 1);
+  arena& a = make_arena(90 * mib);
+  give(a, get(a, 64 * mib, 1), 1);
   settle();
-  get(a, 100 * mib, 2);
+  get(a, 50 * mib, 2);
   EXPECT_EQ(driver.calls("cuMemAlloc_v2"), 1);
   EXPECT_EQ(driver.frees(), 0);
 }
