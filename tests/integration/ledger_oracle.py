@@ -84,11 +84,28 @@ def chain_faults(report):
                 faults.append(f"{chain['route']} of device {chain['device']}: {node['name']}: {node['given_back_bytes']:,} bytes given "
                               f"back of {node['handed_out_bytes']:,}")
     for device in report["devices"]:
-        tops = [top for chain in report["chains"] if on_device(chain) and chain["device"] == device["device"] for top in tops_of(chain)]
-        out, ledger = sum(node["now_bytes"] for node in tops), device["now"]
-        if out != ledger["requested_bytes"] + ledger["rounding_bytes"]:
-            faults.append(f"device {device['device']}: {out:,} bytes handed out by {[node['name'] for node in tops]}, "
-                          f"{ledger['requested_bytes']:,} + {ledger['rounding_bytes']:,} in the ledger")
+        chains = [chain for chain in report["chains"] if on_device(chain) and chain["device"] == device["device"]]
+        tops = [top for chain in chains for top in tops_of(chain)]
+        sources = [node for chain in chains for node in chain["nodes"] if node["type"] in SOURCES]
+        now, counted = device["now"], device["counters"]
+
+        def of(nodes, *keys):
+            return sum(node[key] for node in nodes for key in keys)
+
+        def left(what):
+            return counted[f"allocated_{what}"] - counted[f"freed_{what}"] - counted[f"lost_{what}"]
+
+        for what, ours, truth in (
+                ("bytes that the tops have out", of(tops, "now_bytes"), now["requested_bytes"] + now["rounding_bytes"]),
+                ("bytes that the sources hold", of(sources, "now_bytes"), now["reserved_bytes"]),
+                ("requests of the tops", of(tops, "requests") - of(tops, "failed"), counted["allocated_blocks"]),
+                ("bytes handed out by the tops", of(tops, "handed_out_bytes"), counted["allocated_handed_bytes"]),
+                ("bytes given back to the tops", of(tops, "given_back_bytes"), counted["freed_handed_bytes"] + counted["lost_handed_bytes"]),
+                ("blocks that live", left("blocks"), device["live_blocks"]),
+                ("bytes requested of them", left("requested_bytes"), now["requested_bytes"]),
+                ("bytes handed out of them", left("handed_bytes"), now["requested_bytes"] + now["rounding_bytes"])):
+            if ours != truth:
+                faults.append(f"device {device['device']}, {[node['name'] for node in tops]}: {what}: {ours:,}, in the ledger {truth:,}")
     return faults
 
 

@@ -20,9 +20,12 @@ REPORT = {
     ]},
     "end": {"kind": "exit"},
     "chains": [{"route": "device", "device": 0, "nodes": [
-        {"name": "pool", "type": "pool", "handed_out_bytes": 16, "given_back_bytes": 10, "now_bytes": 6},
+        {"name": "pool", "type": "pool", "requests": 4, "failed": 1, "handed_out_bytes": 16, "given_back_bytes": 10, "now_bytes": 6},
         {"name": "cuda", "type": "cuda", "handed_out_bytes": 10, "given_back_bytes": 0, "now_bytes": 10}]}],
-    "devices": [{"device": 0, "now": {"requested_bytes": 5, "rounding_bytes": 1, "pending_bytes": 2, "cached_bytes": 2, "reserved_bytes": 10}}],
+    "devices": [{"device": 0, "live_blocks": 1, "counters": {
+        "allocated_blocks": 3, "freed_blocks": 1, "lost_blocks": 1, "allocated_requested_bytes": 14, "freed_requested_bytes": 5,
+        "lost_requested_bytes": 4, "allocated_handed_bytes": 16, "freed_handed_bytes": 6, "lost_handed_bytes": 4},
+        "now": {"requested_bytes": 5, "rounding_bytes": 1, "pending_bytes": 2, "cached_bytes": 2, "reserved_bytes": 10}}],
 }
 STDOUT = "checksum 1\ncounts: cuMemAlloc=3 cuMemFree=3 cuMemAllocAsync=2 bytes=800\n"
 
@@ -68,8 +71,11 @@ def test_a_ledger_that_does_not_add_up_is_named(build):
 
 
 def test_bytes_that_a_chain_counts_twice_or_not_at_all_are_named(build):
-    for node, key, value in ((0, "now", 7), (0, "given_back", 17), (1, "given_back", 11)):
-        assert harness.ledger_faults(changed(("chains", 0, "nodes", node, f"{key}_bytes"), value)), f"not named: {node} {key} = {value}"
+    for node, key, value in ((0, "now_bytes", 7), (0, "given_back_bytes", 9), (0, "handed_out_bytes", 17), (0, "failed", 0),
+                             (1, "given_back_bytes", 11), (1, "now_bytes", 11)):
+        assert harness.ledger_faults(changed(("chains", 0, "nodes", node, key), value)), f"not named: {node} {key} = {value}"
+    for key in ("allocated_blocks", "lost_requested_bytes", "freed_handed_bytes"):
+        assert harness.ledger_faults(changed(("devices", 0, "counters", key), 0)), f"not named: {key} = 0"
 
 
 def test_duplicate_keys_are_named(build):
