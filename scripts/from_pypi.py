@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Takes from PyPI what no package of the system has, into build-headers: from_pypi.py {cuda|toml++|validator}...
 Headers, for systems without a CUDA toolkit or without a package of toml++ (Ubuntu 22.04), which CMakeLists.txt and setup.sh look
-for there last; and a validator of JSON that loads five times as fast as python3-jsonschema, which tests take where it is
+for there last; and a validator of JSON that loads four times as fast as python3-jsonschema, which tests take where it is
 (tests/integration/modules.py). pip fetches, and takes no other bytes than those named here. Called by setup.sh and
 test.sh; prints what it put where, exits 1 with what to do by hand where PyPI is not reached.
 """

@@ -18,7 +18,7 @@ def first_of(*names):
     for name in names:
         try:
             return importlib.import_module(name)
-        except ModuleNotFoundError:
+        except ImportError:  # not there, or half of it
             pass
     return None
 
