@@ -62,8 +62,7 @@ void prepare_first_request(space::block_registry& where) noexcept {
 // made ahead the answers are not kept.
 void prepare_first_request_in(CUcontext context) noexcept {
   static constinit std::atomic_flag done;
-  if (present == nullptr || stream_order::active_captures.load(std::memory_order_acquire) != 0 ||
-      done.test_and_set(std::memory_order_relaxed))
+  if (present == nullptr || stream_order::any_captures() || done.test_and_set(std::memory_order_relaxed))
     return;
   base::uncancelled const held;
   stats::walk_ahead();

@@ -72,7 +72,7 @@ void capture_begins(CUcontext context, CUstream stream, CUstreamCaptureMode mode
 // Of a stream that is no default one its context is where its begin was written down: the driver need not be
 // asked. The own stream of a thread is another one in each context.
 void capture_ended(CUcontext context, CUstream stream) noexcept {
-  if (present == nullptr || stream_order::active_captures.load(std::memory_order_acquire) == 0) return;
+  if (present == nullptr || !stream_order::any_captures()) return;
   bool watched = false;
   if (context_entry* const entry = context != nullptr ? known_entry(context) : nullptr; entry != nullptr)
     watched = entry->order.capture_ended(stream);

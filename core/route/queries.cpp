@@ -25,8 +25,8 @@ stream_place ask_driver(router_state& s, CUstream stream, CUcontext current) noe
   if (entry == nullptr) return {};
   if (entry->order.capturing() && captures(stream)) return {entry, stream_order::no_slot, true};
   // The legacy stream must not be touched while others capture.
-  bool const may_ask = driver::real.cuStreamGetId != nullptr &&
-                       !(stream == CU_STREAM_LEGACY && stream_order::active_captures.load() > 0);
+  bool const may_ask =
+      driver::real.cuStreamGetId != nullptr && !(stream == CU_STREAM_LEGACY && stream_order::any_captures());
   unsigned long long id = 0;
   if (!may_ask || driver::real.cuStreamGetId(stream, &id) != CUDA_SUCCESS)
     return {entry, stream_order::no_slot};
@@ -266,7 +266,7 @@ std::uint64_t give_back(CUcontext context) noexcept {
 }
 
 bool give_back_if_idle(int device) noexcept {
-  if (present == nullptr || stream_order::active_captures.load(std::memory_order_acquire) != 0) return false;
+  if (present == nullptr || stream_order::any_captures()) return false;
   std::uint64_t const until = base::now_ns() + 100'000'000;
   bool idle = true;
   present->known.each([&](context_entry& e) {

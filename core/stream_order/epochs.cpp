@@ -327,7 +327,7 @@ void epochs::join_ended(bool joined) noexcept {
 void epochs::joins_over() noexcept {
   if (!joined_.load(std::memory_order_acquire)) return;
   base::lock_guard lock(mutex_);
-  if (!joined_.load(std::memory_order_relaxed) || active_captures.load(std::memory_order_acquire) > 0) return;
+  if (!joined_.load(std::memory_order_relaxed) || any_captures()) return;
   joined_.store(false, std::memory_order_release);
   count_captures(-1);
 }

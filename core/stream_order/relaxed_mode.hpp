@@ -15,10 +15,13 @@ namespace gpumem::stream_order {
 
 // Captures running in this process, in any context; kept by epochs.
 inline std::atomic<int> active_captures{0};
+inline bool any_captures() noexcept {
+  return active_captures.load(std::memory_order_acquire) > 0;
+}
 
 class relaxed_mode {
  public:
-  relaxed_mode() noexcept : relaxed_mode(active_captures.load(std::memory_order_acquire) > 0) {}
+  relaxed_mode() noexcept : relaxed_mode(any_captures()) {}
   // `always`: everywhere but under the mutex of epochs, which a capture that begins waits for. Without it a
   // capture that begins between this and the call is met.
   explicit relaxed_mode(bool always) noexcept : exchanged_(always) {

@@ -9,7 +9,7 @@ constinit std::array<known_refusals::refusal, stats::max_devices> known_refusals
 
 // Beside a capture the driver is not asked more than it must be.
 bool known_refusals::lacks(std::uint64_t wanted, std::uint64_t& free) noexcept {
-  if (stream_order::active_captures.load(std::memory_order_acquire) > 0) return false;
+  if (stream_order::any_captures()) return false;
   std::size_t total = 0;
   return driver::real.cuMemGetInfo_v2(&free, &total) == CUDA_SUCCESS && free + margin < wanted;
 }
@@ -45,7 +45,7 @@ bool known_refusals::has_less_than(std::uint64_t bytes) noexcept {
 
 std::optional<std::uint64_t> known_refusals::all_free() noexcept {
   if (driver_keeps_memory.load(std::memory_order_relaxed)) return std::nullopt;
-  if (stream_order::active_captures.load(std::memory_order_acquire) > 0) return std::nullopt;
+  if (stream_order::any_captures()) return std::nullopt;
   std::size_t free = 0, total = 0;
   if (driver::real.cuMemGetInfo_v2(&free, &total) != CUDA_SUCCESS) return std::nullopt;
   return free;

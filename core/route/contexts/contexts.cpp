@@ -25,7 +25,7 @@ void register_device(int device) noexcept {
 }
 
 bool look_at_use(stream_order::scoped_context const& here, int device) noexcept {
-  if (stream_order::active_captures.load(std::memory_order_acquire) != 0 || !here.is_there()) return false;
+  if (stream_order::any_captures() || !here.is_there()) return false;
   bool noted = false;
   for (int attempt = 0; attempt < 3 && !noted; ++attempt) {
     stats::in_use_question question(device);
@@ -232,7 +232,7 @@ void contexts::watch_captures() noexcept {
 
 void contexts::captures_over(bool watched) noexcept {
   if (watched) watch_captures();
-  if (stream_order::active_captures.load(std::memory_order_acquire) > 0) return;
+  if (stream_order::any_captures()) return;
   each([](context_entry& e) { e.order.joins_over(); });
 }
 

@@ -22,7 +22,7 @@ inline std::uint64_t changes() noexcept {
 
 // Whether a capture runs anywhere in the process.
 inline bool captures_run() noexcept {
-  return stream_order::active_captures.load(std::memory_order_acquire) > 0;
+  return stream_order::any_captures();
 }
 
 // --- the steps of a request ---

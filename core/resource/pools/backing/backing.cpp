@@ -3,11 +3,15 @@
 
 #include <algorithm>
 
+#include "core/base/mutant.hpp"
+#include "core/stream_order/relaxed_mode.hpp"
+
 namespace gpumem::resource {
 
 namespace {
 
 constexpr std::uint64_t most_apart = 1ull << 30;  // and a quarter of what is reserved
+constexpr std::uint64_t piece = 64ull << 20;      // that goes back between two questions
 
 }  // namespace
 
@@ -30,13 +34,21 @@ std::uint64_t backing::release_segment(pool_lock& held, space::segment* s, bool 
   return memory.bytes;
 }
 
+bool backing::may_return() noexcept {
+  return !stream_order::any_captures() || GPUMEM_MUTANT(returns_beside_capture);
+}
+
 void backing::release_ahead(pool_lock& held) noexcept {
   GPUMEM_EXPECTS(held.owns_lock());
   suballocator_options const& o = pool_.options;
-  std::uint64_t const idle = pool_.region.idle_bytes(), reserved = pool_.region.reserved_bytes();
-  std::uint64_t const most = std::min(
-      {ahead.missing(), idle - std::min(idle, o.kept_idle), reserved - std::min(reserved, o.initial)});
-  if (most != 0) ahead.note_given(release_empty(held, idle - most, true));
+  while (may_return()) {
+    std::uint64_t const idle = pool_.region.idle_bytes(), reserved = pool_.region.reserved_bytes();
+    std::uint64_t const most = std::min(
+        {ahead.missing(), idle - std::min(idle, o.kept_idle), reserved - std::min(reserved, o.initial)});
+    std::uint64_t const gone = most != 0 ? release_empty(held, idle - std::min(most, piece), true) : 0;
+    if (gone == 0) return;
+    ahead.note_given(gone);
+  }
 }
 
 bool backing::is_done(space::segment const& s) const noexcept {

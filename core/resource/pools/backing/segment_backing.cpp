@@ -88,17 +88,13 @@ bool segment_backing::is_gpu_done(pool_lock& held) noexcept {
   return pool_.home.epochs.wait_for_all();
 }
 
-static bool any_captures() noexcept {
-  return stream_order::active_captures.load(std::memory_order_acquire) > 0;
-}
-
 excess::remedy segment_backing::too_much(pool_lock& held, std::uint64_t bytes,
                                          growth_request const& wanted) noexcept {
   space::region const& region = pool_.region;
   suballocator_options const& o = pool_.options;
   bool const is_told = o.initial != 0 || (o.release_threshold != ~std::uint64_t{0} && !o.one_magazine);
-  bool const may =
-      may_take_more(wanted) && !is_told && pool_.upstream.takes_back_when_idle() && !any_captures();
+  bool const may = may_take_more(wanted) && !is_told && pool_.upstream.takes_back_when_idle() &&
+                   !stream_order::any_captures();
   if (!may) return {};
   excess::state const is{.reserved = region.reserved_bytes(),
                          .in_use = region.reserved_bytes() - region.idle_bytes(),
@@ -148,7 +144,7 @@ std::uint64_t segment_backing::release_excess(pool_lock& held, std::uint64_t byt
                                               std::uint64_t most_ns) noexcept {
   std::uint64_t const until = base::now_ns() + most_ns;
   std::uint64_t gone = 0;
-  while (gone < bytes && base::now_ns() < until && !any_captures()) {
+  while (gone < bytes && base::now_ns() < until && !stream_order::any_captures()) {
     space::segment* const s = pool_.region.empty_segment();
     if (s == nullptr) break;
     gone += release_segment(held, s, requests_wait());
@@ -266,11 +262,12 @@ space::segment* segment_backing::find_due(due_memory const& due) noexcept {
 void segment_backing::release_surplus(pool_lock& held, std::uint64_t until) noexcept {
   GPUMEM_EXPECTS(held.owns_lock());
   auto const any = [this](space::segment const& s, space::epoch_id) { return may_go(s); };
-  do {  // one at least, so that what was wanted comes to something
+  bool has_time = true;  // for one at least, so that what was wanted comes to something
+  for (; has_time && may_return(); has_time = base::now_ns() < until) {
     space::segment* const s = pool_.region.empty_segment_if(any);
     if (s == nullptr) break;
     release_segment(held, s);
-  } while (base::now_ns() < until);
+  }
 }
 
 bool segment_backing::release_due(pool_lock& held, due_memory const& due, going_back& age) noexcept {
@@ -278,7 +275,7 @@ bool segment_backing::release_due(pool_lock& held, due_memory const& due, going_
   auto& node = stats::local().nodes[pool_.node];
   while (space::segment* const s = find_due(due)) {
     std::uint64_t const now = base::now_ns();
-    if (now >= due.until) return false;
+    if (now >= due.until || !may_return()) return false;
     bool const unproven = s->unproven;
     if (!unproven) age.earned.left(s->bytes, now);
     std::uint64_t const bytes = release_segment(held, s);

@@ -137,6 +137,44 @@ TEST_F(returns_of_many, it_ends_when_its_time_is_over) {
   EXPECT_GE(p.reserved(), before - 2 * 32 * mib) << "20 ms";
 }
 
+// The free in which it goes back waits for the driver, beside which another thread begins a capture.
+struct beside_a_capture_that_begins : returns_of_many {
+  int went = 0;
+
+  void SetUp() override {
+    returns::SetUp();
+    driver.at_free([this] {
+      if (went++ == 0) ++stream_order::active_captures;
+    });
+  }
+  void TearDown() override {
+    driver.at_free({});
+    if (went > 0) --stream_order::active_captures;
+    returns::TearDown();
+  }
+  void get_and_give(resource& p, int count, std::uint64_t bytes) {
+    std::vector<space::handle> blocks;
+    for (int i = 0; i < count; ++i) blocks.push_back(get(p, bytes));
+    for (space::handle const h : blocks) give(p, h);
+  }
+};
+
+TEST_F(beside_a_capture_that_begins, no_more_of_what_growths_left_goes) {
+  pool& p = with_sharers({});
+  get_and_give(p, 6, 32 * mib);
+  get(p, 100 * mib);
+  look(p);
+  EXPECT_EQ(went, 1);
+}
+
+TEST_F(beside_a_capture_that_begins, no_more_of_what_is_old_goes) {
+  pool& p = with();
+  get_and_give(p, 6, 32 * mib);
+  pass(p, second);
+  for (int i = 0; i < 16 && went == 0; ++i) look(p, second / 8);
+  EXPECT_EQ(went, 1);
+}
+
 TEST_F(returns_of_many, what_is_to_stay_stays) {
   pool& p = with_sharers({.initial_pool_size = 160 * mib});
   grow_beside_idle_memory(p);
