@@ -2,25 +2,10 @@
 // requested: exactly where each request is one, on average else.
 #include "core/stats/callers/samples.hpp"
 
-#include <sys/syscall.h>
-#include <time.h>
-#include <unistd.h>
-
-#include <atomic>
-
 #include "core/base/clock.hpp"
 #include "core/base/threads/walk_stack.hpp"
+#include "tests/unit/own_clock/own_clock.hpp"
 #include "tests/unit/stats/page_fixture.hpp"
-
-// The clock of a test that decides how fast it is; 0: the system's.
-static std::atomic<std::uint64_t> own_clock_ns{0};
-
-extern "C" int clock_gettime(clockid_t which, timespec* now) noexcept {
-  std::uint64_t const own = own_clock_ns.load(std::memory_order_relaxed);
-  if (own == 0) return static_cast<int>(syscall(SYS_clock_gettime, which, now));
-  *now = {static_cast<time_t>(own / 1'000'000'000), static_cast<long>(own % 1'000'000'000)};
-  return 0;
-}
 
 namespace gpumem::stats {
 namespace {
@@ -109,14 +94,14 @@ TEST_F(samples, few_are_taken_of_a_loop_that_only_allocates) {
     open_test_page();
     register_device(0, "H100", "GPU-0", 10'000);
     use_samples(32 * mib);
-    own_clock_ns = base::now_ns();
+    tests::own_clock clock;
     int here = 0;
     for (std::uint64_t const largest : {mib, 4 * mib, 16 * mib, 64 * mib, 1024 * mib}) {
       constexpr std::uint64_t requests = 400'000;
       double estimated = 0, truth = 0;
       std::uint64_t drawn = 0;
       for (std::uint64_t i = 0; i < requests; ++i) {
-        own_clock_ns += 500;  // however busy the machine is
+        clock.pass(500);  // however busy the machine is
         sample taken;
         std::uint64_t const bytes = largest - largest / 2 * (i % 5) / 4;
         estimated += static_cast<double>(request(bytes, &here, taken));

@@ -1,6 +1,7 @@
 // Programs that run ahead of the GPU with blocks of one size: they get as many as keep it at work, at once
 // and no more, and wait where the GPU has work left. Over the scripted driver, whose events are done when the
 // test says so.
+#include "tests/unit/own_clock/own_clock.hpp"
 #include "tests/unit/resource/fixture.hpp"
 
 namespace gpumem::resource {
@@ -57,10 +58,10 @@ TEST_F(ahead, of_large_blocks_a_few_keep_the_gpu_at_work) {
 TEST_F(ahead, not_where_work_is_done_at_once) {
   driver.manual_events(false);
   pool& p = make_pool();
+  tests::own_clock clock;
   for (int i = 0; i < 200; ++i) {
     give(p, get(p, 64 * mib));
-    timespec const pause{0, 100'000};  // or it would be a loop that does nothing else (rotation_test)
-    nanosleep(&pause, nullptr);
+    clock.pass(100'000);  // or it would be a loop that does nothing else (rotation_test)
   }
   EXPECT_LE(p.reserved(), 128 * mib);
 }
@@ -88,6 +89,7 @@ TEST_F(ahead, not_where_memory_is_spared) {
 }
 
 TEST_F(ahead, a_request_waits_for_the_older_blocks_while_the_others_keep_the_gpu_at_work) {
+  tests::own_clock const clock(1'000);  // it waits for a time, which four looks must not take
   pool& p = make_pool();
   std::vector<space::handle> all;
   for (int i = 0; i < 16; ++i) all.push_back(get(p, 8 * mib));
