@@ -326,7 +326,10 @@ void region::attach(handle h, free_list_id to) noexcept {
     return;
   }
   idle_bytes_ += b.bytes();
-  if (to == done) return;
+  if (to == done) {
+    if (is_empty_segment(b)) ++empty_segments_;
+    return;
+  }
   pending_bytes_ += b.bytes();
   b.earlier = newest_;
   if (newest_ != none) blocks()[newest_].later = h;
@@ -342,7 +345,10 @@ void region::detach(handle h) noexcept {
     return;
   }
   idle_bytes_ -= b.bytes();
-  if (b.where == done) return;
+  if (b.where == done) {
+    if (is_empty_segment(b)) --empty_segments_;
+    return;
+  }
   pending_bytes_ -= b.bytes();
   (b.earlier != none ? blocks()[b.earlier].later : oldest_) = b.later;
   (b.later != none ? blocks()[b.later].earlier : newest_) = b.earlier;

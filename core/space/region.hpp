@@ -109,14 +109,16 @@ class region {
   // The same, of which `wanted` holds; it also gets the epoch of the last free in it.
   template <typename Predicate>
   segment* empty_segment_if(Predicate wanted) noexcept {
-    for (segment* s : segments_) {
-      block const& b = blocks()[s->first];
-      bool const whole =
-          b.after == none && b.now.load(std::memory_order_relaxed) == state::idle && b.where == done;
-      if (whole && wanted(*s, b.freed)) return s;
+    std::size_t left = empty_segments_;
+    for (auto at = segments_.begin(); left > 0 && at != segments_.end(); ++at) {
+      block const& b = blocks()[(*at)->first];
+      if (b.now.load(std::memory_order_relaxed) != state::idle || !is_empty_segment(b)) continue;
+      if (wanted(**at, b.freed)) return *at;
+      --left;
     }
     return nullptr;
   }
+  std::size_t empty_segments() const noexcept { return empty_segments_; }
   // Bytes of all such segments.
   std::uint64_t empty_bytes() noexcept {
     std::uint64_t sum = 0;
@@ -176,6 +178,10 @@ class region {
   // out of here, which takes no lock. `none`: the table is full.
   handle take_handle() noexcept;
   void give_handle(handle h) noexcept;
+  // Of an idle block: nothing else is in its segment, and its work is done.
+  static bool is_empty_segment(block const& b) noexcept {
+    return b.where == done && b.before == none && b.after == none;
+  }
   void attach(handle h, free_list_id to) noexcept;    // into index and queue
   void detach(handle h) noexcept;                     // out of both
   handle absorb(handle left, handle right) noexcept;  // merges `right` into `left`, both detached
@@ -226,6 +232,7 @@ class region {
   std::uint64_t idle_bytes_ = 0;
   std::uint64_t pending_bytes_ = 0;
   std::uint64_t withheld_bytes_ = 0;  // not idle
+  std::size_t empty_segments_ = 0;
   std::uint64_t reserved_bytes_ = 0;
   std::uint64_t admitting_bytes_ = 0;
 };

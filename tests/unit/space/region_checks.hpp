@@ -24,6 +24,7 @@ struct region_model {
 template <typename Complain>
 void check_region(block_registry& where, region& space, region_model const& model, Complain complain) {
   std::uint64_t idle = 0, unfinished = 0, reserved = 0, largest = 0;
+  std::size_t empty = 0;
   std::set<handle> out;
   if (space.segments().size() != model.segments.size()) complain("number of segments");
   for (segment const* s : space.segments()) {
@@ -52,6 +53,7 @@ void check_region(block_registry& where, region& space, region_model const& mode
         idle += b.bytes();
         largest = std::max(largest, b.bytes());
         if (b.where != done) unfinished += b.bytes();
+        if (b.where == done && b.bytes() == s->bytes) ++empty;
         if (before != none && where.blocks[before].now.load() == state::idle &&
             where.blocks[before].where == b.where) {
           complain("idle neighbours of one domain that are not merged");
@@ -67,6 +69,7 @@ void check_region(block_registry& where, region& space, region_model const& mode
   }
   if (out != model.out) complain("the live blocks are not those handed out");
   if (idle != space.idle_bytes()) complain("idle bytes");
+  if (empty != space.empty_segments()) complain("segments of which nothing is in use");
   if (unfinished != space.pending_bytes()) complain("pending bytes");
   if (reserved != space.reserved_bytes()) complain("reserved bytes");
   if (largest != space.largest_idle()) complain("largest idle");
