@@ -43,8 +43,9 @@ bool has_shares_of_free(plan const& effective) {
 struct ground {
   resource::resource* below = nullptr;  // null: nothing serves blocks here yet
   resource::source* segments = nullptr;
-  resource::source* unpooled = nullptr;  // segments of the driver, with nothing but adaptors between
-  unsigned flags = 0;                    // of page-locked memory, that all of it has
+  resource::suballocator* lender = nullptr;  // where the segments come from, adaptors apart; null: no pool
+  resource::source* unpooled = nullptr;      // segments of the driver, with nothing but adaptors between
+  unsigned flags = 0;                        // of page-locked memory, that all of it has
 };
 
 // What the parts further up ask for.
@@ -122,6 +123,7 @@ class construction {
       here.below = &built_->add(make_bins(options, node, depth, here));
     } else if (auto* upstream = make_upstream(options, at)) {
       here.segments = here.unpooled = upstream;
+      here.lender = nullptr;
       if (r.type == "pinned_host") here.flags = pinned_flags_of(options);
     } else if (r.type == "fallback") {
       stack_fallback(options, at, depth, wanted, here);
@@ -132,11 +134,12 @@ class construction {
     } else if (r.type == "arena") {
       auto const [blocks, superblocks] = make_arena(options, at, superblocks_.at(node), *here.segments);
       here.below = &apart(blocks, here, depth);
-      here.segments = &superblocks;
+      here.segments = here.lender = &superblocks;
     } else if (auto* part = make_suballocator(options, at, *here.segments)) {
       prepared_.push_back(part);
+      if (here.lender != nullptr) here.lender->lends_to(*part);
       here.below = &apart(*part, here, depth);
-      here.segments = part;
+      here.segments = here.lender = part;
     }
   }
 
@@ -182,6 +185,7 @@ class construction {
     }
     if (wanted.blocks) here.below = make_fallback(at, std::move(tops));
     if (wanted.segments) here.segments = here.unpooled = make_fallback(at, std::move(sources));
+    here.lender = nullptr;
   }
 
   static driver::allocation_failed not_built(resource_plan const& r) {
@@ -248,6 +252,7 @@ class construction {
     resource::fixed_size_options const o{.block_size = max};
     auto& part = built_->add(std::make_unique<resource::fixed_size>(home_, node, o, *here.segments));
     prepared_.push_back(&part);
+    if (here.lender != nullptr) here.lender->lends_to(part);
     return apart(part, here, depth);
   }
 

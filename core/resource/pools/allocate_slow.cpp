@@ -143,12 +143,26 @@ space::handle suballocator::watch(lock& held, slow_request& c) {
   return h;
 }
 
+// Segments that bins keep lie between the blocks of the pool below them, and keep it from merging what it has
+// idle: a growth costs more than they do. Not where all of it would not be enough.
+space::handle suballocator::take_from_borrowers(lock& held, slow_request& c) {
+  GPUMEM_EXPECTS(held.owns_lock());
+  std::uint64_t idle = region_.idle_bytes(), given = 0;
+  held.unlock();
+  for (suballocator* const above : borrowers_) idle += above->idle();
+  if (idle >= c.units * space::unit)
+    for (suballocator* const above : borrowers_) given += above->give_back_idle();
+  held.lock();
+  return given != 0 ? search(c, false) : space::none;
+}
+
 // What the parts of an arena have idle serves the part that asks before the whole of them grows: some parts
 // at a time, as what they give has to lie together, until each was asked.
 space::handle suballocator::take_from_parts(lock& held, slow_request& c) {
   GPUMEM_EXPECTS(held.owns_lock());
-  if (spare_ == nullptr || region_.reserved_bytes() < from_parts_beyond) return space::none;
-  space::handle h = space::none;
+  if (region_.reserved_bytes() < from_parts_beyond) return space::none;
+  space::handle h = !borrowers_.empty() ? take_from_borrowers(held, c) : space::none;
+  if (spare_ == nullptr) return h;
   for (std::size_t asked = 0; h == space::none;) {
     bool const is_short = would_exceed(c.units * space::unit);
     held.unlock();

@@ -240,7 +240,7 @@ std::uint64_t suballocator::give_back_idle() noexcept {
   if (!held) return 0;
   settle(held);
   if (GPUMEM_MUTANT(parts_are_done)) region_.reap([](space::epoch_id) { return true; });
-  return backing_->release_empty(held, 0, backing_->requests_wait());
+  return backing_->release_empty(held, 0, false);
 }
 
 // As the source of a resource above: a block that the program never sees, so it is hidden from the block map.

@@ -8,6 +8,7 @@
 #include <mutex>
 #include <optional>
 #include <variant>
+#include <vector>
 
 #include "core/base/threads/adaptive_mutex.hpp"
 #include "core/base/threads/mutex.hpp"
@@ -103,6 +104,11 @@ class suballocator : public resource, public source {
   void grow_after(spare_memory spare, resource& of) noexcept {
     spare_ = spare;
     spare_of_ = &of;
+  }
+  // The segments of this one above come from here: what it has idle goes back before this grows. While a
+  // chain is built.
+  void lends_to(suballocator& above) {
+    if (above.options_.initial == 0) borrowers_.push_back(&above);  // what is preallocated is to stay
   }
   // One more of the resources above takes segments of its own from here.
   void count_part() noexcept { parts_.fetch_add(1, std::memory_order_relaxed); }
@@ -248,6 +254,7 @@ class suballocator : public resource, public source {
   // Where memory is spared: one thread at a time grows, after a last look at what came free. A block if that
   // serves.
   space::handle take_turn_to_grow(lock& held, slow_request& c, std::unique_lock<base::mutex>& turn) noexcept;
+  space::handle take_from_borrowers(lock& held, slow_request& c);
   // New memory, and the request's block in it. Throws what the backing throws.
   space::handle grow(lock& held, slow_request& c, std::uint64_t at_least = 0);
   growth_policy policy() const noexcept {
@@ -316,6 +323,7 @@ class suballocator : public resource, public source {
   std::atomic<std::size_t> parts_{0};
   spare_memory spare_ = nullptr;
   resource* spare_of_ = nullptr;
+  std::vector<suballocator*> borrowers_;
 };
 
 inline bool suballocator::has_class(std::uint64_t bytes) const noexcept {

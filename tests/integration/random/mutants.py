@@ -201,6 +201,10 @@ def test_parts_are_done(build):
     expect_caught(build, "parts_are_done", "unordered reuse", "arena", threads=8)
 
 
+def test_what_bins_give_back_is_done(build):
+    expect_caught(build, "parts_are_done", "unordered reuse", "binning", threads=8)
+
+
 def test_every_bug_has_a_test(build):
     """Here or where its own area is tested."""
     root = pathlib.Path(__file__).resolve().parents[3]

@@ -78,6 +78,45 @@ TEST_F(stacked, slabs_over_a_pool_come_from_it_and_go_back_to_it) {
 
 // The base of the slab's hidden block and of its first block are one address: the map must know only the
 // latter.
+// Slabs that the bins keep lie between larger blocks.
+TEST_F(stacked, what_bins_have_idle_goes_back_to_their_pool_before_it_grows) {
+  pool& p = make_pool({.initial_pool_size = 128 * mib});
+  p.prepare();
+  fixed_size& f = make<fixed_size>(fixed_size_options{.block_size = mib}, p);
+  fixed_size& preallocated =
+      make<fixed_size>(fixed_size_options{.block_size = mib, .blocks_to_preallocate = 8}, p);
+  preallocated.prepare();
+  p.lends_to(f);
+  p.lends_to(preallocated);
+  std::vector<space::handle> all;
+  for (int i = 0; i < 16; ++i) all.push_back(get(f, mib));
+  for (space::handle const h : all) give(f, h);
+  EXPECT_EQ(f.reserved(), 16 * mib);
+  space::handle const most = get(p, 118 * mib);
+  EXPECT_EQ(driver.allocations(), 1u);
+  EXPECT_EQ(f.reserved(), 0u);
+  EXPECT_EQ(preallocated.reserved(), 8 * mib) << "as it is told";
+  give(p, most);
+  get(f, mib);
+  get(p, 118 * mib);
+  EXPECT_EQ(driver.allocations(), 2u) << "a slab in use stays";
+}
+
+TEST_F(stacked, nor_does_it_before_its_work_is_done_or_where_it_is_of_no_use) {
+  driver.manual_events(true);
+  pool& p = make_pool({.initial_pool_size = 128 * mib});
+  p.prepare();
+  fixed_size& f = make<fixed_size>(fixed_size_options{.block_size = mib}, p);
+  p.lends_to(f);
+  give(f, get(f, mib));
+  get(p, 122 * mib);
+  EXPECT_EQ(driver.allocations(), 2u) << "the GPU works on it";
+  driver.finish_all();
+  here->epochs.synchronize_done(here->epochs.synchronize_begins());
+  get(p, 512 * mib);
+  EXPECT_EQ(f.reserved(), 8 * mib) << "all there is would not be enough";
+}
+
 TEST_F(stacked, the_map_knows_blocks_not_slabs) {
   pool& p = make_pool();
   space::handle const plain = get(p, 2 * mib);
