@@ -22,6 +22,7 @@ class counting : public resource {
     stats::add(count().bytes_out, blocks()[h].bytes());
     given_back(h, order);
   }
+  void lost(space::handle h) noexcept override { stats::add(count().bytes_out, blocks()[h].bytes()); }
 
  private:
   // As resource::allocate.

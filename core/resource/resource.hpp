@@ -110,8 +110,8 @@ class resource : public space::segment_owner {
   // The stream of this slot was destroyed: what was freed on it waits for its epoch.
   virtual void stream_gone(stream_order::slot) noexcept {}
   // The context of a block that this resource, or one below it, handed out took it along: it counts as given
-  // back. Told by the owner, from forget().
-  virtual void lost(space::handle h) noexcept { stats::add(count().bytes_out, blocks()[h].bytes()); }
+  // back with those that count what they hand out. Told by the owner, from forget().
+  virtual void lost(space::handle) noexcept {}
   // The context is gone and all memory with it: forget every segment, make no driver call.
   virtual void forget() noexcept {}
 

@@ -196,9 +196,9 @@ def differences(plain, preloaded):
             + first_difference("stderr", plain.stderr, preloaded.stderr))
 
 
-def ledger_faults(report, known=None, noted=True):
+def ledger_faults(report, known=None, noted=True, peaks=True):
     """The rows of the ledger must add up, at exit and at the peak, and be what the simulated driver knew at the end."""
-    faults = ledger_oracle.faults_of(report, known, noted)
+    faults = ledger_oracle.faults_of(report, known, noted, peaks)
     for device in report["devices"]:
         for when in ("now", "at_peak"):
             row = device.get(when)

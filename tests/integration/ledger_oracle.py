@@ -34,7 +34,7 @@ def calls_of(report, *symbols):
     return sum(hook["calls"] for hook in report["intercept"]["hooks"] if hook["symbol"].startswith(symbols))
 
 
-def device_faults(report, device, known, noted):
+def device_faults(report, device, known, noted, peaks):
     ledger, ordinal = device["now"], device["device"]
     faults = []
 
@@ -54,7 +54,7 @@ def device_faults(report, device, known, noted):
     noted = noted and known["most_live"] != 0
     if noted and not calls_of(report, "cuMemCreate"):
         same("requested and seen", ledger["requested_bytes"] + ledger["observed_bytes"], known["live"] + known["array"])
-    if noted and device["highest_observed_bytes"] == 0 and not calls_of(report, "cuMemCreate", "cuArray", "cuMemAllocPitch"):
+    if peaks and noted and device["highest_observed_bytes"] == 0 and not calls_of(report, "cuMemCreate", "cuArray", "cuMemAllocPitch"):
         highest, most = device["highest_requested_bytes"], known["most_live"]
         if abs(highest - most) > max(TOLERANCE, most // 100):
             same("the highest requested", highest, most)
@@ -62,7 +62,7 @@ def device_faults(report, device, known, noted):
     libraries = device["libraries"]
     same("routed of all libraries", sum(library["routed_bytes"] for library in libraries), ledger["requested_bytes"])
     same("observed of all libraries", sum(library["observed_bytes"] for library in libraries), ledger["observed_bytes"])
-    if noted and not calls_of(report, "cuMemCreate", "cuArray", "cuMemAllocPitch"):
+    if peaks and noted and not calls_of(report, "cuMemCreate", "cuArray", "cuMemAllocPitch"):
         at_highest, most = sum(library["at_highest_bytes"] for library in libraries), known["most_live"]
         if abs(at_highest - most) > max(TOLERANCE, most // 100) + most // 50:
             same("of all libraries at the highest", at_highest, most)
@@ -109,8 +109,9 @@ def chain_faults(report):
     return faults
 
 
-def faults_of(report, known, noted=True):
-    """`known`: what the simulated driver of that process wrote, or None. `noted`: the program's allocations and frees are."""
+def faults_of(report, known, noted=True, peaks=True):
+    """`known`: what the simulated driver of that process wrote, or None. `noted`: the program's allocations and frees are. `peaks`:
+    not where threads allocate side by side: what is on its way at the highest may be a block of each, of any size."""
     if report["end"]["kind"] != "exit":
         return []
     faults = chain_faults(report)
@@ -120,7 +121,7 @@ def faults_of(report, known, noted=True):
     for truth in known:
         device = seen.get(truth["ordinal"])
         if device is not None:
-            faults += device_faults(report, device, truth, noted)
+            faults += device_faults(report, device, truth, noted, peaks)
         elif sum(truth[kind] for kind in HELD) != 0:
             faults.append(f"device {truth['ordinal']} holds memory and is not in the report: {truth}")
     return faults

@@ -39,7 +39,6 @@ class arena final : public resource {
   }
 
   space::handle allocate(allocation_request const& request) override;
-  void lost(space::handle) noexcept override {}  // its parts count as this node
   idle_usage measure() noexcept override;
   std::uint64_t idle() noexcept override;
   void count_free(stats::free_blocks& to) noexcept override;

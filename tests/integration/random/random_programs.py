@@ -4,14 +4,16 @@ access may be unordered and no byte wrong.
 random_programs.py BUILD [test...]; see harness.main. GPUMEM_TEST_SEED=n repeats one seed. What a run is, and the chains,
 are in random_run.py.
 """
+import json
 import os
 import pathlib
 import random
 import sys
+import tempfile
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
 import harness
-from random_run import CROWDED_DEVICE, SMALL_DEVICE, run
+from random_run import CROWDED_DEVICE, SMALL_DEVICE, figures_that_disagree, run
 
 OPERATIONS = 30_000  # two rounds
 
@@ -31,6 +33,20 @@ def expect_clean(build, config, env=None, options=()):
         count = int(outcome.stdout.split()[1])
         assert count > OPERATIONS // 3, f"only {count} allocations: nothing was proven"
         assert outcome.report, "no report: the library was not there"
+
+
+def test_figures_that_disagree_are_seen(build):
+    """Of a clean run's report, changed by a byte."""
+    with tempfile.TemporaryDirectory(prefix="gpumem-figures.") as name:
+        folder = pathlib.Path(name)
+        report = folder / "figures.1.json"
+        outcome = run(build, 1, 200, "managed_and_host", threads=1, env={"GPUMEM_JSON": str(report)})
+        assert outcome.code == 0 and figures_that_disagree(folder) == [], figures_that_disagree(folder)
+        changed = json.loads(report.read_text())
+        node = next(node for chain in changed["chains"] if chain["route"] == "device" for node in chain["nodes"])
+        node["given_back_bytes"] += 1
+        report.write_text(json.dumps(changed))
+        assert len(figures_that_disagree(folder)) == 2, figures_that_disagree(folder)
 
 
 def test_plain(build):

@@ -1,9 +1,14 @@
 """One run of the random program: its chains, its environment, what it printed. Used by random_programs.py, mutants.py and
 soak.py; runs nothing by itself.
 """
+import json
 import pathlib
 import re
+import sys
 import tempfile
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
+import harness
 
 CONFIGS = {
     "pool": 'version = 1\n[route]\ndevice = ["pool", "cuda"]\n',
@@ -54,12 +59,23 @@ SMALL_DEVICE = {"GPUMEM_SIMULATED_MEMORY": str(5 << 30)}
 CROWDED_DEVICE = {"GPUMEM_SIMULATED_MEMORY": str(640 << 20), "GPUMEM_SIMULATED_DEVICES": "1"}
 # Around each call of the simulated driver, with libgpumem_mutant.so everywhere: what needs a window of some nanoseconds happens in minutes (core/base/threads/interleave.hpp).
 INTERLEAVED = {"TEST_INTERLEAVE": "1"}
+WRONG_FIGURES = 90  # a run that was clean, but for its report
 FIGURES = re.compile(r"allocations (\d+) operations (\d+) faults (\d+) hazards (\d+)")
 
 
 def options_of(config):
     """What the program is to know of its chain."""
     return ("--requests-wait",) if config in REQUESTS_WAIT else ()
+
+
+def figures_that_disagree(folder):
+    """Of the reports in `folder`: with one another, and with what the simulated driver of the process knew at its end."""
+    faults = []
+    for path in folder.glob("figures.*.json"):
+        truth = folder / path.name.replace("figures", "simulated")
+        known = json.loads(truth.read_text()) if truth.exists() else None
+        faults += harness.ledger_faults(json.loads(path.read_text()), known, peaks=False)
+    return faults
 
 
 def run(build, seed, operations, config, library="libgpumem.so", threads=4, env=None, timeout=120,
@@ -72,10 +88,15 @@ def run(build, seed, operations, config, library="libgpumem.so", threads=4, env=
         if config is not None:
             path.write_text(CONFIGS[config])
             extra.update(LD_PRELOAD=build.preload(library), GPUMEM_CONFIG=str(path),
-                         GPUMEM_STATE_DIR=folder, GPUMEM_REPORT=str(pathlib.Path(folder) / "report.%p"))
+                         GPUMEM_STATE_DIR=folder, GPUMEM_REPORT=str(pathlib.Path(folder) / "report.%p"),
+                         GPUMEM_SIMULATED_LEDGER=str(pathlib.Path(folder) / "simulated.%p.json"))
+            extra.setdefault("GPUMEM_JSON", str(pathlib.Path(folder) / "figures.%p.json"))
         command = [build.program(program), str(seed), str(operations), str(threads), *options_of(config), *options]
         outcome = build.run(command, env=extra, timeout=timeout)
         outcome.report = any(pathlib.Path(folder).glob("report.*"))
+        faults = figures_that_disagree(pathlib.Path(folder))
+        if outcome.code == 0 and faults:
+            outcome.code, outcome.stderr = WRONG_FIGURES, "\n".join([outcome.stderr, *faults])
         found = FIGURES.search(outcome.stdout)
         outcome.figures = [int(figure) for figure in found.groups()] if found else [0, 0, 0, 0]
         return outcome
