@@ -110,8 +110,7 @@ handle region::take_in_proportion(std::uint32_t units, bool hidden, std::uint64_
     if (alignment > unit && std::uint64_t{units} + gap_before(b.begin(), alignment) > b.units) return false;
     std::uint64_t const bytes = registry_.segments[b.segment].bytes;
     if (bytes <= any_up_to || bytes > any_from) return true;
-    bool const empty = b.before == none && b.after == none;
-    return empty ? 4 * units * unit >= 3 * bytes : 16 * units * unit >= bytes;
+    return is_whole_segment(b) ? 4 * units * unit >= 3 * bytes : 16 * units * unit >= bytes;
   };
   handle const h = done_.find_near(blocks(), units, looks, fits);
   return h != none ? take_from(h, 0, units, hidden, alignment) : none;
@@ -129,8 +128,7 @@ handle region::take_by_itself(free_list_id from, std::uint32_t units, std::uint3
     if (alignment > unit && std::uint64_t{units} + gap_before(b.begin(), alignment) > b.units) return false;
     std::uint64_t const bytes = registry_.segments[b.segment].bytes;
     if (bytes <= any_up_to) return true;
-    bool const empty = b.before == none && b.after == none;
-    return empty ? b.units - units <= left_over : 16 * wanted >= bytes;
+    return is_whole_segment(b) ? b.units - units <= left_over : 16 * wanted >= bytes;
   };
   handle const h = idle->find_near(blocks(), units, looks, fits);
   return h != none ? take_from(h, 0, units, hidden, alignment) : none;

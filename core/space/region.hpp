@@ -110,10 +110,11 @@ class region {
   template <typename Predicate>
   segment* empty_segment_if(Predicate wanted) noexcept {
     std::size_t left = empty_segments_;
-    for (auto at = segments_.begin(); left > 0 && at != segments_.end(); ++at) {
-      block const& b = blocks()[(*at)->first];
+    for (segment* s : segments_) {
+      if (left == 0) break;
+      block const& b = blocks()[s->first];
       if (b.now.load(std::memory_order_relaxed) != state::idle || !is_empty_segment(b)) continue;
-      if (wanted(**at, b.freed)) return *at;
+      if (wanted(*s, b.freed)) return s;
       --left;
     }
     return nullptr;
@@ -178,10 +179,9 @@ class region {
   // out of here, which takes no lock. `none`: the table is full.
   handle take_handle() noexcept;
   void give_handle(handle h) noexcept;
+  static bool is_whole_segment(block const& b) noexcept { return b.before == none && b.after == none; }
   // Of an idle block: nothing else is in its segment, and its work is done.
-  static bool is_empty_segment(block const& b) noexcept {
-    return b.where == done && b.before == none && b.after == none;
-  }
+  static bool is_empty_segment(block const& b) noexcept { return b.where == done && is_whole_segment(b); }
   void attach(handle h, free_list_id to) noexcept;    // into index and queue
   void detach(handle h) noexcept;                     // out of both
   handle absorb(handle left, handle right) noexcept;  // merges `right` into `left`, both detached
