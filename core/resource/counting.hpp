@@ -19,10 +19,10 @@ class counting : public resource {
     return h;
   }
   void freed(space::handle h, free_order const& order) noexcept final {
-    stats::add(count().bytes_out, blocks()[h].bytes());
+    count_back(h);
     given_back(h, order);
   }
-  void lost(space::handle h) noexcept override { stats::add(count().bytes_out, blocks()[h].bytes()); }
+  void lost(space::handle h) noexcept override { count_back(h); }
 
  private:
   // As resource::allocate.

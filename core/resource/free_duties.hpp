@@ -6,6 +6,9 @@
 #include <atomic>
 #include <cstdint>
 
+#include "core/base/mutant.hpp"
+#include "core/stream_order/relaxed_mode.hpp"
+
 namespace gpumem::resource {
 
 using free_duty = std::uint8_t;
@@ -13,5 +16,11 @@ inline constexpr free_duty waits = 1;       // behavior.free = "synchronize": it
 inline constexpr free_duty gives_back = 2;  // some suballocator has memory that may be due (going_back)
 inline constexpr free_duty paces = 4;       // in some context frees keep the GPU's pace (free_pace)
 inline std::atomic<free_duty> free_duties{0};
+
+// Beside a capture no free gives memory back. Asked before each piece: one may begin, in any thread, while
+// the driver takes another.
+inline bool may_give_back() noexcept {
+  return !stream_order::any_captures() || GPUMEM_MUTANT(returns_beside_capture);
+}
 
 }  // namespace gpumem::resource

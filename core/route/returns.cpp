@@ -16,8 +16,7 @@ namespace {
 // A context that is ending, or lost, takes its memory along. Beside a capture memory does not go back, and no
 // event may be recorded.
 bool may_work(stream_order::epochs const& order) noexcept {
-  bool const captures = stream_order::any_captures();
-  return order.well() && (!captures || GPUMEM_MUTANT(returns_beside_capture));
+  return order.well() && resource::may_give_back();
 }
 
 // The one thread of the process that uses CUDA, as far as hooks see, with one context.

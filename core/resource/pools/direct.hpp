@@ -23,7 +23,7 @@ class direct final : public resource {
   space::handle block_at(space::segment const& in, std::uint64_t address) noexcept override;
   idle_usage measure() noexcept override;
   std::uint64_t give_back() noexcept override { return upstream_.trim(); }
-  void lost(space::handle h) noexcept override { stats::add(count().bytes_out, blocks()[h].bytes()); }
+  void lost(space::handle h) noexcept override { count_back(h); }
   void forget() noexcept override;
 
  private:

@@ -19,7 +19,7 @@ void suballocator::exported(std::uint64_t address) noexcept {
 }
 
 void suballocator::withhold(space::handle h, free_order const& order) noexcept {
-  stats::add(count().bytes_out, blocks()[h].bytes());
+  count_back(h);
   keep_from_all(h, !order.in_order);
 }
 

@@ -86,7 +86,7 @@ class suballocator : public resource, public source {
   extent reserve(allocation_request const& request) override;
   void release(extent const& memory, release_order const& order) noexcept override;
   void lost(extent const& memory) noexcept override { stats::add(count().bytes_out, memory.bytes); }
-  void lost(space::handle h) noexcept override { stats::add(count().bytes_out, blocks()[h].bytes()); }
+  void lost(space::handle h) noexcept override { count_back(h); }
   std::uint64_t trim() noexcept override { return give_back(); }
   bool refuses_as_well(std::uint64_t bytes, std::uint64_t more) noexcept override;
   // What parts of an arena give back makes no call.

@@ -3,8 +3,7 @@
 
 #include <algorithm>
 
-#include "core/base/mutant.hpp"
-#include "core/stream_order/relaxed_mode.hpp"
+#include "core/resource/free_duties.hpp"
 
 namespace gpumem::resource {
 
@@ -34,14 +33,10 @@ std::uint64_t backing::release_segment(pool_lock& held, space::segment* s, bool 
   return memory.bytes;
 }
 
-bool backing::may_return() noexcept {
-  return !stream_order::any_captures() || GPUMEM_MUTANT(returns_beside_capture);
-}
-
 void backing::release_ahead(pool_lock& held) noexcept {
   GPUMEM_EXPECTS(held.owns_lock());
   suballocator_options const& o = pool_.options;
-  while (may_return()) {
+  while (may_give_back()) {
     std::uint64_t const idle = pool_.region.idle_bytes(), reserved = pool_.region.reserved_bytes();
     std::uint64_t const most = std::min(
         {ahead.missing(), idle - std::min(idle, o.kept_idle), reserved - std::min(reserved, o.initial)});

@@ -103,9 +103,6 @@ class backing {
   bool requests_wait() const noexcept { return !pool_.upstream.takes_back_at_once(); }
   // Gives back segments with withheld memory of which nothing is in use; bytes given back.
   std::uint64_t release_withheld(pool_lock& held, bool may_wait) noexcept;
-  // Beside a capture nothing goes back in a free. Asked before each piece: one may begin while the driver
-  // takes another, in any thread.
-  static bool may_return() noexcept;
   // Gives back what frees are to give back ahead of requests.
   void release_ahead(pool_lock& held) noexcept;
   given_ahead ahead;

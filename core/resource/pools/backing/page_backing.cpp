@@ -5,6 +5,8 @@
 #include <new>
 #include <vector>
 
+#include "core/resource/free_duties.hpp"
+
 namespace gpumem::resource {
 
 namespace {
@@ -227,7 +229,7 @@ bool page_backing::release_due(pool_lock& held, due_memory const& due, going_bac
   GPUMEM_EXPECTS(held.owns_lock());
   auto& node = stats::local().nodes[pool_.node];
   for (std::uint64_t left = due_bytes(due); left > 0;) {
-    if (base::now_ns() >= due.until || !may_return()) return false;
+    if (base::now_ns() >= due.until || !may_give_back()) return false;
     std::uint64_t const bytes = release_pieces(held, std::min(left, most_of_a_piece));
     if (bytes == 0) break;  // the rest lies between blocks
     stats::add(node.aged, bytes);

@@ -5,6 +5,7 @@
 
 #include "core/base/clock.hpp"
 #include "core/base/mutant.hpp"
+#include "core/resource/free_duties.hpp"
 #include "core/stream_order/relaxed_mode.hpp"
 
 namespace gpumem::resource {
@@ -262,11 +263,11 @@ space::segment* segment_backing::find_due(due_memory const& due) noexcept {
 void segment_backing::release_surplus(pool_lock& held, std::uint64_t until) noexcept {
   GPUMEM_EXPECTS(held.owns_lock());
   auto const any = [this](space::segment const& s, space::epoch_id) { return may_go(s); };
-  bool has_time = true;  // for one at least, so that what was wanted comes to something
-  for (; has_time && may_return(); has_time = base::now_ns() < until) {
+  while (may_give_back()) {
     space::segment* const s = pool_.region.empty_segment_if(any);
     if (s == nullptr) break;
     release_segment(held, s);
+    if (base::now_ns() >= until) break;  // after one at least, so that what was wanted comes to something
   }
 }
 
@@ -275,7 +276,7 @@ bool segment_backing::release_due(pool_lock& held, due_memory const& due, going_
   auto& node = stats::local().nodes[pool_.node];
   while (space::segment* const s = find_due(due)) {
     std::uint64_t const now = base::now_ns();
-    if (now >= due.until || !may_return()) return false;
+    if (now >= due.until || !may_give_back()) return false;
     bool const unproven = s->unproven;
     if (!unproven) age.earned.left(s->bytes, now);
     std::uint64_t const bytes = release_segment(held, s);

@@ -76,8 +76,6 @@ TEST_F(stacked, slabs_over_a_pool_come_from_it_and_go_back_to_it) {
   EXPECT_EQ(here->where.segments.containing(at).in, nullptr);
 }
 
-// The base of the slab's hidden block and of its first block are one address: the map must know only the
-// latter.
 // Slabs that the bins keep lie between larger blocks.
 TEST_F(stacked, what_bins_have_idle_goes_back_to_their_pool_before_it_grows) {
   pool& p = make_pool({.initial_pool_size = 128 * mib});
@@ -117,6 +115,8 @@ TEST_F(stacked, nor_does_it_before_its_work_is_done_or_where_it_is_of_no_use) {
   EXPECT_EQ(f.reserved(), 8 * mib) << "all there is would not be enough";
 }
 
+// The base of the slab's hidden block and of its first block are one address: the map must know only the
+// latter.
 TEST_F(stacked, the_map_knows_blocks_not_slabs) {
   pool& p = make_pool();
   space::handle const plain = get(p, 2 * mib);
