@@ -1,8 +1,8 @@
 """Fills the tables of docs/performance.md from the result files; the text between them is written by hand and kept.
 
-performance.py [--check]. A table stands between `<!-- table: NAME -->` and `<!-- end -->`; NAME is a group of the newest result
+performance.py [--check | --behind GROUP PEER,PEER...]. A table stands between `<!-- table: NAME -->` and `<!-- end -->`; NAME is a group of the newest result
 of each device, or one of the tables that need no GPU: `counts`, `traces`. --check changes nothing and exits 1 when the file is
-not what the results say.
+not what the results say. --behind prints which of our figures of a group are behind the best of these peers.
 """
 import json
 import pathlib
@@ -60,8 +60,24 @@ def refresh():
     PAGE.write_text(filled(PAGE.read_text(), documents()))
 
 
+def behind(group, peers):
+    """Our figures of a group that are behind the best of these peers, a line each, and how many of how many they are."""
+    for document in documents():
+        records = [record for record in tables.by_group(document).get(group, [])
+                   if record["role"] == "ours" or record["variant"] in peers]
+        found = [item for item in tables.ratios(records) if item[3] is not None]
+        for variant, case, _, against, peer, _ in found:
+            if against < 1:
+                print(f"{document['device']}: {variant}, {case}: {against:.2f} of {peer}")
+        for variant, metric in sorted({(item[0], item[1].split()[-1]) for item in found}):
+            own = [item[3] for item in found if item[0] == variant and item[1].endswith(f" {metric}")]
+            print(f"{document['device']}: {variant}, {metric}: {sum(ratio < 1 for ratio in own)} of {len(own)} behind")
+
+
 if __name__ == "__main__":
-    if "--check" not in sys.argv[1:]:
+    if sys.argv[1:2] == ["--behind"]:
+        behind(sys.argv[2], sys.argv[3].split(","))
+    elif "--check" not in sys.argv[1:]:
         refresh()
     elif filled(PAGE.read_text(), documents()) != PAGE.read_text():
         print(f"{PAGE} is not what the results say: run python3 tests/bench/performance.py")
