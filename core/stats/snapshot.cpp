@@ -191,19 +191,19 @@ class parser {
 
   void add_shards(field_map const& hooks, field_map const& devices, field_map const& nodes) {
     std::size_t const libraries = std::size_t{head_->device_slots} * head_->library_slots;
-    std::size_t const words = 1 + hooks_.size() * hooks.words() + devices_.size() * devices.words() +
+    constexpr std::size_t before = offsetof(shard, devices) / sizeof(std::uint64_t);
+    std::size_t const words = before + hooks_.size() * hooks.words() + devices_.size() * devices.words() +
                               nodes_.size() * nodes.words() + head_->bucket_slots * 2 + libraries * 2 +
                               tally_words;
     if (words * 8 > head_->shard_stride) throw damaged{"its header is damaged"};
     libraries_.resize(libraries);
     std::vector<std::uint64_t> shard_words(words);
     for (std::uint32_t i = 0; i < head_->shards_used; ++i) {
-      if (!source_.read(head_->shard_offset + i * head_->shard_stride, shard_words.data(), words * 8)) {
+      if (!source_.read(head_->shard_offset + i * head_->shard_stride, shard_words.data(), words * 8))
         throw damaged{"it is truncated"};
-      }
-      std::uint64_t const* at = shard_words.data() + 1;
-      for (auto& hook : hooks_) hooks.add_to(hook, at), at += hooks.words();
+      std::uint64_t const* at = shard_words.data() + before;
       for (auto& device : devices_) devices.add_to(device, at), at += devices.words();
+      for (auto& hook : hooks_) hooks.add_to(hook, at), at += hooks.words();
       for (auto& node : nodes_) nodes.add_to(node, at), at += nodes.words();
       for (std::uint32_t b = 0; b < head_->bucket_slots; ++b, at += 2) {
         size_bucket& bucket = result_.sizes[std::min<std::size_t>(b, size_buckets - 1)];

@@ -301,11 +301,12 @@ class suballocator : public resource, public source {
   refusals const refuse_;
   std::uint64_t const classes_up_to_;  // sizes up to here are rounded to their class; 0: all to a step
   std::uint32_t const page_;           // units of a page of the source's; 0: it gives whole segments
+  // bins_ are in use. Each request without a hit asks: it lies among what nobody writes.
+  std::atomic<bool> sharing_{false};
 
-  base::mutex turn_to_grow_;  // before mutex_; its holder waits for the GPU a minute at most
+  alignas(64) base::mutex turn_to_grow_;  // before mutex_; its holder waits for the GPU a minute at most
   mutable base::adaptive_mutex mutex_;
   contention waits_;
-  std::atomic<bool> sharing_{false};             // bins_ are in use
   std::atomic<std::uint64_t> no_wait_until_{0};  // ns: what lies in bins is not done soon
   shared_bins bins_;
   space::region region_;

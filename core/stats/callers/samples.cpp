@@ -260,19 +260,23 @@ call_site site_of_refused(std::size_t device_slot, void const* caller) noexcept 
     return {};
   }
   std::uint64_t const requested = get(mine.allocated_requested);
-  std::uint64_t const shard =
-      static_cast<std::uint64_t>(reinterpret_cast<char*>(&mine) - reinterpret_cast<char*>(now));
+  // Another one for each thread and device, the same in each run. Wherever the page has its shards: a change
+  // of layout is not to draw other samples, which what programs report, and cost, can be compared by.
+  constexpr std::uint64_t first_seed = 1'905'672;
+  std::uint64_t const seed =
+      first_seed + static_cast<std::uint64_t>(reinterpret_cast<char*>(&mine) -
+                                              reinterpret_cast<char*>(now->shards[0].counters.devices));
   std::uint64_t at = get(due);
   if (at == 0) {  // the first request of this shard
     std::uint64_t const before = requested - request.bytes;
-    at = before + sampling_gap(every, mixed(shard) + before);
+    at = before + sampling_gap(every, mixed(seed) + before);
     set(due, at);
     if (requested < at) return {};
   }
   // By the interval that this one was drawn with.
   sample const taken = sampled(interval_now(mine, every), request);
   if (every > 1) pace(mine, every);
-  set(due, requested + sampling_gap(interval_now(mine, every), mixed(shard) + at));
+  set(due, requested + sampling_gap(interval_now(mine, every), mixed(seed) + at));
   count_sampled(taken);
   return taken;
 }

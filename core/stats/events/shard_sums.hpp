@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "core/base/threads/processor_hints.hpp"
 #include "core/stats/page/holdings.hpp"
 #include "core/stats/page/layout.hpp"
 
@@ -18,6 +19,9 @@ inline std::uint64_t tolerance(std::uint64_t highest) noexcept {
 class shard_sums {
  public:
   shard_sums(page& now, std::size_t slot) noexcept : page_(now), slot_(slot), used_(shards_used(now)) {
+    // Each line is another core's, which is waited for once for all of them, not for each; deal_out writes
+    // there.
+    for (std::size_t i = 0; i < used_; ++i) base::prefetch_to_write(&of(i));
     // Both of one thread one after the other: what it gets between would be rounding.
     std::uint64_t requested_now = 0, handed_now = 0;  // modulo 2^64: a block may be freed by another thread
     for (std::size_t i = 0; i < used_; ++i) {

@@ -80,16 +80,24 @@ struct site_tally {
 };
 inline constexpr std::size_t site_tallies = 8;  // of one thread, by the number of the site
 
+inline constexpr std::size_t line_bytes = 64;  // of memory, which go from one core to another together
+
 // One thread's counters. Plain integers, so that a reader can map the page; writers go through add().
-struct alignas(64) shard {
+struct alignas(line_bytes) shard {
   std::uint64_t owner;  // thread id of the present or last owner; 0: never used
-  hook_counters hooks[max_hooks];
+  std::uint64_t unused[7];
   device_counters devices[max_devices];
+  hook_counters hooks[max_hooks];
   node_counters nodes[max_nodes];
   size_bucket sizes[size_buckets];
   library_counters libraries[max_devices * max_libraries];  // by holder_place
   site_tally sites[site_tallies];
 };
+// A look at all threads (events/shard_sums.hpp) takes one line of each, and one that is hardly ever written.
+static_assert(sizeof(device_counters) % line_bytes == 0 && offsetof(shard, devices) % line_bytes == 0);
+static_assert(offsetof(device_counters, dealt_at) < line_bytes &&
+              offsetof(device_counters, lost_requested) / line_bytes >
+                  offsetof(device_counters, rung_waited) / line_bytes);
 
 // Of any place, even one that is none: a program that frees an address again while another thread is about to
 // get it there finds a block that is live already, and whose word is still an epoch.

@@ -13,7 +13,7 @@ namespace gpumem::stats {
 
 struct page_state {
   std::atomic<page*> active{nullptr};
-  std::atomic_flag lock{};
+  alignas(64) std::atomic_flag lock{};  // a line apart from what every thread reads
   std::atomic<bool> warned{false};
   page_file file{};
 };

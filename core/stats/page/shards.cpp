@@ -95,7 +95,7 @@ void forget_own_shard() noexcept {
 
 void take_over_fallback(shard* target) noexcept {
   if (!fallback_used.exchange(false)) return;
-  constexpr std::size_t first = offsetof(shard, hooks) / sizeof(std::uint64_t);
+  constexpr std::size_t first = offsetof(shard, devices) / sizeof(std::uint64_t);
   constexpr std::size_t words = sizeof(shard) / sizeof(std::uint64_t);
   auto* const from = reinterpret_cast<std::uint64_t*>(&fallback_shard);
   auto* const to = reinterpret_cast<std::uint64_t*>(target);
