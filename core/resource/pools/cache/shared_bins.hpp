@@ -37,7 +37,8 @@ class shared_bins {
     base::prefetch_to_write(&from);  // most have a block, and another thread was here last
     if (from.count.load(std::memory_order_relaxed) == 0) return space::none;
     std::lock_guard const held(from.lock);
-    space::handle const h = from.head;
+    bool const is_near = from.has_near != 0;
+    space::handle const h = is_near ? from.near[from.first_near] : from.head;
     if (h == space::none) return space::none;
     space::block& b = blocks[h];
     base::prefetch_to_write(&b);
@@ -47,7 +48,10 @@ class shared_bins {
       look.waiting = b.freed;
       return space::none;
     }
-    from.head = b.next;
+    if (is_near)
+      from.drop_near();
+    else
+      from.head = b.next;
     from.count.store(from.count.load(std::memory_order_relaxed) - 1, std::memory_order_relaxed);
     b.rounding = 0;
     b.now.store(space::state::live, std::memory_order_release);  // the address before it (recent_blocks)
@@ -60,8 +64,12 @@ class shared_bins {
     bin& to = bins_[index_of(b.units)];
     b.next = space::none;
     std::lock_guard const held(to.lock);
-    (to.head == space::none ? to.head : blocks[to.tail].next) = h;
-    to.tail = h;
+    if (to.head == space::none && to.has_near < bin::most_near) {
+      to.near[(to.first_near + to.has_near++) % bin::most_near] = h;
+    } else {
+      (to.head == space::none ? to.head : blocks[to.tail].next) = h;
+      to.tail = h;
+    }
     to.count.store(to.count.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
     return true;
   }
@@ -72,9 +80,15 @@ class shared_bins {
     for (bin& each : bins_) {
       if (each.count.load(std::memory_order_relaxed) == 0) continue;
       std::lock_guard const held(each.lock);
-      if (each.head == space::none) continue;
-      blocks[each.tail].next = all;
-      all = std::exchange(each.head, space::none);
+      for (; each.has_near != 0; each.drop_near()) {
+        space::handle const h = each.near[each.first_near];
+        blocks[h].next = all;
+        all = h;
+      }
+      if (each.head != space::none) {
+        blocks[each.tail].next = all;
+        all = std::exchange(each.head, space::none);
+      }
       each.count.store(0, std::memory_order_relaxed);
     }
     return all;
@@ -87,10 +101,13 @@ class shared_bins {
     for (bin& each : bins_) {
       std::unique_lock const held(each.lock, std::try_to_lock);
       if (!held.owns_lock()) continue;
-      for (space::handle h = each.head; h != space::none; h = blocks[h].next) {
+      auto const add = [&](space::handle h) {
         all += blocks[h].bytes();
         if (!is_done(blocks[h].freed)) pending += blocks[h].bytes();
-      }
+      };
+      for (std::uint32_t i = 0; i < each.has_near; ++i)
+        add(each.near[(each.first_near + i) % bin::most_near]);
+      for (space::handle h = each.head; h != space::none; h = blocks[h].next) add(h);
     }
   }
   // As of a moment ago.
@@ -102,12 +119,24 @@ class shared_bins {
   }
 
  private:
+  // The oldest lie in its own line, as long as there is room: a list goes through lines of blocks that other
+  // threads had last.
   struct alignas(64) bin {
+    static constexpr std::uint8_t most_near = 12;
     space::spin_lock lock;
+    std::uint8_t first_near = 0;
+    std::uint8_t has_near = 0;
     std::atomic<std::uint32_t> count{0};  // written under the lock
-    space::handle head = space::none;
+    space::handle head = space::none;     // of the younger ones, linked through `next`
     space::handle tail = space::none;
+    std::array<space::handle, most_near> near{};
+
+    void drop_near() noexcept {
+      first_near = static_cast<std::uint8_t>((first_near + 1) % most_near);
+      --has_near;
+    }
   };
+  static_assert(sizeof(bin) == 64);
 
   static constexpr std::size_t index_of(std::uint32_t units) noexcept {
     std::uint32_t const n = size_classes::detail::doubling(units);

@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <deque>
+#include <set>
 #include <thread>
 #include <vector>
 
@@ -93,6 +95,41 @@ TEST_F(shared_bins_test, all_come_out_as_one_list) {
   for (space::handle h = bins.empty(table); h != space::none; h = table[h].next) ++count;
   EXPECT_EQ(count, 4);
   EXPECT_EQ(bins.bytes(), 0u);
+}
+
+// More than lie in the bin's own line, and fewer again.
+TEST_F(shared_bins_test, the_oldest_is_first_however_many_there_are) {
+  std::deque<space::handle> expected;
+  auto const put = [&](int many) {
+    for (int i = 0; i < many; ++i) {
+      expected.push_back(block(640, 1));
+      ASSERT_TRUE(bins.put(table, expected.back()));
+    }
+  };
+  auto const take_oldest = [&](std::size_t left) {
+    while (expected.size() > left) {
+      ASSERT_EQ(take(640, 9), expected.front());
+      expected.pop_front();
+    }
+  };
+  for (int const many : {5, 11, 12, 13, 30, 12, 2}) {
+    put(many);
+    take_oldest(3);
+    put(many);
+    std::uint64_t all = 0, pending = 0;
+    bins.measure(
+        table, [](space::epoch_id) { return true; }, all, pending);
+    EXPECT_EQ(all, expected.size() * 640 * space::unit);
+    EXPECT_EQ(bins.bytes(), all);
+    EXPECT_EQ(pending, 0u);
+    take_oldest(many % 2);
+  }
+  put(40);
+  std::set<space::handle> emptied;
+  for (space::handle h = bins.empty(table); h != space::none; h = table[h].next)
+    EXPECT_TRUE(emptied.insert(h).second);
+  EXPECT_EQ(emptied, std::set<space::handle>(expected.begin(), expected.end()));
+  EXPECT_EQ(take(640, 9), space::none);
 }
 
 TEST_F(shared_bins_test, each_block_goes_to_one_thread) {
