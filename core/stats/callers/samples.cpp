@@ -68,7 +68,7 @@ struct remembered {
 static_assert(sizeof(remembered) == 8 && max_call_sites < 1 << 16);
 constexpr std::uint8_t most_doublings = 8;
 
-constinit std::array<std::atomic<std::uint64_t>, 512> last_sites{};
+alignas(64) constinit std::array<std::atomic<std::uint64_t>, 512> last_sites{};
 
 call_site walked_or_caller(sampled_request const& request, bool walk) noexcept {
   base::uncancelled const held;

@@ -107,7 +107,7 @@ inline library_counters& holder_at(shard& mine, holder_place place) noexcept {
 
 // Adds to a counter of this thread's own shard.
 inline void add(std::uint64_t& counter, std::uint64_t amount) noexcept {
-#if defined(__x86_64__)
+#if defined(__x86_64__) && !defined(GPUMEM_UNDER_TSAN)  // which sees no assembly
   // One instruction, without a lock: nobody else writes here, and readers see all of it or nothing. GCC
   // makes five of the form below, eighteen times in a pair of calls.
   asm("addq %1, %0" : "+m"(counter) : "er"(amount) : "cc");
