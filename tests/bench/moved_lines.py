@@ -4,8 +4,8 @@ moved_lines.py BUILD LIBRARY [--config FILE] [--pairs N] [--top N] [--for-nothin
 ALLOCATOR [key=value ...]: as bench's own arguments, say `threads async from=16 threads=16`. LIBRARY is a libgpumem.so that
 `scripts/build.sh tsan` made with clang: moved_lines.cpp stands in for the sanitizer's runtime. `for nothing`: a thread took the line and
 found there only what nobody else had changed, or changed only what nobody else used; it had lost it to somebody who wrote beside. The
-exit code is 1 where more than so many lines a pair moved, or more than such a share of them for nothing. What a line takes is in
-no count of instructions; where threads are in time, where_time_goes.py tells.
+exit code is 1 where more than so many lines a pair moved, or more than so many between one place and another for nothing. What a line
+takes is in no count of instructions; where threads are in time, where_time_goes.py tells.
 """
 import argparse
 import collections
@@ -114,7 +114,7 @@ def main():
     given.add_argument("--for-nothing", action="store_true", help="only these, most first")
     given.add_argument("--pairs", type=int, default=50_000, help="at least, on a machine that is not too busy")
     given.add_argument("--most-moved", type=float, help="lines a pair")
-    given.add_argument("--most-for-nothing", type=float, help="of those that moved")
+    given.add_argument("--most-for-nothing", type=float, help="lines a pair, between two places")
     given.add_argument("workload", nargs="+")
     wanted = given.parse_args()
     if not os.path.exists(wanted.library) or b"__tsan_func_entry" not in pathlib.Path(wanted.library).read_bytes():
@@ -128,8 +128,10 @@ def main():
     print(f"{moved:.3f} lines a pair moved, {useless:.4f} of them for nothing, in {pairs} pairs")
     if wanted.most_moved is not None and moved > wanted.most_moved:
         sys.exit(f"more than {wanted.most_moved} moved")
-    if wanted.most_for_nothing is not None and useless > wanted.most_for_nothing * moved:
-        sys.exit(f"more than {wanted.most_for_nothing} of them moved for nothing")
+    if wanted.most_for_nothing is not None:
+        for (to, begin), many in nothing.items():
+            if many > wanted.most_for_nothing:
+                sys.exit(f"{many:.3f} lines a pair moved for nothing to {to} from {begin}: more than {wanted.most_for_nothing}")
 
 
 main()
