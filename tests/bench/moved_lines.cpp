@@ -2,7 +2,7 @@
 // that was compiled for it, whose every access it is told of, and follows each line as processors with a
 // cache each would. A line that a thread had and another one wrote to has moved; if by then nobody had
 // touched a word that the other one used, it moved for nothing: two things that have nothing to do with each
-// other share it. Preloaded before the library by moved_lines.py, which reads what it writes to $MOVED_LINES
+// other share it. Preloaded behind the library by moved_lines.py, which reads what it writes to $MOVED_LINES
 // at the exit. Slow, on any thread; calls nothing that the library hooks.
 #include <dlfcn.h>
 #include <sched.h>
@@ -12,7 +12,6 @@
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
-#include <new>
 
 namespace {
 
@@ -66,7 +65,7 @@ move* moves;
 std::atomic<bool> follows{false};
 std::atomic<std::uint64_t> accesses{0}, lost{0};
 std::uint64_t begins_after = 0;
-unsigned yields_after = 300;
+constexpr unsigned yields_after = 300;
 std::atomic<unsigned> threads{0};
 __thread unsigned own_thread __attribute__((tls_model("initial-exec"))) = 0;  // and 1
 __thread unsigned own_accesses __attribute__((tls_model("initial-exec"))) = 0;
@@ -160,9 +159,7 @@ void access(void const volatile* begin, std::size_t bytes, bool writes, void* fr
   moves = array_of<move>(max_moves);
   if (char const* const after = std::getenv("MOVED_LINES_AFTER"))
     begins_after = std::strtoull(after, nullptr, 10);
-  if (char const* const every = std::getenv("MOVED_LINES_YIELD"))
-    yields_after = static_cast<unsigned>(std::atoi(every));
-  follows.store(lines != nullptr && places != nullptr && moves != nullptr && yields_after != 0);
+  follows.store(lines != nullptr && places != nullptr && moves != nullptr);
 }
 
 // Lines of text: "place NUMBER FILE OFFSET COUNT", "move FROM TO COUNT FOR-NOTHING", "lost COUNT".

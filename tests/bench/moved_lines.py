@@ -65,10 +65,10 @@ def short(names):
     return ", ".join(told[:2]) if told else "elsewhere"
 
 
-def run(wanted, build, runtime, folder, seconds):
+def run(wanted, build, folder, seconds):
     """Places, moves and the functions of places of one run, and how many pairs it counted."""
     out = folder / "lines"
-    env = {"LD_PRELOAD": f"{os.path.abspath(wanted.library)}:{runtime}", "MOVED_LINES": str(out), "MOVED_LINES_AFTER": str(wanted.after),
+    env = {"LD_PRELOAD": f"{os.path.abspath(wanted.library)}:{build.program('moved_lines.so')}", "MOVED_LINES": str(out), "MOVED_LINES_AFTER": str(wanted.after),
            "GPUMEM_REPORT": "none", "GPUMEM_JSON": "none", "GPUMEM_STATE_DIR": str(folder)}
     if wanted.config:
         env["GPUMEM_CONFIG"] = os.path.abspath(wanted.config)
@@ -87,10 +87,8 @@ def measure(wanted, build):
     """Moves by (to, from) as counts a pair, those for nothing as well; and how many pairs there were."""
     with tempfile.TemporaryDirectory(prefix="gpumem-lines.") as folder:
         folder = pathlib.Path(folder)
-        runtime = folder / "moved_lines.so"
-        subprocess.run(["c++", "-std=c++20", "-O2", "-fPIC", "-shared", "-fvisibility=hidden", str(HERE / "moved_lines.cpp"), "-o", str(runtime)], check=True)
         for seconds in (0.7, 2, 6):  # a machine that is busy gets to fewer
-            moves, names, pairs = run(wanted, build, runtime, folder, seconds)
+            moves, names, pairs = run(wanted, build, folder, seconds)
             if pairs >= wanted.pairs:
                 break
     if pairs == 0:
@@ -117,8 +115,9 @@ def main():
     given.add_argument("--most-for-nothing", type=float, help="lines a pair, between two places")
     given.add_argument("workload", nargs="+")
     wanted = given.parse_args()
-    if not os.path.exists(wanted.library) or b"__tsan_func_entry" not in pathlib.Path(wanted.library).read_bytes():
-        print(f"skipped: {wanted.library} is no library for the thread sanitizer")
+    code = pathlib.Path(wanted.library).read_bytes() if os.path.exists(wanted.library) else b""
+    if b"__tsan_func_entry" not in code or b"libtsan.so" in code:  # gcc's brings its runtime
+        print(f"skipped: {wanted.library} is no library that clang made for the thread sanitizer")
         sys.exit(SKIPPED)
     sums, nothing, pairs = measure(wanted, harness.Build(wanted.build))
     ranked = (nothing if wanted.for_nothing else sums).most_common(wanted.top)
