@@ -16,7 +16,9 @@ block_table::block_table() noexcept
       window_(static_cast<handle>(std::clamp<std::uint64_t>(capacity_, apart, window))) {}
 
 void block_table::make_first_pages() noexcept {
-  if (pages_.open(window_)) blocks_[none].now.store(state::unused, std::memory_order_relaxed);
+  if (!pages_.open(window_)) return;
+  pages_.prepare(none);
+  blocks_[none].now.store(state::unused, std::memory_order_relaxed);
 }
 
 std::size_t block_table::own_list() noexcept {
@@ -43,7 +45,9 @@ handle block_table::take_fresh() noexcept {
   std::uint64_t ordinal = used_.load(std::memory_order_relaxed);
   while (ordinal < capacity_ && pages_.open(ordinal - ordinal % window_ + window_)) {
     if (used_.compare_exchange_weak(ordinal, ordinal + 1, std::memory_order_relaxed)) {
-      return spread(static_cast<handle>(ordinal));
+      handle const h = spread(static_cast<handle>(ordinal));
+      pages_.prepare(h);
+      return h;
     }
   }
   return none;

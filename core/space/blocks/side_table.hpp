@@ -24,6 +24,7 @@ class side_table {
   // For a block being handed out. Null when the table is too short for it.
   Value* make(handle h) noexcept {
     if (!pages_.open(h + std::uint64_t{1})) return nullptr;
+    pages_.prepare(h);
     handle seen = highest_.load(std::memory_order_relaxed);
     while (seen < h && !highest_.compare_exchange_weak(seen, h, std::memory_order_relaxed)) {
     }

@@ -2,6 +2,7 @@
 #include "core/space/blocks/table_pages.hpp"
 
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -14,6 +15,9 @@ namespace {
 
 constexpr std::uint64_t least = 1ull << 12;  // entries
 constexpr std::uint64_t step = 1ull << 14;   // entries: whole pages, of 64 KiB too, for any size of them
+
+constexpr std::uint64_t most_at_once = 64ull << 10;  // bytes of pages
+constexpr int populate_write = 23;                   // MADV_POPULATE_WRITE, of Linux 5.14; refused before
 
 }  // namespace
 
@@ -47,6 +51,21 @@ bool table_pages::open_more(std::uint64_t end) noexcept {
   errno = saved;
   if (good) opened_.store(to, std::memory_order_release);
   return good;
+}
+
+// Who is first makes the pages; others may fault meanwhile.
+void table_pages::make_pages(std::uint64_t offset) noexcept {
+  auto const page = static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
+  std::uint64_t made = made_.load(std::memory_order_relaxed);
+  std::uint64_t const open = opened_.load(std::memory_order_relaxed) * size_;
+  std::uint64_t const count = std::clamp(made, 2 * page, std::max(most_at_once, 2 * page));
+  std::uint64_t const begin = offset > made + count ? offset / page * page : made;
+  std::uint64_t const end =
+      std::min(std::max(begin + count, (offset + size_ + page - 1) / page * page), open);
+  if (end <= made || !made_.compare_exchange_strong(made, end, std::memory_order_relaxed)) return;
+  int const saved = errno;
+  ::madvise(begin_ + begin, end - begin, populate_write);
+  errno = saved;
 }
 
 }  // namespace gpumem::space
