@@ -65,7 +65,7 @@ void prepare_first_request_in(CUcontext context) noexcept {
   if (present == nullptr || stream_order::any_captures() || done.test_and_set(std::memory_order_relaxed))
     return;
   base::uncancelled const held;
-  stats::walk_ahead();
+  if (stats::prepare_samples()) present->where.sampled_ones.make_first_pages();
   stream_order::relaxed_mode relaxed(true);
   stream_order::scoped_context here(context);
   if (!here.is_there()) return;

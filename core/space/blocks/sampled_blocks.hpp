@@ -17,6 +17,8 @@ namespace gpumem::space {
 
 class sampled_blocks {
  public:
+  // The memory of the first entries is there from now on.
+  void make_first_pages() noexcept { table().make(none); }
   // The sample is counted already; where there is no room to remember it, no longer.
   void took(block& b, handle h, stats::sample const& of) noexcept {
     if (of.is_none()) return;

@@ -6,10 +6,12 @@
 #include <array>
 #include <atomic>
 #include <bit>
+#include <span>
 
 #include "core/base/clock.hpp"
 #include "core/base/threads/uncancelled.hpp"
 #include "core/base/threads/walk_stack.hpp"
+#include "core/stats/callers/modules.hpp"
 #include "core/stats/callers/python/frames.hpp"
 #include "core/stats/callers/thread_memory.hpp"
 #include "core/stats/page/page_state.hpp"
@@ -174,11 +176,14 @@ void use_samples(std::uint64_t every) noexcept {
   if (page* const now = current_page(); now != nullptr) set(now->fixed.head.sample_every, every);
 }
 
-void walk_ahead() noexcept {
+bool prepare_samples() noexcept {
+  if (interval.load(std::memory_order_relaxed) == 0 || !open_caller_tables()) return false;
+  if (!base::walks_take_no_lock.load(std::memory_order_relaxed)) return true;
   void const* frames[most_frames];
-  if (interval.load(std::memory_order_relaxed) != 0 &&
-      base::walks_take_no_lock.load(std::memory_order_relaxed))
-    base::walk_stack(__builtin_return_address(0), frames);
+  std::size_t const count = base::walk_stack(__builtin_return_address(0), frames);
+  // The files that most requests come from: the program's own, and what sets CUDA up for it.
+  for (void const* frame : std::span(frames).first(count)) module_of(frame);
+  return true;
 }
 
 void forget_sampled_sites() noexcept {

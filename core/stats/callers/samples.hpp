@@ -15,9 +15,10 @@ inline constexpr std::uint64_t usual_sample_every = std::uint64_t{32} << 20;
 
 // Once, before the first request; 0: no samples.
 void use_samples(std::uint64_t every) noexcept;
-// Where the first context is: the first walk of a process reads tables of its files that nothing has read, 50
-// to 140 us of the first request that is sampled. Nothing where there are no samples.
-void walk_ahead() noexcept;
+// Where the first context is, what the first request that is sampled would wait for, 110 to 190 us: the first
+// walk of a process reads tables of its files that nothing has read, and the kernel makes room for the sites.
+// False where there are no samples, and nothing is done.
+bool prepare_samples() noexcept;
 // In a forked child: numbers of sites are its parent's.
 void forget_sampled_sites() noexcept;
 
