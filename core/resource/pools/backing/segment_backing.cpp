@@ -91,7 +91,7 @@ bool segment_backing::is_gpu_done(pool_lock& held) noexcept {
 
 excess::remedy segment_backing::too_much(pool_lock& held, std::uint64_t bytes,
                                          growth_request const& wanted) noexcept {
-  space::region const& region = pool_.region;
+  space::region& region = pool_.region;
   suballocator_options const& o = pool_.options;
   bool const is_told = o.initial != 0 || (o.release_threshold != ~std::uint64_t{0} && !o.one_magazine);
   bool const may = may_take_more(wanted) && !is_told && pool_.upstream.takes_back_when_idle() &&
@@ -100,6 +100,7 @@ excess::remedy segment_backing::too_much(pool_lock& held, std::uint64_t bytes,
   excess::state const is{.reserved = region.reserved_bytes(),
                          .in_use = region.reserved_bytes() - region.idle_bytes(),
                          .pending = region.pending_bytes(),
+                         .empty = excess::is_little(region.reserved_bytes()) ? region.empty_bytes() : 0,
                          .plenty = policy().spare() / 16};
   if (excess::may_wait_soon(is)) {
     unlocked const meanwhile(held);

@@ -195,15 +195,15 @@ TEST_F(ladder, out_of_memory_waits_for_everything_that_was_freed) {
 
 TEST_F(ladder, out_of_memory_gives_empty_segments_back) {
   driver.manual_events(false);
-  driver.set_capacity(8 * mib);
+  driver.set_capacity(32 * mib);
   pool& p = make_pool();
-  space::handle const a = get(p, 3 * mib), b = get(p, 4 * mib);
+  space::handle const a = get(p, 15 * mib), b = get(p, 16 * mib);
   give(p, a);
   give(p, b);
-  // Two segments of 4 MiB; 8 MiB in one piece needs both back.
-  EXPECT_EQ(block(get(p, 8 * mib)).bytes(), 8 * mib);
+  // Two segments of 16 MiB; 32 MiB in one piece needs both back.
+  EXPECT_EQ(block(get(p, 32 * mib)).bytes(), 32 * mib);
   EXPECT_RUNG(rung_trimmed, 1);
-  EXPECT_EQ(driver.used(), 8 * mib);
+  EXPECT_EQ(driver.used(), 32 * mib);
 }
 
 TEST_F(ladder, during_a_capture_frees_wait_and_growth_goes_on) {

@@ -28,6 +28,26 @@ TEST(excess, little_is_never_too_much) {
   EXPECT_EQ(e.note_growth(7 * mib, {.reserved = 250 * mib}, 1).goes, 1 * mib);
 }
 
+constexpr excess::state small_with_empty{.reserved = 10 * mib, .in_use = 4 * mib, .empty = 4 * mib};
+
+TEST(excess, of_a_small_pool_empty_segments_go_four_times) {
+  excess e;
+  for (int i = 0; i < 4; ++i) EXPECT_EQ(e.note_growth(5 * mib, small_with_empty, 1).goes, 4 * mib) << i;
+  EXPECT_FALSE(e.note_growth(5 * mib, small_with_empty, 1).needed);
+}
+
+TEST(excess, of_a_small_pool_nothing_goes_that_is_needed_at_once) {
+  excess e;
+  EXPECT_FALSE(e.note_growth(5 * mib, {.reserved = 4 * mib, .in_use = 4 * mib}, 1).needed);
+  EXPECT_FALSE(e.note_growth(5 * mib, {.reserved = 10 * mib, .in_use = 4 * mib}, 1).needed)
+      << "none is empty";
+  EXPECT_FALSE(e.note_growth(5 * mib, {.reserved = 12 * mib, .in_use = 4 * mib, .empty = 4 * mib}, 1).needed)
+      << "not small";
+  excess::state const busy{.reserved = 10 * mib, .in_use = 4 * mib, .pending = 6 * mib, .empty = 4 * mib};
+  EXPECT_FALSE(e.note_growth(5 * mib, busy, 1).needed);
+  EXPECT_FALSE(e.note_growth(5 * mib, small_with_empty, 1).needed) << "as much was there at once";
+}
+
 TEST(excess, beyond_three_times_what_was_in_use_and_plenty_it_waits) {
   excess e;
   e.note_growth(400 * mib, {}, 1);
