@@ -70,6 +70,9 @@ GROUPS = [
           higher_is_better=True),
     Group("random_allocations", "random_allocations", (ASYNC, *CHAINS, *PEERS, MALLOC), ("seconds=0.1",), limit=15,
           seconds=420, repeats=5, fewer={"cudaMalloc": ("seconds=0.1", "largest=1000")}),
+    # The first round of a process is one measurement, on whatever the machine does then: here of nine processes each.
+    Group("first_rounds", "random_allocations", (*(ours(call, chain) for chain in ("pool", "binning") for call in ("malloc", "async")), *PEERS[:3]),
+          ("seconds=0.001", "largest=1000"), repeats=9, seconds=150),
     Group("holes", "holes", (ASYNC, *DEFAULTS, ours("async", "arena"), *WITHOUT_BINNING, MALLOC), limit=15, seconds=110,
           fewer={"cudaMalloc": ("largest=10000",)}),
     Group("multi_stream", "multi_stream", (MALLOC, ASYNC, *DEFAULTS, *PEERS), higher_is_better=True, kernels=True),
