@@ -37,7 +37,6 @@ class growth_policy {
  public:
   static constexpr std::uint32_t most_in_rotation = 128;
   static constexpr std::uint64_t price_of_growth_ns = 100'000;
-  static constexpr std::uint64_t far_ahead_ns = 500'000;
   static constexpr std::uint64_t of_small = 32ull << 20;  // a segment for them where memory is scarce
 
   explicit constexpr growth_policy(suballocator_options const& options) noexcept : options_(options) {}
@@ -119,13 +118,13 @@ class growth_policy {
   // the pool grows. Between two growths as long as a growth takes, in all (`waited`: since the last one): the
   // GPU would otherwise wait each time. The more waits to be reused (`pending`) beside what is in use, the
   // further the host runs ahead of the GPU: then a wait costs little that the GPU is not behind already, and
-  // a growth would be for good. With the growth that may follow it is less than twice what natively the
-  // longest request takes.
+  // a growth would be for good. Each may wait so long there; with the growth that may follow that is less than
+  // twice what natively the longest request takes, and how far the host is ahead is for frees to bound
+  // (stream_order/free_pace).
   constexpr std::uint64_t patience_ns(bool of_stream, std::uint64_t waited, std::uint64_t in_use,
                                       std::uint64_t pending, std::uint64_t bytes) const noexcept {
     std::uint64_t const left = price_of_growth_ns - std::min(waited, price_of_growth_ns);
     if (of_stream || is_little_work(pending, bytes)) return left;
-    if (is_far_ahead(in_use, pending, bytes)) return far_ahead_ns;
     return pending > std::max<std::uint64_t>(32ull << 20, in_use / 8) ? price_of_growth_ns : left;
   }
 
