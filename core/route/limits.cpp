@@ -55,8 +55,15 @@ void use_limits(limit_maker wanted) noexcept {
   maker = wanted;
 }
 
+bool may_have_limits(int device) noexcept {
+  if (maker == nullptr || present == nullptr) return false;
+  make_limits(device);
+  return resource::budget::any(device) ||
+         !present->limits_made[stats::device_slot(device)].load(std::memory_order_acquire);
+}
+
 CUresult admit(observed_request const& wanted) noexcept {
-  make_limits(wanted.device);
+  if (!may_have_limits(wanted.device)) return CUDA_SUCCESS;
   resource::budget const* against = nullptr;
   if (resource::observed_use::admit(wanted.device, wanted.bytes, against)) return CUDA_SUCCESS;
   CUresult const forbidden = wanted.captures_forbid ? stream_order::ask_captures() : CUDA_SUCCESS;
@@ -71,14 +78,14 @@ CUresult admit(observed_request const& wanted) noexcept {
 }
 
 void withdraw(int device, std::uint64_t bytes) noexcept {
-  resource::observed_use::withdraw(device, bytes);
+  if (may_have_limits(device)) resource::observed_use::withdraw(device, bytes);
 }
 
 void hold(observed_bytes const& held, std::uint64_t admitted) noexcept {
   // No chain was asked for there.
   if (stats::get(stats::gauges(held.device).total) == 0) register_device(held.device);
   stays(held);
-  resource::observed_use::hold(held.device, held.bytes, admitted);
+  if (may_have_limits(held.device)) resource::observed_use::hold(held.device, held.bytes, admitted);
 }
 
 void stays(observed_bytes const& held) noexcept {
@@ -95,7 +102,7 @@ void leaves(observed_bytes const& held) noexcept {
 }
 
 void has_left(observed_bytes const& held) noexcept {
-  resource::observed_use::let_go(held.device, held.bytes);
+  if (may_have_limits(held.device)) resource::observed_use::let_go(held.device, held.bytes);
 }
 
 std::uint64_t total_memory(int device, std::uint64_t total) noexcept {

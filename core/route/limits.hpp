@@ -34,6 +34,8 @@ struct observed_request {
   bool captures_forbid = true;
 };
 CUresult admit(observed_request const& wanted) noexcept;
+// False: it has no limit, nor will have one, so that nobody asks what was taken of it.
+bool may_have_limits(int device) noexcept;
 void withdraw(int device, std::uint64_t bytes) noexcept;  // the call failed
 
 // Memory that is seen and not routed, where it is. `movable`: managed, which need not lie on the device.

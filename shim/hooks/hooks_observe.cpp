@@ -79,10 +79,14 @@ CUresult pool_allocation(hook which, CUdeviceptr* result, pool_request const& as
   }
   upstream::note_driver_keeps_memory();
   int const device = memory_pools::instance().device_of(asked.pool);
-  bool const elsewhere = device == memory_pools::host || is_graph_node(asked.stream) || result == nullptr;
+  bool const elsewhere = device == memory_pools::host || result == nullptr ||
+                         (stream_order::any_captures() && is_graph_node(asked.stream));
   if (elsewhere) return counted(which, asked.bytes, with_room(real));
-  owner_of_memory owner = owner_by_stream(asked.stream, asked.caller);
-  if (owner.device >= 0 && device >= 0) owner.device = device;
+  owner_of_memory owner{device, nullptr, asked.caller};
+  if (device < 0 || route::may_have_limits(device)) {
+    owner = owner_by_stream(asked.stream, asked.caller);
+    if (owner.device >= 0 && device >= 0) owner.device = device;
+  }
   return counted(which, asked.bytes, pass_allocation(request, result, owner, real));
 }
 

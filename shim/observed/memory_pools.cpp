@@ -30,17 +30,25 @@ void memory_pools::made(CUmemoryPool pool, CUmemPoolProps const& properties) noe
   base::lock_guard const held(lock_);
   bool const on_device = properties.location.type == CU_MEM_LOCATION_TYPE_DEVICE;
   devices_.insert_or_assign(pool, on_device ? properties.location.id : host);
+  last_.store(0, std::memory_order_relaxed);
 } catch (std::bad_alloc const&) {
 }
 
 void memory_pools::destroyed(CUmemoryPool pool) noexcept {
   base::lock_guard const held(lock_);
   devices_.erase(pool);
+  last_.store(0, std::memory_order_relaxed);
 }
 
 int memory_pools::device_of(CUmemoryPool pool) noexcept try {
+  std::uint64_t const last = last_.load(std::memory_order_relaxed);
+  if ((last & ((std::uint64_t{1} << address_bits) - 1)) == reinterpret_cast<std::uint64_t>(pool) && last != 0)
+    return static_cast<int>(last >> address_bits) + unknown;
   base::lock_guard const held(lock_);
-  if (auto const found = devices_.find(pool); found != devices_.end()) return found->second;
+  if (auto const found = devices_.find(pool); found != devices_.end()) {
+    last_.store(packed(pool, found->second), std::memory_order_relaxed);
+    return found->second;
+  }
   int const device = device_that_has(pool);
   if (device >= 0) devices_.emplace(pool, device);
   return device;

@@ -1,9 +1,12 @@
 // Which device a memory pool takes its memory from: noted when the program makes the pool; for a device's
-// own pools asked of the driver. Called by hooks on any thread; one lock, as these calls are rare.
+// own pools asked of the driver. Called by hooks on any thread; one lock, but for the pool that was asked
+// about last.
 #pragma once
 
 #include <cuda.h>
 
+#include <atomic>
+#include <cstdint>
 #include <map>
 
 #include "core/base/threads/mutex.hpp"
@@ -25,7 +28,15 @@ class memory_pools {
   void reset_in_child() noexcept;
 
  private:
+  // Pool and device in one word, so that both are read at once: an address has 48 bits.
+  static constexpr unsigned address_bits = 48;
+  static std::uint64_t packed(CUmemoryPool pool, int device) noexcept {
+    return reinterpret_cast<std::uint64_t>(pool) | static_cast<std::uint64_t>(device - unknown)
+                                                       << address_bits;
+  }
+
   base::mutex lock_;
+  std::atomic<std::uint64_t> last_{0};
   std::map<CUmemoryPool, int> devices_ GPUMEM_GUARDED_BY(lock_);
 };
 

@@ -2,6 +2,7 @@
 #include "shim/observed/observed_memory.hpp"
 
 #include <new>
+#include <utility>
 
 #include "core/base/threads/undestroyed.hpp"
 #include "shim/observed/recorded.hpp"
@@ -23,18 +24,31 @@ observed_memory& observed_memory::instance() noexcept {
   return base::undestroyed<observed_memory>::get();
 }
 
-bool observed_memory::add(observed_kind kind, std::uint64_t key, item const& held) noexcept {
+bool observed_memory::insert(observed_kind kind, std::uint64_t key, item const& held) {
+  auto& part = of(key);
+  base::lock_guard const lock(part.lock);
+  table& items = part.items[static_cast<std::size_t>(kind)];
+  bool added = false;
+  if (part.spare.empty()) {
+    added = items.try_emplace(key, held).second;
+  } else {
+    part.spare.key() = key;
+    part.spare.mapped() = held;
+    auto tried = items.insert(std::move(part.spare));
+    added = tried.inserted;
+    part.spare = std::move(tried.node);
+  }
+  if (added) record_observed(true, name_of(static_cast<std::size_t>(kind)), key, held.held);
+  return added;
+}
+
+bool observed_memory::add(observed_kind kind, std::uint64_t key, item const& held) noexcept try {
+  if (insert(kind, key, held)) return true;
   // What the driver gives out anew was given back on a way that no hook saw.
   if (auto const gone = take(kind, key)) route::has_left(gone->held);
-  auto& part = of(key);
-  try {
-    base::lock_guard const lock(part.lock);
-    bool const added = part.items[static_cast<std::size_t>(kind)].try_emplace(key, held).second;
-    if (added) record_observed(true, name_of(static_cast<std::size_t>(kind)), key, held.held);
-    return added;
-  } catch (std::bad_alloc const&) {
-    return false;
-  }
+  return insert(kind, key, held);
+} catch (std::bad_alloc const&) {
+  return false;
 }
 
 std::optional<observed_memory::item> observed_memory::take(observed_kind kind, std::uint64_t key) noexcept {
@@ -46,7 +60,7 @@ std::optional<observed_memory::item> observed_memory::take(observed_kind kind, s
     auto const found = items.find(key);
     if (found == items.end()) return gone;
     gone = found->second;
-    items.erase(found);
+    part.spare = items.extract(found);
   }
   record_observed(false, name_of(static_cast<std::size_t>(kind)), key, gone->held);
   route::leaves(gone->held);

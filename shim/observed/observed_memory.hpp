@@ -39,10 +39,14 @@ class observed_memory {
   void reset_in_child() noexcept;
 
  private:
+  using table = std::map<std::uint64_t, item>;
   struct shard {
     base::mutex lock;
-    std::array<std::map<std::uint64_t, item>, 3> items GPUMEM_GUARDED_BY(lock);  // by observed_kind
+    std::array<table, 3> items GPUMEM_GUARDED_BY(lock);  // by observed_kind
+    table::node_type spare GPUMEM_GUARDED_BY(lock);      // of what was taken last: a pair needs no heap
   };
+  // False: the key is there. Throws std::bad_alloc.
+  bool insert(observed_kind kind, std::uint64_t key, item const& held);
   shard& of(std::uint64_t key) noexcept { return shards_[(key >> 9 ^ key >> 21) % shards_.size()]; }
 
   std::array<shard, 16> shards_;

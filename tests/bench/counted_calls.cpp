@@ -195,6 +195,28 @@ COUNTED counted_pool_figure() {
   for (int i = 0; i < rounds; ++i)
     REQUIRE(cudaMemPoolGetAttribute(pool, cudaMemPoolAttrUsedMemCurrent, &used));
 }
+cudaMemPool_t own_pool() {
+  static cudaMemPool_t own = nullptr;
+  cudaMemPoolProps device{};
+  device.allocType = cudaMemAllocationTypePinned;
+  device.location = {cudaMemLocationTypeDevice, {0}};
+  if (own == nullptr) REQUIRE(cudaMemPoolCreate(&own, &device));
+  return own;
+}
+COUNTED counted_own_pool_4KiB() {
+  cudaMemPool_t const own = own_pool();
+  for (int i = 0; i < rounds; ++i) {
+    void* block = nullptr;
+    REQUIRE(cudaMallocFromPoolAsync(&block, 4096, own, first));
+    REQUIRE(cudaFreeAsync(block, first));
+  }
+}
+COUNTED counted_own_pool_figure() {
+  cudaMemPool_t const own = own_pool();
+  std::uint64_t used = 0;
+  for (int i = 0; i < rounds; ++i)
+    REQUIRE(cudaMemPoolGetAttribute(own, cudaMemPoolAttrUsedMemCurrent, &used));
+}
 COUNTED counted_capture() {
   for (int i = 0; i < rounds; ++i) {
     cudaGraph_t graph = nullptr;
@@ -304,6 +326,8 @@ int main(int argc, char** argv) {
   twice(counted_stream_with_a_pair);
   twice(counted_event_wait);
   twice(counted_pool_figure);
+  twice(counted_own_pool_4KiB);
+  twice(counted_own_pool_figure);
   twice(counted_capture);
   twice(counted_ipc_handle);
   std::printf("%d rounds\n", counted);

@@ -89,6 +89,7 @@ GROUPS = [
     Group("first_call", "first_call", (MALLOC, ASYNC, *DEFAULTS), repeats=9),
     Group("driver_calls", "driver_calls", (MALLOC,)),
     Group("lookups", "lookups", (MALLOC, ASYNC, *DEFAULTS), repeats=3),
+    Group("calls", "calls", (MALLOC, ours("malloc")), repeats=3),
     Group("pinned", "pinned", (MALLOC, ours("malloc"), ours("malloc", "pinned"))),
 ]
 

@@ -106,6 +106,7 @@ void observed_use::withdraw(int device, std::uint64_t bytes) noexcept {
 }
 
 void observed_use::hold(int device, std::uint64_t bytes, std::uint64_t admitted) noexcept {
+  if (bytes == admitted) return;
   base::lock_guard const held(observing());
   taken_on(device) += bytes - admitted;
   budget::each(device, [=](budget& b) {

@@ -33,6 +33,11 @@ class budget {
       if (b->device_ == device && !b->host_) visit(*b);
     }
   }
+  static bool any(int device) noexcept {
+    bool found = false;
+    each(device, [&found](budget&) { found = true; });
+    return found;
+  }
   static void forget_all() noexcept;  // in a forked child
 
   // All or nothing: two requests that fit each by itself never exceed the limit together.
@@ -89,7 +94,7 @@ class budget {
 };
 
 // Memory of a device that is taken without a chain: every budget of the device has to agree. Called before
-// and after calls of tens of microseconds, so a lock among them costs nothing.
+// and after calls of the driver, most of tens of microseconds, those of pools of half a one.
 class observed_use {
  public:
   // Takes the bytes from every budget, or from none: then `refused` says which one was against it.

@@ -20,6 +20,7 @@ constexpr entry list[] = {
     {"growth", bench::growth},
     {"captures", bench::captures},
     {"pinned", bench::pinned},
+    {"calls", bench::calls},
     {"lookups", bench::lookups},
     {"drift", bench::drift},
     {"footprint", bench::footprint},

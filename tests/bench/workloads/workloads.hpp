@@ -24,6 +24,7 @@ void growth(allocator& memory, const options& wanted);
 void captures(allocator& memory, const options& wanted);
 void pinned(allocator& memory, const options& wanted);
 void driver_calls(allocator& memory, const options& wanted);
+void calls(allocator& memory, const options& wanted);
 void lookups(allocator& memory, const options& wanted);
 void footprint(allocator& memory, const options& wanted);
 void refused(allocator& memory, const options& wanted);

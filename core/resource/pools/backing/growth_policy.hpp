@@ -118,8 +118,8 @@ class growth_policy {
   // the pool grows. Between two growths as long as a growth takes, in all (`waited`: since the last one): the
   // GPU would otherwise wait each time. The more waits to be reused (`pending`) beside what is in use, the
   // further the host runs ahead of the GPU: then a wait costs little that the GPU is not behind already, and
-  // a growth would be for good. Each may wait so long there; with the growth that may follow that is less than
-  // twice what natively the longest request takes, and how far the host is ahead is for frees to bound
+  // a growth would be for good. Each may wait so long there; with the growth that may follow that is less
+  // than twice what natively the longest request takes, and how far the host is ahead is for frees to bound
   // (stream_order/free_pace).
   constexpr std::uint64_t patience_ns(bool of_stream, std::uint64_t waited, std::uint64_t in_use,
                                       std::uint64_t pending, std::uint64_t bytes) const noexcept {

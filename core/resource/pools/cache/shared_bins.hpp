@@ -62,6 +62,7 @@ class shared_bins {
     space::block& b = blocks[h];
     if (!has_bin(b.units) || round_up(b.units) != b.units) return false;
     bin& to = bins_[index_of(b.units)];
+    if (!are_used_.load(std::memory_order_relaxed)) are_used_.store(true, std::memory_order_relaxed);
     b.next = space::none;
     std::lock_guard const held(to.lock);
     if (to.head == space::none && to.has_near < bin::most_near) {
@@ -77,6 +78,7 @@ class shared_bins {
   // All blocks, as one list through `next`.
   space::handle empty(space::block_table& blocks) noexcept {
     space::handle all = space::none;
+    if (!are_used_.load(std::memory_order_relaxed)) return all;
     for (bin& each : bins_) {
       if (each.count.load(std::memory_order_relaxed) == 0) continue;
       std::lock_guard const held(each.lock);
@@ -98,6 +100,7 @@ class shared_bins {
   template <typename Predicate>
   void measure(space::block_table& blocks, Predicate is_done, std::uint64_t& all,
                std::uint64_t& pending) noexcept {
+    if (!are_used_.load(std::memory_order_relaxed)) return;
     for (bin& each : bins_) {
       std::unique_lock const held(each.lock, std::try_to_lock);
       if (!held.owns_lock()) continue;
@@ -113,6 +116,7 @@ class shared_bins {
   // As of a moment ago.
   std::uint64_t bytes() const noexcept {
     std::uint64_t sum = 0;
+    if (!are_used_.load(std::memory_order_relaxed)) return sum;
     for (std::size_t i = 0; i < bins_.size(); ++i)
       sum += bins_[i].count.load(std::memory_order_relaxed) * units_of(i) * space::unit;
     return sum;
@@ -148,6 +152,9 @@ class shared_bins {
   }
 
   std::array<bin, 32> bins_{};
+  // Any block was ever put: in most pools none is, whose bins are then 32 lines of memory that nobody looks
+  // at.
+  std::atomic<bool> are_used_{false};
 };
 
 }  // namespace gpumem::resource
