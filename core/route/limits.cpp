@@ -56,10 +56,10 @@ void use_limits(limit_maker wanted) noexcept {
 }
 
 bool may_have_limits(int device) noexcept {
-  if (maker == nullptr || present == nullptr) return false;
   make_limits(device);
-  return resource::budget::any(device) ||
-         !present->limits_made[stats::device_slot(device)].load(std::memory_order_acquire);
+  bool const may_come = maker != nullptr && present != nullptr &&
+                        !present->limits_made[stats::device_slot(device)].load(std::memory_order_acquire);
+  return may_come || resource::budget::any(device);
 }
 
 CUresult admit(observed_request const& wanted) noexcept {

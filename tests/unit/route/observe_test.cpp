@@ -350,6 +350,29 @@ TEST_F(observe, what_a_capture_forbids_is_refused_by_the_driver) {
   EXPECT_EQ(driver.calls("cuMemFree_v2"), asked) << "nothing captures: nobody is asked";
 }
 
+// Its size may be known only later. Memory of devices that have no limit, and will have none, is not counted.
+TEST_F(observe, what_was_taken_before_a_limit_is_there_counts_against_it) {
+  constexpr std::uint64_t mib = 1 << 20;
+  static bool is_known;
+  is_known = false;
+  use_limits([](int device) {
+    if (is_known && device == 0)
+      resource::budget::find_or_make({.name = "late", .device = 0, .limit = 2 * mib});
+    return is_known;
+  });
+  EXPECT_EQ(admit({.device = 0, .bytes = mib}), CUDA_SUCCESS);
+  EXPECT_TRUE(may_have_limits(0));
+  is_known = true;
+  EXPECT_EQ(admit({.device = 0, .bytes = 2 * mib}), CUDA_ERROR_OUT_OF_MEMORY);
+  withdraw(0, mib);
+  EXPECT_EQ(admit({.device = 0, .bytes = 2 * mib}), CUDA_SUCCESS);
+  withdraw(0, 2 * mib);
+  EXPECT_FALSE(may_have_limits(1));
+  EXPECT_EQ(admit({.device = 1, .bytes = 64 * mib}), CUDA_SUCCESS);
+  withdraw(1, 64 * mib);
+  use_limits(nullptr);
+}
+
 // A limit would refuse it with another code, and the capture would go on.
 TEST_F(observe, what_a_capture_forbids_is_refused_for_that_and_not_by_a_limit) {
   constexpr std::uint64_t mib = 1 << 20;
