@@ -158,6 +158,27 @@ void refused_free() {
   MUST_BE(CUDA_ERROR_INVALID_VALUE, cuMemUnmap(address, 2 * mib));
 }
 
+// What a capture asks for is a node of its graph: it has an address, and no memory before the graph runs.
+void captured() {
+  primary(0);
+  CUstream stream = nullptr;
+  MUST(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+  CUmemPoolProps properties{};
+  properties.allocType = CU_MEM_ALLOCATION_TYPE_PINNED;
+  properties.location = {CU_MEM_LOCATION_TYPE_DEVICE, {0}};
+  CUmemoryPool pool = nullptr;
+  MUST(cuMemPoolCreate(&pool, &properties));
+  CUdeviceptr kept = 0, node = 0;
+  MUST(cuMemAllocFromPoolAsync(&kept, 4 * mib, pool, stream));
+  noted(kept, 4 * mib);
+  MUST(cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_RELAXED));
+  MUST(cuMemAllocFromPoolAsync(&node, 32 * mib, pool, stream));
+  MUST(cuMemAllocAsync(&node, 32 * mib, stream));
+  CUgraph graph = nullptr;
+  MUST(cuStreamEndCapture(stream, &graph));
+  MUST(cuGraphDestroy(graph));
+}
+
 // More than the device holds, three times.
 void refused_requests() {
   primary(0);
@@ -176,6 +197,7 @@ int main(int, char** argv) {
                                                                 {"race", race},
                                                                 {"other_device", other_device},
                                                                 {"refused_free", refused_free},
+                                                                {"captured", captured},
                                                                 {"refused_requests", refused_requests}};
   MUST(cuInit(0));
   stories.at(argv[1])();

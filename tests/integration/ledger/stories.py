@@ -93,6 +93,11 @@ def test_a_refused_free_gives_nothing_back(build):
     harness.equal(report["devices"][0]["now"]["observed_bytes"], 32 * MIB, "seen")
 
 
+def test_what_a_capture_asks_for_is_not_held(build):
+    report, _ = tell(build, "captured")
+    harness.equal(report["devices"][0]["now"]["observed_bytes"], 4 * MIB, "seen")
+
+
 def test_what_is_refused_was_not_handed_out(build):
     report, _ = tell(build, "refused_requests")
     pool = node(report, "pool")
