@@ -8,6 +8,7 @@
 #include <cerrno>
 #include <mutex>
 
+#include "core/base/populate_pages.hpp"
 #include "core/base/threads/address_room.hpp"
 
 namespace gpumem::space {
@@ -17,7 +18,6 @@ constexpr std::uint64_t least = 1ull << 12;  // entries
 constexpr std::uint64_t step = 1ull << 14;   // entries: whole pages, of 64 KiB too, for any size of them
 
 constexpr std::uint64_t most_at_once = 64ull << 10;  // bytes of pages
-constexpr int populate_write = 23;                   // MADV_POPULATE_WRITE, of Linux 5.14; refused before
 
 }  // namespace
 
@@ -63,9 +63,7 @@ void table_pages::make_pages(std::uint64_t offset) noexcept {
   std::uint64_t const end =
       std::min(std::max(begin + count, (offset + size_ + page - 1) / page * page), open);
   if (end <= made || !made_.compare_exchange_strong(made, end, std::memory_order_relaxed)) return;
-  int const saved = errno;
-  ::madvise(begin_ + begin, end - begin, populate_write);
-  errno = saved;
+  base::populate_pages(begin_ + begin, end - begin);
 }
 
 }  // namespace gpumem::space

@@ -13,10 +13,10 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "core/base/populate_pages.hpp"
+
 namespace gpumem::stats {
 namespace {
-
-constexpr int populate_write = 23;  // MADV_POPULATE_WRITE, of Linux 5.14
 
 // Growing a file beyond RLIMIT_FSIZE raises SIGXFSZ, which ends a program that does not expect it.
 bool within_file_size_limit(std::size_t bytes) noexcept {
@@ -184,7 +184,7 @@ bool back_or_replace(page_file const& file, void* base, std::size_t offset, std:
     // Out of reach (chroot, setuid, moved): the pages are made by the mapping, which fails and does not
     // raise.
     reason = errno != 0 ? std::strerror(errno) : "another file has its name";
-    backed = ::madvise(part, bytes, populate_write) == 0;
+    backed = base::populate_pages(part, bytes);
   } else if (!backed) {
     reason = std::strerror(errno);
   }

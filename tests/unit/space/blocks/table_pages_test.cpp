@@ -11,6 +11,8 @@
 #include <string>
 #include <vector>
 
+#include "core/base/populate_pages.hpp"
+
 namespace gpumem::space {
 namespace {
 
@@ -72,7 +74,7 @@ TEST(table_pages, entries_in_their_order_make_no_fault) {
   table_pages pages(many, record_size);
   ASSERT_TRUE(pages.open(20'000));
   auto* const first = static_cast<char*>(pages.begin());
-  if (madvise(first, system_page(), 23) != 0) GTEST_SKIP() << "no MADV_POPULATE_WRITE: Linux 5.14";
+  if (!base::populate_pages(first, system_page())) GTEST_SKIP() << "no MADV_POPULATE_WRITE: Linux 5.14";
   std::size_t faults = 0;
   for (std::uint64_t i = 0; i < 20'000; ++i) {
     pages.prepare(i);
