@@ -8,17 +8,25 @@
 namespace gpumem::route {
 namespace {
 
-// The first device that is not there: to ask about it takes the driver a microsecond, of one that is 30 ns
-// (H100).
-constinit std::atomic<int> devices_end{stats::max_devices};
-
 CUmemoryPool default_pool(int device) noexcept {
   CUmemoryPool pool = nullptr;
   auto const ask = driver::real.cuDeviceGetDefaultMemPool;
-  if (ask == nullptr || device >= devices_end.load(std::memory_order_relaxed)) return nullptr;
-  CUresult const code = ask(&pool, device);
-  if (code == CUDA_ERROR_INVALID_DEVICE && device >= 0) devices_end.store(device, std::memory_order_relaxed);
-  return code == CUDA_SUCCESS ? pool : nullptr;
+  return ask != nullptr && ask(&pool, device) == CUDA_SUCCESS ? pool : nullptr;
+}
+
+constexpr int no_device = -1;
+
+[[gnu::always_inline]] inline int find_default(router_state& s, CUmemoryPool pool) noexcept {
+  auto const ask = driver::real.cuDeviceGetDefaultMemPool;
+  int const end = ask != nullptr ? s.devices_end.load(std::memory_order_relaxed) : 0;
+  for (int device = 0; device < end; ++device) {
+    CUmemoryPool its = nullptr;
+    CUresult const code = ask(&its, device);
+    if (code == CUDA_ERROR_INVALID_DEVICE) s.devices_end.store(device, std::memory_order_relaxed);
+    if (code != CUDA_SUCCESS) return no_device;
+    if (its == pool) return device;
+  }
+  return no_device;
 }
 
 int device_of(space::block_registry& where, space::block const& b) noexcept {
@@ -52,15 +60,15 @@ served_pool find_served(CUmemoryPool pool) noexcept {
   if (present == nullptr || pool == nullptr) return {};
   if (auto* const made = present->pools.find(pool); made != nullptr)
     return {pool, &made->figures, made->device};
-  for (int device = 0; device < static_cast<int>(present->figures.size()); ++device) {
-    CUmemoryPool const its = default_pool(device);
-    if (its == nullptr) return {};
-    if (its == pool) {
-      begin_to_count(device);
-      return {pool, &present->figures[static_cast<std::size_t>(device)], device, true};
-    }
-  }
-  return {};
+  int const device = find_default(*present, pool);
+  if (device == no_device) return {};
+  begin_to_count(device);
+  return {pool, &present->figures[static_cast<std::size_t>(device)], device, true};
+}
+
+std::optional<int> device_of_default(CUmemoryPool pool) noexcept {
+  int const device = present != nullptr ? find_default(*present, pool) : no_device;
+  return device != no_device ? std::optional(device) : std::nullopt;
 }
 
 void tell_attribute(served_pool const& pool, CUmemPool_attribute attribute, void* value) noexcept {

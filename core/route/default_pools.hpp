@@ -7,6 +7,7 @@
 #include <cuda.h>
 
 #include <cstdint>
+#include <optional>
 
 #include "core/driver/request.hpp"
 #include "core/route/pool_figures.hpp"
@@ -25,6 +26,8 @@ struct served_pool {
   bool is_default = false;
 };
 served_pool find_served(CUmemoryPool pool) noexcept;
+// The device whose default pool it is; none: no device's.
+std::optional<int> device_of_default(CUmemoryPool pool) noexcept;
 
 // The driver's answer in `value`, for the four figures of bytes: ours is added.
 void tell_attribute(served_pool const& pool, CUmemPool_attribute attribute, void* value) noexcept;

@@ -5,19 +5,13 @@
 #include <new>
 
 #include "core/base/threads/undestroyed.hpp"
-#include "core/driver/table.hpp"
+#include "core/route/default_pools.hpp"
 
 namespace gpumem::shim {
 namespace {
 
-// The pool that comes with a device; -2: none of them.
 int device_that_has(CUmemoryPool pool) noexcept {
-  auto const ask = driver::real.cuDeviceGetDefaultMemPool;
-  CUmemoryPool of_device = nullptr;
-  for (int device = 0; ask != nullptr && ask(&of_device, device) == CUDA_SUCCESS; ++device) {
-    if (of_device == pool) return device;
-  }
-  return memory_pools::unknown;
+  return route::device_of_default(pool).value_or(memory_pools::unknown);
 }
 
 }  // namespace
