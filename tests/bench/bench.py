@@ -107,7 +107,8 @@ def run_group(build, group, results, extra, deadline):
             if begin > end:
                 results.note(group.name, variant.name, f"repeat {repeat + 1} not started: the group's time was up")
                 continue
-            found, ended_well = run_once(build, group, variant, results, extra, end + 5 - begin)
+            own = [f"seed={repeat + 1}"] if group.seeds else []
+            found, ended_well = run_once(build, group, variant, results, [*own, *extra], end + 5 - begin)
             lines[variant] += found
             if not ended_well:
                 ended_badly.add(variant)

@@ -29,6 +29,7 @@ class Group:
     seconds: int = 60            # for the group: no process is started after it
     repeats: int = 1             # processes a variant, in turn with the others'; the median counts
     fewer: dict = dataclasses.field(default_factory=dict)   # variant name -> its own arguments
+    seeds: bool = False          # each repeat has its own, the same for all variants
     higher_is_better: bool = False
     kernels: bool = False
 
@@ -64,7 +65,7 @@ WITHOUT_BINNING = tuple(peer for peer in PEERS if peer.allocator != "rmm-binning
 GROUPS = [
     Group("pairs", "pairs", (MALLOC, ASYNC, CUDART_ALONE, *DEFAULTS, MALLOC_SHARED, ASYNC_SHARED, ours("malloc", link="shared"),
                              ours("async", link="shared"), *PEERS), repeats=5, seconds=120),
-    Group("threads", "threads", (MALLOC, ASYNC, *DEFAULTS, ours("async", "arena"), *PEERS), limit=15,
+    Group("threads", "threads", (MALLOC, ASYNC, *DEFAULTS, ours("async", "arena"), *PEERS), limit=15, repeats=3, seconds=150,
           higher_is_better=True),
     Group("producer_consumer", "producer_consumer", (MALLOC, ASYNC, *DEFAULTS, *WITHOUT_BINNING), limit=15,
           higher_is_better=True),
@@ -80,7 +81,7 @@ GROUPS = [
     Group("growth", "growth", (MALLOC, ASYNC, *DEFAULTS), repeats=3),
     Group("captures", "captures", (MALLOC, ASYNC, *DEFAULTS), repeats=3),
     Group("footprint", "footprint", (MALLOC, ASYNC, READY, *DEFAULTS, *SPARING, *WITHOUT_BINNING), repeats=5, seconds=120,
-          kernels=True),
+          seeds=True, kernels=True),
     Group("budget", "budget", (MALLOC, ASYNC, *DEFAULTS, *BOUNDED, *WITHOUT_BINNING), repeats=2, seconds=90, kernels=True),
     *[Group(f"drift_{kind}", "drift", (MALLOC, ASYNC, *DEFAULTS, ours("malloc", "compact"), *WITHOUT_BINNING), (f"only={kind}",), kernels=True)
       for kind in ("step", "half", "caches", "batches")],
