@@ -42,6 +42,7 @@ struct refused_free {
   std::uint64_t address = 0;
   space::handle inside = space::none;  // the live block that holds the address
   void const* caller = nullptr;
+  bool if_known = true;  // to be reported by who knows what the address was; without, by whoever is asked
 };
 
 // Bytes a resource holds that the program does not.

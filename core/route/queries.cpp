@@ -148,11 +148,14 @@ void refused(driver::free_request const& release) noexcept {
   block_range block;
   space::handle const inside =
       find(release.address, block) ? present->where.map.find(block.base) : space::none;
-  resource::refused_free const what{release.address, inside, release.caller};
+  // Who knows of the address may be any chain of any device: all are asked before one says that nobody does.
   bool reported = false;
-  present->known.each([&](context_entry& e) {
-    e.each_chain([&](resource::chain& c) { reported = reported || c.refused(what); });
-  });
+  for (bool const if_known : {true, false}) {
+    resource::refused_free const what{release.address, inside, release.caller, if_known};
+    present->known.each([&](context_entry& e) {
+      e.each_chain([&](resource::chain& c) { reported = reported || c.refused(what); });
+    });
+  }
 }
 
 bool owns(CUdeviceptr address) noexcept {

@@ -60,6 +60,20 @@ int volatile kept_small = 20, kept_medium = 10, kept_large = 7;  // gcc 11 would
   REQUIRE(cudaFree(other));
 }
 
+// Memory of other chains is there first: managed, and of the last device.
+void use_other_chains() {
+  int devices = 0;
+  REQUIRE(cudaGetDeviceCount(&devices));
+  void* managed = nullptr;
+  REQUIRE(cudaMallocManaged(&managed, 4096));
+  REQUIRE(cudaSetDevice(devices - 1));
+  void* elsewhere = nullptr;
+  REQUIRE(cudaMalloc(&elsewhere, 4096));
+  REQUIRE(cudaFree(elsewhere));
+  REQUIRE(cudaSetDevice(0));
+  REQUIRE(cudaFree(managed));
+}
+
 [[gnu::noinline]] void write_behind() {
   void* block = nullptr;
   REQUIRE(cudaMalloc(&block, 3000));
@@ -76,6 +90,9 @@ int volatile kept_small = 20, kept_medium = 10, kept_large = 7;  // gcc 11 would
 int main(int argc, char** argv) {
   char const* what = argc > 1 ? argv[1] : "leaks";
   if (std::strcmp(what, "frees") == 0) {
+    free_wrongly();
+  } else if (std::strcmp(what, "frees beside other chains") == 0) {
+    use_other_chains();
     free_wrongly();
   } else if (std::strcmp(what, "writes") == 0) {
     write_behind();

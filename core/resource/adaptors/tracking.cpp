@@ -32,10 +32,7 @@ void tracking::given_back(space::handle h, free_order const& order) noexcept {
 }
 
 bool tracking::refused(refused_free const& what) noexcept {
-  stats::misuse fault{.kind = stats::misuse_kind::foreign_free,
-                      .node = node_,
-                      .address = what.address,
-                      .here = site(what.caller)};
+  stats::misuse fault{.kind = stats::misuse_kind::foreign_free, .node = node_, .address = what.address};
   freed_block& slot = slot_of(what.address);
   live_block const* const noted = what.inside != space::none ? live_.find(what.inside) : nullptr;
   if (noted != nullptr && noted->bytes != 0) {
@@ -49,7 +46,10 @@ bool tracking::refused(refused_free const& what) noexcept {
     fault.kind = stats::misuse_kind::double_free;
     fault.allocated_at = static_cast<stats::call_site>(sites);
     fault.freed_at = static_cast<stats::call_site>(sites >> 32);
+  } else if (what.if_known) {
+    return false;
   }
+  fault.here = site(what.caller);
   stats::note_misuse(fault);
   return true;
 }

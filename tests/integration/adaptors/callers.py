@@ -14,6 +14,7 @@ import harness
 CONFIG = """version = 1
 [route]
 device = {chain}
+managed = {managed}
 [resource.tracking]
 capture_stacks = {stacks}
 [resource.statistics]
@@ -21,11 +22,11 @@ callsites = true
 """
 
 
-def run(build, program, argument, chain, stacks=False, **how):
+def run(build, program, argument, chain, stacks=False, managed=("managed",), **how):
     """Runs tests/programs/leaks; (outcome, the document, the text that `gpumem report` makes of it with lines)."""
     with tempfile.TemporaryDirectory() as folder:
         config = pathlib.Path(folder, "chain.toml")
-        config.write_text(CONFIG.format(chain=str(chain).replace("'", '"'), stacks=str(stacks).lower()))
+        config.write_text(CONFIG.format(chain=json.dumps(chain), managed=json.dumps(managed), stacks=str(stacks).lower()))
         env = {"GPUMEM_CONFIG": str(config)}
         if build.simulated:  # the stand-in runtime notes this program's calls, so it must be called
             env["CUDA_INJECTION64_PATH"] = "watched"
@@ -120,6 +121,12 @@ def test_wrong_frees_without_a_pool(build):
     harness.equal([m["kind"] for m in document["misuses"]], ["double free", "interior free", "foreign free"], "misuses")
 
 
+def test_wrong_frees_where_every_chain_tracks(build):
+    _, document, _ = run(build, "leaks.shared", "frees beside other chains", ["tracking", "pool", "cuda"], managed=["tracking", "managed"])
+    harness.equal([m["kind"] for m in document["misuses"]], ["double free", "interior free", "foreign free"], "misuses")
+    assert all("allocated_at" in m for m in document["misuses"][:2]), document["misuses"]
+
+
 def test_damaged_zones_are_shown(build):
     needs_addr2line()
     _, _, text = run(build, "leaks.shared", "writes", ["guard", "pool", "cuda"])
@@ -166,7 +173,7 @@ def test_statistics_agree_with_the_program(build):
 def test_leaks_are_known_after_kill_9(build):
     with tempfile.TemporaryDirectory() as folder:
         config = pathlib.Path(folder, "chain.toml")
-        config.write_text(CONFIG.format(chain='["tracking", "pool", "cuda"]', stacks="false"))
+        config.write_text(CONFIG.format(chain='["tracking", "pool", "cuda"]', managed='["managed"]', stacks="false"))
         ran = build.run([build.program("exits.shared"), "kill"], tool=["-q"], env={"GPUMEM_CONFIG": str(config)})
         harness.equal(ran.code, 128 + signal.SIGKILL, "exit code")
         document, = ran.reports
