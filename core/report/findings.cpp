@@ -87,9 +87,10 @@ document find_what_stands_out(stats::snapshot const& from, std::string const& en
   for (auto const& hook : from.hooks) {
     bool const takes = describe_symbol(hook.symbol, hook.route).kind == call_kind::allocate;
     if (hook.route != "observed" || !takes || hook.counters.bytes == 0) continue;
+    std::uint64_t const took = hook.counters.calls - std::min(hook.counters.failed, hook.counters.calls);
     add("!",
-        counted(hook.counters.calls, hook.symbol + " call") + ", " + bytes_text(hook.counters.bytes) +
-            (hook.counters.calls == 1 ? ", was" : ", were") + " not routed",
+        counted(took, hook.symbol + " call") + ", " + bytes_text(hook.counters.bytes) +
+            (took == 1 ? ", was" : ", were") + " not routed",
         "CALLS");
   }
   for (auto const& device : from.devices) {

@@ -110,7 +110,9 @@ std::string remedy_for(stats::failure_note const& failure, stats::snapshot const
                  : "ask for less: no chain makes a block of that size; is it what the program meant?";
   }
   std::string text = first_step(failure);
-  bool const may_spill = !host && !managed && kind_of(failure) != driver::refused_by::host_memory &&
+  bool const may_be_served = is_of(failure, "Alloc") && !is_of(failure, "FromPool");
+  bool const may_spill = may_be_served && !host && !managed &&
+                         kind_of(failure) != driver::refused_by::host_memory &&
                          !has_resource(in, failure, "fallback");
   if (may_spill) {
     bool const limit = kind_of(failure) == driver::refused_by::limit;

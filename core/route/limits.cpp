@@ -35,18 +35,19 @@ void each_chain_of(int device, Visit visit) noexcept {
   });
 }
 
-void refuse(observed_request const& wanted, resource::budget const& by) noexcept {
+// With what the chains of its device hold.
+void note_unserved(refused_request const& request, driver::allocation_failed const& why) noexcept {
   resource::idle_usage now;
   stats::free_blocks free;
-  bool const is_kept = is_refusal_kept();
-  each_chain_of(wanted.device, [&](resource::chain& c) {
-    resource::idle_usage const here = c.measure();
-    now.idle += here.idle;
-    now.largest = std::max(now.largest, here.largest);
-    if (is_kept) c.count_free(free);
-  });
-  note_refusal({.bytes = wanted.bytes, .hook = wanted.hook, .device = wanted.device},
-               by.refusal(wanted.bytes), now, free);
+  if (is_refusal_kept()) {
+    each_chain_of(request.device, [&](resource::chain& c) {
+      resource::idle_usage const here = c.measure();
+      now.idle += here.idle;
+      now.largest = std::max(now.largest, here.largest);
+      c.count_free(free);
+    });
+  }
+  note_refusal(request, why, now, free);
 }
 
 }  // namespace
@@ -73,7 +74,8 @@ CUresult admit(observed_request const& wanted) noexcept {
     give_back_on(wanted.device);
     if (resource::observed_use::admit(wanted.device, wanted.bytes, against)) return CUDA_SUCCESS;
   }
-  refuse(wanted, *against);
+  note_unserved({.bytes = wanted.bytes, .hook = wanted.hook, .device = wanted.device},
+                against->refusal(wanted.bytes));
   return CUDA_ERROR_OUT_OF_MEMORY;
 }
 
@@ -128,16 +130,23 @@ memory_info tell_memory(CUcontext context, memory_info const& real) noexcept {
   return told;
 }
 
+void refused_by_driver(refused_request const& request) noexcept {
+  if (request.device < 0) return;
+  if (stats::get(stats::gauges(request.device).total) == 0) register_device(request.device);
+  note_unserved(request, driver::allocation_failed(CUDA_ERROR_OUT_OF_MEMORY, "driver", "no memory left"));
+}
+
 void note_refusal(refused_request const& request, driver::allocation_failed const& why,
                   resource::idle_usage const& now, stats::free_blocks const& free) noexcept {
-  if (why.code() == CUDA_ERROR_OUT_OF_MEMORY) {
-    stats::add(stats::local().devices[stats::device_slot(request.device)].out_of_memory, 1);
+  if (request.kind != driver::memory_kind::host) {
+    if (why.code() == CUDA_ERROR_OUT_OF_MEMORY)
+      stats::add(stats::local().devices[stats::device_slot(request.device)].out_of_memory, 1);
+    recording::note_if_on({.bytes = request.bytes,
+                           .stream = request.stream,
+                           .number = static_cast<std::uint32_t>(why.code()),
+                           .what = recording::action::refused,
+                           .device = static_cast<std::uint8_t>(request.device)});
   }
-  recording::note_if_on({.bytes = request.bytes,
-                         .stream = request.stream,
-                         .number = static_cast<std::uint32_t>(why.code()),
-                         .what = recording::action::refused,
-                         .device = static_cast<std::uint8_t>(request.device)});
   std::uint64_t const reserved = stats::get(stats::gauges(request.device).reserved);
   bool const is_kept = is_refusal_kept();
   stats::call_site const asked_at =

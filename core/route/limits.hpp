@@ -7,6 +7,7 @@
 
 #include <cstdint>
 
+#include "core/driver/request.hpp"
 #include "core/stats/callers/samples.hpp"
 #include "core/stats/page/state_page.hpp"
 
@@ -69,10 +70,13 @@ struct refused_request {
   std::uint64_t stream = 0;
   std::uint16_t hook = 0;
   int device = 0;
-  void const* caller = nullptr;  // the program's code; null: not known
+  void const* caller = nullptr;                            // the program's code; null: not known
+  driver::memory_kind kind = driver::memory_kind::device;  // host memory is none of the device's refusals
 };
 void note_refusal(refused_request const& request, driver::allocation_failed const& why,
                   resource::idle_usage const& now, stats::free_blocks const& free) noexcept;
+// A call that no chain serves, and that the driver refused for lack of memory.
+void refused_by_driver(refused_request const& request) noexcept;
 // Whether the report will keep the next refusal: a program may be refused all the time.
 inline bool is_refusal_kept() noexcept {
   return stats::failures_so_far() < stats::max_failures;

@@ -55,9 +55,11 @@ class hook_scope {
 inline CUresult counted(hook which, std::uint64_t bytes, CUresult code, bool served = false) noexcept {
   auto& counters = stats::local().hooks[index_of(which)];
   stats::add(counters.calls, 1);
-  if (bytes != 0) stats::add(counters.bytes, bytes);
   if (served) stats::add(counters.served, 1);
-  if (code != CUDA_SUCCESS) stats::add(counters.failed, 1);
+  if (code != CUDA_SUCCESS)
+    stats::add(counters.failed, 1);
+  else if (bytes != 0)
+    stats::add(counters.bytes, bytes);
   return code;
 }
 
@@ -90,15 +92,27 @@ inline bool is_default(CUstream stream) noexcept {
 // The context a stream belongs to; the default streams belong to the current one.
 CUcontext context_of(CUstream stream) noexcept;
 
-// A call that the driver answers, with its one repetition: cached memory must not make it fail.
-template <typename Real>
-CUresult with_room(Real&& real) noexcept {
-  CUresult const code = real();
-  if (code != CUDA_ERROR_OUT_OF_MEMORY) return code;
-  CUcontext const context = current_context();
-  if (context == nullptr) return code;
-  route::give_back(context);
-  return real();
+// A request that the driver answers, with its one repetition: cached memory must not make it fail. What is
+// refused then is in the report, as `request` says.
+template <typename Request, typename Real>
+CUresult with_room(Request&& request, Real&& real) noexcept {
+  CUresult code = real();
+  if (code != CUDA_ERROR_OUT_OF_MEMORY) [[likely]]
+    return code;
+  if (CUcontext const context = current_context(); context != nullptr) {
+    route::give_back(context);
+    code = real();
+  }
+  if (code == CUDA_ERROR_OUT_OF_MEMORY) route::refused_by_driver(request());
+  return code;
+}
+inline route::refused_request refusal_of(driver::request const& request, int device) noexcept {
+  return {.bytes = request.bytes,
+          .stream = reinterpret_cast<std::uint64_t>(request.stream),
+          .hook = request.hook,
+          .device = device,
+          .caller = request.caller,
+          .kind = request.kind};
 }
 
 // The same for what takes memory of the device for itself, and natively waits for nothing: a kernel that runs
@@ -131,7 +145,7 @@ CUresult pass_allocation(driver::request const& request, CUdeviceptr* result, ow
     *result = 0;  // as the driver does when it refuses
     return reserved.code();
   }
-  CUresult const code = with_room(real);
+  CUresult const code = with_room([&] { return refusal_of(request, owner.device); }, real);
   bool const movable = request.kind == driver::memory_kind::managed;
   if (code == CUDA_SUCCESS) reserved.commit(observed_kind::address, *result, request.bytes, movable);
   return code;
@@ -143,7 +157,7 @@ CUresult pass_allocation(driver::request const& request, CUdeviceptr* result, Re
     upstream::note_driver_keeps_memory();
   if (result == nullptr || request.kind == driver::memory_kind::host ||
       (request.stream_ordered && is_graph_node(request.stream))) {
-    return with_room(real);
+    return with_room([&] { return refusal_of(request, current_owner().device); }, real);
   }
   auto const owner = request.stream_ordered ? owner_by_stream(request.stream, request.caller)
                                             : current_owner(request.caller);
@@ -253,7 +267,13 @@ CUresult taking(hook which, std::uint64_t most, void const* caller, Real&& real,
   hook_scope const scope;
   if (!scope) return real();
   reservation reserved(which, most, current_owner(caller));
-  CUresult const code = reserved ? with_room(real) : reserved.code();
+  auto const asked = [&] {
+    return route::refused_request{.bytes = most,
+                                  .hook = static_cast<std::uint16_t>(which),
+                                  .device = current_owner().device,
+                                  .caller = caller};
+  };
+  CUresult const code = reserved ? with_room(asked, real) : reserved.code();
   if (code == CUDA_SUCCESS) keep(reserved);
   return counted(which, most, code);
 }

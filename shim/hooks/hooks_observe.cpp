@@ -81,7 +81,11 @@ CUresult pool_allocation(hook which, CUdeviceptr* result, pool_request const& as
   int const device = memory_pools::instance().device_of(asked.pool);
   bool const elsewhere = device == memory_pools::host || result == nullptr ||
                          (stream_order::any_captures() && is_graph_node(asked.stream));
-  if (elsewhere) return counted(which, asked.bytes, with_room(real));
+  if (elsewhere) {
+    if (device == memory_pools::host) request.kind = driver::memory_kind::host;
+    auto const refused = [&] { return refusal_of(request, current_owner().device); };
+    return counted(which, asked.bytes, with_room(refused, real));
+  }
   owner_of_memory owner{device, nullptr, asked.caller};
   if (device < 0 || route::may_have_limits(device)) {
     owner = owner_by_stream(asked.stream, asked.caller);
@@ -183,8 +187,15 @@ CUresult cuMemCreate(CUmemGenericAllocationHandle* handle, size_t bytes, CUmemAl
   if (!scope) return real();
   if (!is_on_device(property)) return counted(hook::cuMemCreate, bytes, real());
   void const* const caller = program_caller(__builtin_return_address(0));
-  reservation reserved(hook::cuMemCreate, bytes, {property->location.id, nullptr, caller});
-  CUresult const code = reserved ? with_room(real) : reserved.code();
+  int const device = property->location.id;
+  reservation reserved(hook::cuMemCreate, bytes, {device, nullptr, caller});
+  auto const asked = [&] {
+    return route::refused_request{.bytes = bytes,
+                                  .hook = static_cast<std::uint16_t>(hook::cuMemCreate),
+                                  .device = device,
+                                  .caller = caller};
+  };
+  CUresult const code = reserved ? with_room(asked, real) : reserved.code();
   if (code == CUDA_SUCCESS) {
     route::observed_bytes const taken = reserved.taken(bytes);
     if (virtual_memory::instance().created(*handle, taken)) reserved.commit(taken);

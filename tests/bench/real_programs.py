@@ -57,7 +57,7 @@ PROGRAMS = (
 NAMES = [name for name, *_ in PROGRAMS]
 
 # steps a turn, turns, sets of processes, processors (JAX launches from threads of its own, beside its caller)
-TURNS = {"PyTorch training": (5, 100, 3, 1), "transformer inference": (2, 25, 3, 1), "CuPy loop": (100, 75, 3, 1),
+TURNS = {"PyTorch training": (5, 100, 3, 1), "transformer inference": (2, 25, 3, 1), "CuPy loop": (100, 25, 9, 1),
          "told, PyTorch training": (5, 120, 1, 1), "told, transformer inference": (2, 25, 1, 1), "told, 1 GiB a millisecond": (30, 60, 1, 1),
          "JAX training": (40, 25, 3, 4)}
 

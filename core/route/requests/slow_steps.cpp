@@ -47,7 +47,8 @@ outcome refuse(driver::request const& request, context_entry& entry, std::size_t
                 .stream = reinterpret_cast<std::uint64_t>(request.stream),
                 .hook = request.hook,
                 .device = entry.device,
-                .caller = request.caller},
+                .caller = request.caller,
+                .kind = request.kind},
                failed, is_kept ? chain.measure() : resource::idle_usage{}, free);
   *result = 0;  // as the driver does when it refuses (measured)
   return {failed.code()};

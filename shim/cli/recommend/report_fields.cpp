@@ -90,9 +90,13 @@ void read_failures(document const& from, std::vector<device_use>& devices) {
     auto const at = std::find_if(devices.begin(), devices.end(),
                                  [&device](device_use const& one) { return device == one.number; });
     std::string const by = report::words(failure, "refused_by");
-    if (at == devices.end() || by == "host_memory") continue;
+    bool const of_host =
+        report::words(failure, "api").find("Host") != std::string::npos || by == "host_memory";
+    if (at == devices.end() || of_host) continue;
+    // What chains handed out, and what else is known to have been held: no chain may have served.
     refusal const one{number(failure, {"requested_bytes", "bytes"}).value_or(0),
-                      number(failure, {"handed_out_bytes", "in_use"}).value_or(0),
+                      std::max(number(failure, {"handed_out_bytes", "in_use"}).value_or(0),
+                               number(failure, {"held_bytes", "held"}).value_or(0)),
                       bytes(failure, "cached").value_or(0), bytes(failure, "largest_free").value_or(0), by};
     if (!at->refused || one.asked > at->refused->asked) at->refused = one;
     at->refusals = std::max<std::uint64_t>(at->refusals, 1);

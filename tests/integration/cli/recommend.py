@@ -140,6 +140,46 @@ def test_files_that_say_nothing(build):
         assert "yes" not in verdicts(recommend(build, folder / "lies.json").stdout).values()
 
 
+def test_a_refusal_where_no_chain_serves(build):
+    """As a first look is done before anything is served."""
+    with tempfile.TemporaryDirectory() as folder:
+        config = pathlib.Path(folder, "look.toml")
+        config.write_text('version = 1\n[route]\ndevice = "passthrough"\n')
+        done, report = run(build, folder, TAKES_TOO_MUCH, config, GPUMEM_SIMULATED_MEMORY=str(1 << 30))
+        harness.equal(done.stdout, f"{[0] * 10 + [2] * 2}\n", "the program")
+        harness.equal([(f["api"], f["refused_by"], f["requested_bytes"]) for f in report["failures"]], [("cuMemAlloc_v2", "driver", 100 << 20)] * 2,
+                      "failures")
+        asked = [hook for hook in report["intercept"]["hooks"] if hook["symbol"] == "cuMemAlloc_v2"]
+        harness.equal([(h["calls"], h["failed"], h["requested_bytes"]) for h in asked], [(12, 2, 1000 << 20)], "the calls")
+        assert any("2 allocations failed" in finding["text"] for finding in report["findings"]), report["findings"]
+        said = recommend(build, f"{folder}/out.json").stdout
+        assert "2 requests refused, the largest of 100.00 MiB while 1,000.00 MiB were held of 1.00 GiB" in " ".join(said.split()), said
+        harness.equal(verdicts(said)["larger than memory?"], "yes", said)
+
+
+TAKES_TOO_MUCH_OF_THE_HOST = TAKES_TOO_MUCH.replace("cudaMalloc(", "cudaMallocHost(") + """
+cuda.cudaMalloc(ctypes.byref(blocks[0]), ctypes.c_size_t(1 << 20))
+"""
+
+
+def test_a_refusal_of_host_memory_is_none_of_the_device(build):
+    with tempfile.TemporaryDirectory() as folder:
+        config = pathlib.Path(folder, "host.toml")
+        config.write_text("""version = 1
+[route]
+host = ["pinned", "pinned_host"]
+[resource.pinned]
+type = "pool"
+maximum_pool_size = "1 GiB"
+""")
+        done, report = run(build, folder, TAKES_TOO_MUCH_OF_THE_HOST, config)
+        harness.equal(done.stdout, f"{[0] * 10 + [2] * 2}\n", "the program")
+        harness.equal([f["refused_by"] for f in report["failures"]], ["maximum"] * 2, "failures")
+        for file in ("out.json", "out.gpumem"):
+            said = recommend(build, f"{folder}/{file}").stdout
+            harness.equal(verdicts(said)["larger than memory?"], "no", said)
+
+
 def test_misuse(build):
     for words in (["x.json", "chain.toml"], ["x.json", "--strict"], ["x.json", "--", "true"], []):
         recommend(build, *words, code=2)
