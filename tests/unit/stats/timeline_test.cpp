@@ -9,6 +9,7 @@
 
 #include "core/base/clock.hpp"
 #include "core/stats/callers/libraries.hpp"
+#include "core/stats/page/page_state.hpp"
 #include "tests/unit/stats/page_fixture.hpp"
 
 namespace gpumem::stats {
