@@ -57,9 +57,10 @@ class chain {
     return idle;
   }
   // Top first, so that what a bin gives back to its pool goes on to the driver.
-  std::uint64_t give_back() noexcept {
+  std::uint64_t give_back(give_back_scope scope) noexcept {
     std::uint64_t bytes = 0;
-    for (auto part = resources_.rbegin(); part != resources_.rend(); ++part) bytes += (*part)->give_back();
+    for (auto part = resources_.rbegin(); part != resources_.rend(); ++part)
+      bytes += (*part)->give_back(scope);
     return bytes;
   }
   // The same of what is due by its age.

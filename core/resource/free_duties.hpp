@@ -15,6 +15,7 @@ using free_duty = std::uint8_t;
 inline constexpr free_duty waits = 1;       // behavior.free = "synchronize": it is a barrier
 inline constexpr free_duty gives_back = 2;  // some suballocator has memory that may be due (going_back)
 inline constexpr free_duty paces = 4;       // in some context frees keep the GPU's pace (free_pace)
+inline constexpr free_duty settles = 8;     // some pool is near its bound: a large free has an event at once
 inline std::atomic<free_duty> free_duties{0};
 
 // Beside a capture no free gives memory back. Asked before each piece: one may begin, in any thread, while

@@ -9,10 +9,12 @@
 
 #include "core/driver/request.hpp"
 #include "core/resource/allocation_request.hpp"
+#include "core/resource/give_back_scope.hpp"
 #include "core/space/block_registry.hpp"
 #include "core/stats/page/counters.hpp"
 #include "core/stats/page/state_page.hpp"
 #include "core/stream_order/epochs.hpp"
+#include "core/stream_order/streams.hpp"
 
 namespace gpumem::resource {
 
@@ -28,11 +30,13 @@ struct chain_context {
   int device;
   driver::memory_kind kind;
   // Gives back empty segments of every chain of this context; null: only of the resource that asks.
-  std::uint64_t (*relieve)(CUcontext context) = nullptr;
+  std::uint64_t (*relieve)(CUcontext context, give_back_scope scope) = nullptr;
   // Bit d: device d may touch this device's memory, as the program enabled it; null: none ever.
   std::atomic<std::uint64_t> const* peers = nullptr;
   // Which chain of its context: the route of its kind, or one that only rules name.
   std::size_t number = 0;
+  // Of this context; null: they are not known by their handles.
+  stream_order::streams* streams = nullptr;
   // Where this device's counters lie in a shard.
   std::size_t device_slot = stats::device_slot(device);
 };
@@ -105,7 +109,7 @@ class resource : public space::segment_owner {
   // What it holds is counted by this budget, idle or not.
   virtual bool counts_in(budget const&) const noexcept { return false; }
   // Gives every empty segment to its source; bytes given back.
-  virtual std::uint64_t give_back() noexcept { return 0; }
+  virtual std::uint64_t give_back(give_back_scope) noexcept { return 0; }
   // Inside a call of the program's that natively frees or waits: gives back what is due by now (going_back).
   virtual void give_back_due(moment const&) noexcept {}
   // The stream of this slot was destroyed: what was freed on it waits for its epoch.

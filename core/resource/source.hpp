@@ -9,6 +9,7 @@
 
 #include "core/driver/error.hpp"
 #include "core/resource/allocation_request.hpp"
+#include "core/resource/give_back_scope.hpp"
 
 namespace gpumem::resource {
 
@@ -79,7 +80,7 @@ class source {
   // Bytes that were released, and wait for work that may use them before they go back.
   virtual std::uint64_t pending() noexcept { return 0; }
   // Gives back what the source itself holds for nobody; bytes given back.
-  virtual std::uint64_t trim() noexcept { return 0; }
+  virtual std::uint64_t trim(give_back_scope) noexcept { return 0; }
   // Bytes that the driver has free, where these decide whether it serves a request; none: that is not known.
   virtual std::optional<std::uint64_t> free_at_driver() noexcept { return std::nullopt; }
   // Bytes until a limit; ~0: there is none.

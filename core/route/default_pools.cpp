@@ -6,13 +6,14 @@
 #include "core/upstream/cuda_async.hpp"
 
 namespace gpumem::route {
-namespace {
 
 CUmemoryPool default_pool(int device) noexcept {
   CUmemoryPool pool = nullptr;
   auto const ask = driver::real.cuDeviceGetDefaultMemPool;
   return ask != nullptr && ask(&pool, device) == CUDA_SUCCESS ? pool : nullptr;
 }
+
+namespace {
 
 constexpr int no_device = -1;
 
@@ -98,7 +99,8 @@ void trimmed(served_pool const& pool, std::uint64_t keep) noexcept {
   std::uint64_t reserved = stats::get(stats::gauges(pool.device).reserved);
   if (reserved > keep) {
     present->known.each([&](context_entry& e) {
-      if (e.device == pool.device) e.each_device_chain([](resource::chain& c) { c.give_back(); });
+      if (e.device == pool.device)
+        e.each_device_chain([](resource::chain& c) { c.give_back(resource::give_back_scope::done); });
     });
   }
   pool.figures->trimmed(keep);

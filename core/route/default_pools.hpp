@@ -26,6 +26,8 @@ struct served_pool {
   bool is_default = false;
 };
 served_pool find_served(CUmemoryPool pool) noexcept;
+// Null: the device has none.
+CUmemoryPool default_pool(int device) noexcept;
 // The device whose default pool it is; none: no device's.
 std::optional<int> device_of_default(CUmemoryPool pool) noexcept;
 

@@ -71,8 +71,10 @@ CUresult admit(observed_request const& wanted) noexcept {
   if (forbidden != CUDA_SUCCESS) return forbidden;
   // Idle segments count: they go first, as they do when the driver refuses.
   if (against->may_hold_idle()) {
-    give_back_on(wanted.device);
-    if (resource::observed_use::admit(wanted.device, wanted.bytes, against)) return CUDA_SUCCESS;
+    for (auto const scope : {resource::give_back_scope::done, resource::give_back_scope::all}) {
+      give_back_on(wanted.device, scope);
+      if (resource::observed_use::admit(wanted.device, wanted.bytes, against)) return CUDA_SUCCESS;
+    }
   }
   note_unserved({.bytes = wanted.bytes, .hook = wanted.hook, .device = wanted.device},
                 against->refusal(wanted.bytes));

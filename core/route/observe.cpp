@@ -5,6 +5,7 @@
 #include "core/resource/adaptors/budget.hpp"
 #include "core/resource/free_duties.hpp"
 #include "core/resource/pools/cache/thread_slots.hpp"
+#include "core/route/default_pools.hpp"
 #include "core/route/first_request.hpp"
 #include "core/route/returns.hpp"
 #include "core/route/router_state.hpp"
@@ -189,11 +190,15 @@ bool context_ending::settle(bool surely) noexcept {
   return true;
 }
 
+// Requests are the chain's again with the default pool, unless only the driver can grant what that is open
+// to.
 void pool_chosen(int device, CUmemoryPool pool) noexcept {
-  if (present != nullptr && static_cast<std::size_t>(device) < present->pool_uses.size()) {
-    present->chosen[static_cast<std::size_t>(device)].store(pool, std::memory_order_relaxed);
-    present->pool_uses[static_cast<std::size_t>(device)].store(pool_use::drivers, std::memory_order_relaxed);
-  }
+  auto const place = static_cast<std::size_t>(device);
+  if (present == nullptr || place >= present->pool_uses.size()) return;
+  bool const is_shared = (present->shared_defaults.load(std::memory_order_relaxed) >> place & 1) != 0;
+  bool const serves = !is_shared && pool == default_pool(device);
+  present->chosen[place].store(serves ? nullptr : pool, std::memory_order_relaxed);
+  present->pool_uses[place].store(serves ? pool_use::counted : pool_use::drivers, std::memory_order_relaxed);
 }
 
 void peer_access_enabled(CUcontext user, CUcontext owner) noexcept {
@@ -221,7 +226,9 @@ void pool_shared(CUmemoryPool pool, int device) noexcept {
   CUmemoryPool of_device = nullptr;
   for (int owner = 0; owner < static_cast<int>(peers::max_devices) && ask != nullptr; ++owner) {
     if (ask(&of_device, owner) != CUDA_SUCCESS) return;
-    if (of_device == pool && owner != device) pool_chosen(owner, pool);
+    if (of_device != pool || owner == device) continue;
+    present->shared_defaults.fetch_or(std::uint64_t{1} << owner, std::memory_order_relaxed);
+    pool_chosen(owner, pool);
   }
 }
 

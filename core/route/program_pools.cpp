@@ -75,7 +75,13 @@ void pool_made(CUmemoryPool pool, CUmemPoolProps const& properties) noexcept {
 }
 
 void pool_destroyed(CUmemoryPool pool) noexcept {
-  if (present != nullptr) present->pools.withdraw(pool);
+  if (present == nullptr) return;
+  present->pools.withdraw(pool);
+  // The driver goes on with the default pool.
+  for (std::size_t device = 0; device < present->chosen.size(); ++device) {
+    if (present->chosen[device].load(std::memory_order_relaxed) == pool)
+      pool_chosen(static_cast<int>(device), default_pool(static_cast<int>(device)));
+  }
 }
 
 outcome allocate_from_pool(CUmemoryPool pool, driver::request const& request, CUdeviceptr* result) noexcept {

@@ -213,6 +213,10 @@ bool is_idle(CUdeviceptr address) noexcept {
   return !find(address, block) && !ask_whether_of_others(resource::owner_of(inside).home(), address);
 }
 
+bool is_in_segment(CUdeviceptr address) noexcept {
+  return present != nullptr && (live_block_at(*present, address) != space::none || is_idle(address));
+}
+
 void exported(CUdeviceptr address) noexcept {
   space::handle const h = present != nullptr ? live_block_at(*present, address) : space::none;
   if (h == space::none) return;
@@ -249,23 +253,23 @@ static void wait_for_others(std::atomic<int> const& giving_back) noexcept {
     nanosleep(&pause, nullptr);
 }
 
-std::uint64_t give_back_on(int device) noexcept {
+std::uint64_t give_back_on(int device, resource::give_back_scope scope) noexcept {
   if (present == nullptr) return 0;
   auto& under_way = present->giving_back[stats::device_slot(device)];
   std::uint64_t bytes = 0;
   under_way.fetch_add(1, std::memory_order_acq_rel);
   present->known.each([&](context_entry& e) {
-    if (e.device == device) e.each_device_chain([&](resource::chain& c) { bytes += c.give_back(); });
+    if (e.device == device) e.each_device_chain([&](resource::chain& c) { bytes += c.give_back(scope); });
   });
   under_way.fetch_sub(1, std::memory_order_acq_rel);
   wait_for_others(under_way);
   return bytes;
 }
 
-std::uint64_t give_back(CUcontext context) noexcept {
+std::uint64_t give_back(CUcontext context, resource::give_back_scope scope) noexcept {
   if (present == nullptr) return 0;
   context_entry* const asked = present->known.find(context);
-  return asked != nullptr ? give_back_on(asked->device) : 0;
+  return asked != nullptr ? give_back_on(asked->device, scope) : 0;
 }
 
 bool give_back_if_idle(int device) noexcept {
@@ -281,7 +285,7 @@ bool give_back_if_idle(int device) noexcept {
       idle = base::now_ns() < until;
     }
   });
-  if (idle) give_back_on(device);
+  if (idle) give_back_on(device, resource::give_back_scope::all);
   return idle;
 }
 

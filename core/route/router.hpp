@@ -8,6 +8,7 @@
 #include <cstdint>
 
 #include "core/driver/request.hpp"
+#include "core/resource/give_back_scope.hpp"
 #include "core/route/contexts/chain_factory.hpp"
 #include "core/route/contexts/context_ending.hpp"
 #include "core/route/rules/free_mode.hpp"
@@ -60,6 +61,8 @@ bool find(CUdeviceptr address, block_range& result) noexcept;
 // Memory of a segment of ours that no block of the program's has: to the program it is freed, or never was
 // there.
 bool is_idle(CUdeviceptr address) noexcept;
+// The same, or of a block that the program has.
+bool is_in_segment(CUdeviceptr address) noexcept;
 
 // The number of the live block around the address, which no other block has or had; 0: it is not ours.
 std::uint64_t identity_of(CUdeviceptr address) noexcept;
@@ -70,7 +73,7 @@ std::uint64_t idle_bytes(CUcontext context) noexcept;
 // Gives every empty segment of the device back to the driver, and waits until other threads that do so are
 // done; call when a call that we only observe ran out of memory, then repeat it: what others gave back is not
 // in the answer, the bytes given back.
-std::uint64_t give_back(CUcontext context) noexcept;
+std::uint64_t give_back(CUcontext context, resource::give_back_scope scope) noexcept;
 // The same for a call that natively waits for nothing: only if what was submitted so far is done soon (0.1
 // s), and no stream captures. False: nothing was given back.
 bool give_back_if_idle(int device) noexcept;

@@ -47,6 +47,7 @@ struct router_state {
   bool builds_ahead = false;                                        // see start()
   program_pools pools;
   std::array<std::atomic<CUmemoryPool>, 64> chosen{};  // by device, what the program set as its current pool
+  std::atomic<std::uint64_t> shared_defaults{0};  // bit d: the default pool of device d is other devices' too
   std::array<std::atomic<int>, stats::max_devices> giving_back{};  // threads in give_back_on
   pitches rows_known;
   settings set;
@@ -179,7 +180,7 @@ space::handle block_around(router_state& s, CUdeviceptr address, resource::resou
 bool ask_unknown_free(router_state& s, CUdeviceptr address) noexcept;
 
 // See give_back in router.hpp.
-std::uint64_t give_back_on(int device) noexcept;
+std::uint64_t give_back_on(int device, resource::give_back_scope scope) noexcept;
 
 // Takes down the ledger of the device now.
 void take_down(int device) noexcept;

@@ -175,7 +175,8 @@ std::optional<bool> sync_memops_of(CUdeviceptr address) noexcept {
 bool leaves_block(CUdeviceptr address, std::uint64_t bytes) noexcept {
   constexpr std::uint64_t page = 4096;
   block_range block;
-  return find(address, block) && bytes > (block.base + block.bytes + page - 1) / page * page - address;
+  if (!find(address, block)) return is_idle(address);  // freed: natively nobody's
+  return bytes > (block.base + block.bytes + page - 1) / page * page - address;
 }
 
 void block_advised(CUdeviceptr address, CUmem_advise what, CUdevice device) noexcept {

@@ -353,13 +353,13 @@ void region::detach(handle h) noexcept {
   b.later = b.earlier = none;
 }
 
-void region::orphan(free_list_id from) noexcept {
+void region::orphan(free_list_id from, free_list_id to) noexcept {
   free_index* idle = index(from, false);
   if (idle == nullptr) return;
   while (!idle->empty()) {
     handle const h = idle->any();
     detach(h);
-    put(h, pending);
+    put(h, to);
   }
   indices_[from].reset();
 }

@@ -86,8 +86,14 @@ class region {
   // The block that holds `address`, of those that were ever handed to the program; none of others.
   handle block_at(segment const& in, std::uint64_t address) noexcept;
 
-  // Moves all of a stream's free list into `pending`: its stream is gone.
-  void orphan(free_list_id from) noexcept;
+  // Moves all of a stream's free list into `pending`, as its stream is gone, or into `done`.
+  void orphan(free_list_id from, free_list_id to = pending) noexcept;
+  // Calls `visit` with each stream's free list that is not empty; `visit` may move it.
+  template <typename Visit>
+  void each_stream(Visit visit) noexcept {
+    for (free_list_id d = withheld + 1; d < indices_.size(); ++d)
+      if (indices_[d] != nullptr && !indices_[d]->empty()) visit(d);
+  }
 
   bool has_pending() const noexcept { return oldest_ != none; }
   epoch_id oldest_epoch() noexcept { return blocks()[oldest_].freed; }

@@ -216,6 +216,26 @@ bool epochs::wait_on_device(CUstream stream, epoch_id s) noexcept {
   return driver::real.cuStreamWaitEvent(stream, found->event, CU_EVENT_WAIT_DEFAULT) == CUDA_SUCCESS;
 }
 
+bool epochs::wait_on_device(CUstream stream, epoch_id s, CUstream freed_on) noexcept {
+  if (is_done(s)) return true;
+  base::lock_guard lock(mutex_);
+  if (capturing() || broken() || elsewhere_.any()) return false;
+  relaxed_mode relaxed;
+  CUevent const event = take_event();
+  if (event == nullptr) return false;
+  bool const waits = driver::real.cuEventRecord(event, freed_on) == CUDA_SUCCESS &&
+                     driver::real.cuStreamWaitEvent(stream, event, CU_EVENT_WAIT_DEFAULT) == CUDA_SUCCESS;
+  spare_.push_back(event);  // a wait is for what was recorded before it
+  return waits;
+}
+
+bool epochs::is_idle(CUstream stream) noexcept {
+  base::lock_guard lock(mutex_);
+  if (capturing() || broken() || elsewhere_.any()) return false;
+  relaxed_mode relaxed;
+  return driver::real.cuStreamQuery(stream) == CUDA_SUCCESS;
+}
+
 // Where epochs can be closed no more, as the program's synchronisations fail, it covers all but the open one.
 epoch_id epochs::move_on() noexcept {
   return may_close() ? open_.fetch_add(1, std::memory_order_acq_rel) : open() - 1;

@@ -62,6 +62,11 @@ class epochs {
   bool wait_for_all() noexcept { return wait(open()) || broken() || capturing(); }
   // Makes later work of `stream` wait for `s` on the device. False when that cannot be had now.
   bool wait_on_device(CUstream stream, epoch_id s) noexcept;
+  // The same for what was freed in the order of `freed_on` alone, up to `s`: an epoch's event would wait for
+  // all streams, of which one may be waiting for this very request.
+  bool wait_on_device(CUstream stream, epoch_id s, CUstream freed_on) noexcept;
+  // The stream has no work, so that what was freed in its order is done. False also when that is not known.
+  bool is_idle(CUstream stream) noexcept;
 
   // A free in the order of a stream of another context, before it is given a number: epochs from the open one
   // on are done no sooner than the work of `stream` so far, which no event of this context covers. False

@@ -1,6 +1,7 @@
 // See streams.hpp.
 #include "core/stream_order/streams.hpp"
 
+#include <algorithm>
 #include <new>
 
 namespace gpumem::stream_order {
@@ -42,6 +43,14 @@ slot streams::forget(CUstream handle) noexcept {
     ids_.erase(found);
   }
   return forget(id);
+}
+
+CUstream streams::handle_of(slot s) noexcept {
+  base::lock_guard lock(mutex_);
+  auto const of_slot = std::ranges::find(by_id_, s, [](auto const& each) { return each.second; });
+  if (of_slot == by_id_.end()) return nullptr;
+  auto const named = std::ranges::find(ids_, of_slot->first, [](auto const& each) { return each.second; });
+  return named != ids_.end() ? named->first : nullptr;
 }
 
 void streams::recycle(slot s) noexcept try {

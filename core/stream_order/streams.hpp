@@ -27,6 +27,8 @@ class streams {
   slot forget(std::uint64_t id) noexcept;
   // The same for the stream that was last seen with this handle: whatever had it is gone.
   slot forget(CUstream handle) noexcept;
+  // Null: the stream is gone, or a default one, whose handle names another in another thread.
+  CUstream handle_of(slot s) noexcept;
   // The slot may be another stream's.
   void recycle(slot s) noexcept;
 

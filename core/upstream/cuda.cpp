@@ -127,7 +127,7 @@ void pinned_host::retry() noexcept {
   refused_.retry([this](auto const& m) { return give_away(m); }, [this](auto const& m) { lost(m); });
 }
 
-std::uint64_t pinned_host::trim() noexcept {
+std::uint64_t pinned_host::trim(resource::give_back_scope) noexcept {
   retry();
   return 0;
 }

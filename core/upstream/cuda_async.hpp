@@ -28,7 +28,7 @@ class cuda_async final : public resource::source {
   void lost(resource::extent const& memory) noexcept override;
   void forget() noexcept override;
   void peers_changed() noexcept override;
-  std::uint64_t trim() noexcept override;
+  std::uint64_t trim(resource::give_back_scope scope) noexcept override;
   // Segments of all these that lie in the device's default pool.
   static std::uint64_t in_default_pool(int device) noexcept;
 

@@ -97,9 +97,12 @@ std::uint64_t deferred_release_source::pending() noexcept {
   return bytes;
 }
 
-std::uint64_t deferred_release_source::trim() noexcept {
-  if (any_waits_.load(std::memory_order_relaxed)) home_.epochs.wait(home_.epochs.open());
-  return release_done(true, !can_ask());
+std::uint64_t deferred_release_source::trim(resource::give_back_scope scope) noexcept {
+  bool const waits = scope == resource::give_back_scope::all;
+  std::uint64_t const bytes = release_done(true, waits && !can_ask());
+  if (!waits || !any_waits_.load(std::memory_order_relaxed)) return bytes;
+  home_.epochs.wait(home_.epochs.open());
+  return bytes + release_done(true, !can_ask());
 }
 
 void deferred_release_source::forget() noexcept {

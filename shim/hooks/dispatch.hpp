@@ -100,8 +100,11 @@ CUresult with_room(Request&& request, Real&& real) noexcept {
   if (code != CUDA_ERROR_OUT_OF_MEMORY) [[likely]]
     return code;
   if (CUcontext const context = current_context(); context != nullptr) {
-    route::give_back(context);
-    code = real();
+    if (route::give_back(context, resource::give_back_scope::done) != 0) code = real();
+    if (code == CUDA_ERROR_OUT_OF_MEMORY) {
+      route::give_back(context, resource::give_back_scope::all);
+      code = real();
+    }
   }
   if (code == CUDA_ERROR_OUT_OF_MEMORY) route::refused_by_driver(request());
   return code;

@@ -237,7 +237,10 @@ CUresult cuMemSetMemPool(CUmemLocation* location, CUmemAllocationType type, CUme
   return observe(
       hook::cuMemSetMemPool, 0, [&] { return GPUMEM_REAL(cuMemSetMemPool)(location, type, pool); },
       [&] {
-        if (location->type == CU_MEM_LOCATION_TYPE_DEVICE) route::pool_chosen(location->id, pool);
+        // Managed memory has a current pool of its own, which no chain stands for.
+        bool const is_device =
+            location->type == CU_MEM_LOCATION_TYPE_DEVICE && type == CU_MEM_ALLOCATION_TYPE_PINNED;
+        if (is_device) route::pool_chosen(location->id, pool);
       });
 }
 

@@ -210,10 +210,15 @@ CUresult cuMemRelease(CUmemGenericAllocationHandle handle) {
 }
 
 CUresult cuMemRetainAllocationHandle(CUmemGenericAllocationHandle* handle, void* address) {
-  return observe(
-      hook::cuMemRetainAllocationHandle, 0,
-      [&] { return GPUMEM_REAL(cuMemRetainAllocationHandle)(handle, address); },
-      [&] { virtual_memory::instance().retained(*handle, reinterpret_cast<CUdeviceptr>(address)); });
+  auto const at = reinterpret_cast<CUdeviceptr>(address);
+  // A block of ours is an allocation of another kind, whatever its segment is: libraries tell them apart by
+  // this.
+  auto const real = [&] {
+    return route::is_in_segment(at) ? CUDA_ERROR_INVALID_VALUE
+                                    : GPUMEM_REAL(cuMemRetainAllocationHandle)(handle, address);
+  };
+  return observe(hook::cuMemRetainAllocationHandle, 0, real,
+                 [&] { virtual_memory::instance().retained(*handle, at); });
 }
 
 CUresult cuMemMap(CUdeviceptr address, size_t bytes, size_t offset, CUmemGenericAllocationHandle handle,

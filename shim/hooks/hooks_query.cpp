@@ -187,11 +187,14 @@ CUresult cuPointerGetAttributes(unsigned int count, CUpointer_attribute* attribu
   route::address_answers const known(address, asked.empty() ? nullptr : current_context());
   if (known.is_known())
     return counted(hook::cuPointerGetAttributes, 0, answer_known(known, asked, values, real));
-  CUresult const code = real();
+  CUresult code = real();
   route::block_range block;
-  if (code == CUDA_SUCCESS && std::any_of(asked.begin(), asked.end(), is_about_block) &&
-      route::find(address, block)) {
+  if (code == CUDA_SUCCESS && route::find(address, block)) {
     for (std::size_t i = 0; i < asked.size(); ++i) adjust(asked[i], values[i], block);
+  } else if (code == CUDA_SUCCESS && route::is_idle(address)) {
+    // Freed: what the driver says of memory that is nobody's. The lowest pages never are.
+    constexpr CUdeviceptr nobodys = 4096;
+    code = GPUMEM_REAL(cuPointerGetAttributes)(count, attributes, values, nobodys);
   }
   return counted(hook::cuPointerGetAttributes, 0, code);
 }
@@ -205,6 +208,8 @@ CUresult cuIpcGetMemHandle(CUipcMemHandle* handle, CUdeviceptr address) {
   if (code == CUDA_SUCCESS && route::find(address, block)) {
     code = export_block(*handle, block);
     if (code == CUDA_SUCCESS) route::exported(block.base);
+  } else if (code == CUDA_SUCCESS && route::is_idle(address)) {
+    code = CUDA_ERROR_INVALID_VALUE;
   } else if (code != CUDA_SUCCESS) {
     tell_refused_export(code, address);
   }

@@ -99,6 +99,8 @@ CUresult cuPointerSetAttribute(void const* value, CUpointer_attribute attribute,
   route::outcome outcome = route::pass;
   if (attribute == CU_POINTER_ATTRIBUTE_SYNC_MEMOPS && value != nullptr)
     outcome = route::set_sync_memops(address, *static_cast<unsigned const*>(value) != 0);
+  if (!outcome.served() && route::is_idle(address))  // freed: natively nobody's
+    return counted(hook::cuPointerSetAttribute, 0, CUDA_ERROR_INVALID_VALUE);
   return counted(hook::cuPointerSetAttribute, 0, outcome.served() ? outcome.code : real());
 }
 

@@ -87,7 +87,7 @@ int gpumem_trim(uint64_t* bytes) {
   if (!scope) return GPUMEM_NOT_STARTED;
   CUcontext const context = current_context();
   if (context == nullptr) return GPUMEM_INVALID;
-  std::uint64_t const given = route::give_back(context);
+  std::uint64_t const given = route::give_back(context, resource::give_back_scope::all);
   if (bytes != nullptr) *bytes = given;
   return GPUMEM_OK;
 }

@@ -174,7 +174,7 @@ TEST_P(resource_suite, gives_everything_back) {
   std::vector<CUdeviceptr> live(300);
   for (CUdeviceptr& a : live) ASSERT_EQ(get(3000, &a), CUDA_SUCCESS);
   for (CUdeviceptr const a : live) ASSERT_EQ(give(a), CUDA_SUCCESS);
-  give_back(context);
+  give_back(context, resource::give_back_scope::all);
   EXPECT_EQ(driver.used(), 0u);
   EXPECT_EQ(stats::get(stats::gauges(0).reserved), 0u);
   EXPECT_EQ(route::idle_bytes(context), 0u);
@@ -193,13 +193,13 @@ TEST_P(resource_suite, what_the_driver_takes_back_later_stays_in_the_ledger) {
   }
   ASSERT_EQ(give(blocks[0]), CUDA_SUCCESS);
   ASSERT_EQ(give(blocks[1]), CUDA_SUCCESS);
-  route::give_back(context);
+  route::give_back(context, resource::give_back_scope::all);
   EXPECT_EQ(stats::get(stats::gauges(0).reserved), driver.used());
   for (char const* call : calls) {
     driver.fail(call, CUDA_SUCCESS, 0);
   }
   ASSERT_EQ(give(blocks[2]), CUDA_SUCCESS);
-  route::give_back(context);
+  route::give_back(context, resource::give_back_scope::all);
   check_ledger();
   EXPECT_EQ(driver.used(), 0u);
 }

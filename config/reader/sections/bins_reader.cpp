@@ -14,6 +14,9 @@ namespace gpumem::config {
 namespace {
 
 constexpr key_info max_key{"resource.binning", "max", value_kind::size, "required", "", 1, 0, ""};
+// Of fixed_size blocks, whose own limit this is.
+constexpr key_info own_max_key{"resource.binning", "max", value_kind::size, "required", "", 1,
+                               4294967296,         ""};
 constexpr char const* bin_example = "write { max = \"1 KiB\" } or { max = \"1 KiB\", to = \"small\" }";
 
 std::string shown(std::uint64_t bytes) {
@@ -30,7 +33,7 @@ std::optional<bin> read_bin(node const& value, diagnostics& out) {
   bool good = true;
   for (auto const& child : value.children) {
     if (child.key == "max") {
-      auto const size = read_value(max_key, child, "max", out);
+      auto const size = read_value(value.find("to") != nullptr ? max_key : own_max_key, child, "max", out);
       good = good && size.has_value();
       if (size) result.max = std::get<size_value>(*size).bytes;
     } else if (child.key == "to" && child.type == node::kind::string) {

@@ -23,8 +23,10 @@ limiting::part& limiting::own_part() noexcept {
 void limiting::take(std::uint64_t bytes) {
   if (budget_.take(bytes)) return;
   if (budget_.may_hold_idle() && home_.relieve != nullptr) {
-    home_.relieve(home_.context);
-    if (budget_.take(bytes)) return;
+    for (give_back_scope const scope : {give_back_scope::done, give_back_scope::all}) {
+      home_.relieve(home_.context, scope);
+      if (budget_.take(bytes)) return;
+    }
   }
   throw budget_.refusal(bytes);
 }

@@ -36,7 +36,7 @@ class source_adaptor : public source {
     below_.lost(memory);
     left(memory);
   }
-  std::uint64_t trim() noexcept override { return below_.trim(); }
+  std::uint64_t trim(give_back_scope scope) noexcept override { return below_.trim(scope); }
   bool counts_in(budget const& b) const noexcept override { return below_.counts_in(b); }
   bool takes_back_when_idle() const noexcept override { return below_.takes_back_when_idle(); }
   bool takes_back_at_once() const noexcept override { return below_.takes_back_at_once(); }

@@ -183,7 +183,11 @@ space::handle suballocator::wait_on_device(lock&, slow_request& c) {
   if (h == space::none) return space::none;
   space::free_list_id const from = blocks()[h].where;
   // The mutex is held: cuStreamWaitEvent only queues (0.09 us measured).
-  if (home_.epochs.wait_on_device(request.stream, blocks()[h].freed)) return h;
+  CUstream const freed_on = stream_of(from);
+  bool const will_wait = freed_on != nullptr
+                             ? home_.epochs.wait_on_device(request.stream, blocks()[h].freed, freed_on)
+                             : home_.epochs.wait_on_device(request.stream, blocks()[h].freed);
+  if (will_wait) return h;
   region_.put(h, from);
   return space::none;
 }
@@ -257,6 +261,8 @@ space::handle suballocator::grow(lock& held, slow_request& c, std::uint64_t at_l
     throw refuse_.no_memory(c.units * space::unit);
   watched_ns_ = 0;
   c.grew = true;
+  // Of memory that most of the rest was needed for: an event of later would be of later work too.
+  if (would_exceed(region_.reserved_bytes() / 2)) free_duties.fetch_or(settles, std::memory_order_relaxed);
   if (std::uint64_t const bytes = c.units * space::unit; would_exceed(bytes)) {
     std::uint64_t const back = would_go_back(bytes);
     // Over pages what lies between blocks can go back by itself: there is nothing to keep apart.
@@ -306,17 +312,27 @@ space::handle suballocator::drain(lock& held, slow_request& c) {
   return search(c, !is_scarce(c.units * space::unit));
 }
 
-// Of the whole device; what resources above gave back lies here.
+// Of the whole device; that is about memory of the device.
+std::uint64_t suballocator::relieve(lock& held, give_back_scope scope) noexcept {
+  GPUMEM_EXPECTS(held.owns_lock());
+  held.unlock();
+  std::uint64_t given = home_.relieve != nullptr ? home_.relieve(home_.context, scope) : 0;
+  if (home_.relieve == nullptr || home_.kind == driver::memory_kind::host) given += give_back(scope);
+  held.lock();
+  reap();
+  return given;
+}
+
+// What resources above gave back lies here. What is done goes first: it waits for no work.
 space::handle suballocator::trim(lock& held, slow_request& c) {
   GPUMEM_EXPECTS(held.owns_lock());
   if (was_relieved(c)) return space::none;
   if ((c.hopeless = driver_would_refuse(held, c))) return space::none;
-  held.unlock();
-  if (home_.relieve != nullptr) home_.relieve(home_.context);
-  // That is about memory of the device.
-  if (home_.relieve == nullptr || home_.kind == driver::memory_kind::host) give_back();
-  held.lock();
-  reap();
+  if (relieve(held, give_back_scope::done) != 0) {
+    if (auto h = search(c, false); h != space::none) return h;
+    if (auto h = grow_once(held, c); h != space::none) return h;
+  }
+  relieve(held, give_back_scope::all);
   return search(c, !is_scarce(c.units * space::unit));
 }
 
@@ -399,7 +415,24 @@ std::uint64_t suballocator::settle(lock& held, std::uint32_t units) noexcept {
     held.lock();
   }
   reap();
+  if (region_.has_pending() && would_exceed(region_.pending_bytes())) settle_idle_streams();
   return stay;
+}
+
+CUstream suballocator::stream_of(space::free_list_id list) const noexcept {
+  if (home_.streams == nullptr || list < space::first_stream) return nullptr;
+  return home_.streams->handle_of(static_cast<stream_order::slot>(list - space::first_stream));
+}
+
+// An epoch's event is of all streams: of one whose work does not end nobody would know that others' did. The
+// mutex keeps a stream from being destroyed meanwhile (stream_gone).
+void suballocator::settle_idle_streams() noexcept {
+  region_.each_stream([this](space::free_list_id list) {
+    CUstream const stream = stream_of(list);
+    bool const done =
+        (stream != nullptr && home_.epochs.is_idle(stream)) || GPUMEM_MUTANT(idle_stream_is_done);
+    if (done) region_.orphan(list, space::done);
+  });
 }
 
 space::handle suballocator::try_rungs(slow_request& c) {

@@ -130,9 +130,9 @@ std::uint64_t arena::idle() noexcept {
   return bytes;
 }
 
-std::uint64_t arena::give_back() noexcept {
+std::uint64_t arena::give_back(give_back_scope scope) noexcept {
   std::uint64_t bytes = 0;
-  each([&](suballocator& p) { bytes += p.give_back(); });
+  each([&](suballocator& p) { bytes += p.give_back(scope); });
   return bytes;
 }
 

@@ -43,7 +43,7 @@ class arena final : public resource {
   std::uint64_t idle() noexcept override;
   void count_free(stats::free_blocks& to) noexcept override;
   bool counts_in(budget const& b) const noexcept override { return superblocks_.counts_in(b); }
-  std::uint64_t give_back() noexcept override;
+  std::uint64_t give_back(give_back_scope scope) noexcept override;
   void give_back_due(moment const& at) noexcept override;
   void stream_gone(stream_order::slot s) noexcept override;
   void forget() noexcept override;

@@ -42,8 +42,15 @@ extent direct::reserve(allocation_request const& request) {
   } catch (driver::allocation_failed const& failed) {
     if (failed.code() != CUDA_ERROR_OUT_OF_MEMORY || home_.relieve == nullptr) throw;
   }
-  home_.relieve(home_.context);  // says too little of what the driver's own pools gave back to rely on
-  extent const memory = upstream_.reserve(request);
+  // What it says is too little to rely on, as the driver's own pools give back too.
+  home_.relieve(home_.context, give_back_scope::done);
+  extent memory;
+  try {
+    memory = upstream_.reserve(request);
+  } catch (driver::allocation_failed const&) {
+    home_.relieve(home_.context, give_back_scope::all);
+    memory = upstream_.reserve(request);
+  }
   stats::add(count_device().rung_trimmed, 1);
   return memory;
 }

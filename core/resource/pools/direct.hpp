@@ -22,7 +22,7 @@ class direct final : public resource {
   void withhold(space::handle h, free_order const& order) noexcept override { deallocate(h, order); }
   space::handle block_at(space::segment const& in, std::uint64_t address) noexcept override;
   idle_usage measure() noexcept override;
-  std::uint64_t give_back() noexcept override { return upstream_.trim(); }
+  std::uint64_t give_back(give_back_scope scope) noexcept override { return upstream_.trim(scope); }
   void lost(space::handle h) noexcept override { count_back(h); }
   void forget() noexcept override;
 

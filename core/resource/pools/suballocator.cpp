@@ -218,21 +218,23 @@ void suballocator::forget() noexcept {
 }
 
 // Where the driver waits for all work when it takes memory back, nothing goes while work does not end.
-std::uint64_t suballocator::give_back() noexcept {
+std::uint64_t suballocator::give_back(give_back_scope scope) noexcept {
   lock held(mutex_);
-  flush(nullptr);
-  bool idle = true;
-  if (region_.has_pending() || region_.empty_segment() != nullptr) {
+  settle(held);
+  if (region_.has_pending()) settle_idle_streams();
+  bool const driver_waits = backing_->requests_wait() && backing_->waits_for_gpu();
+  std::uint64_t released = driver_waits ? 0 : backing_->release_empty(held, 0, backing_->requests_wait());
+  bool const more = region_.has_pending() || (driver_waits && region_.empty_segment() != nullptr);
+  if (scope == give_back_scope::all && more) {
+    space::epoch_id const youngest = region_.youngest_epoch();
     held.unlock();
-    idle = home_.epochs.wait_for_all();
+    bool const idle = driver_waits ? home_.epochs.wait_for_all() : home_.epochs.wait(youngest);
     held.lock();
     reap();
+    if (idle || !driver_waits) released += backing_->release_empty(held, 0, backing_->requests_wait());
   }
-  bool const may_wait = backing_->requests_wait();
-  bool const may = idle || !may_wait || !backing_->waits_for_gpu();
-  std::uint64_t const released = may ? backing_->release_empty(held, 0, may_wait) : 0;
   held.unlock();
-  return released + upstream_.trim();
+  return released + upstream_.trim(scope);
 }
 
 std::uint64_t suballocator::give_back_idle() noexcept {

@@ -75,7 +75,7 @@ class suballocator : public resource, public source {
   std::uint64_t idle() noexcept override;
   void count_free(stats::free_blocks& to) noexcept override;
   bool counts_in(budget const& b) const noexcept override { return upstream_.counts_in(b); }
-  std::uint64_t give_back() noexcept override;
+  std::uint64_t give_back(give_back_scope scope) noexcept override;
   void stream_gone(stream_order::slot s) noexcept override;
   void forget() noexcept override;
   void give_back_due(moment const& at) noexcept override;
@@ -87,7 +87,7 @@ class suballocator : public resource, public source {
   void release(extent const& memory, release_order const& order) noexcept override;
   void lost(extent const& memory) noexcept override { stats::add(count().bytes_out, memory.bytes); }
   void lost(space::handle h) noexcept override { count_back(h); }
-  std::uint64_t trim() noexcept override { return give_back(); }
+  std::uint64_t trim(give_back_scope scope) noexcept override { return give_back(scope); }
   bool refuses_as_well(std::uint64_t bytes, std::uint64_t more) noexcept override;
   // What parts of an arena give back makes no call.
   bool takes_back_when_idle() const noexcept override { return spare_ != nullptr; }
@@ -256,6 +256,10 @@ class suballocator : public resource, public source {
   // serves.
   space::handle take_turn_to_grow(lock& held, slow_request& c, std::unique_lock<base::mutex>& turn) noexcept;
   space::handle take_from_borrowers(lock& held, slow_request& c);
+  std::uint64_t relieve(lock& held, give_back_scope scope) noexcept;
+  // What streams freed that have no work is done, whatever others have to do; under the mutex.
+  void settle_idle_streams() noexcept;
+  CUstream stream_of(space::free_list_id list) const noexcept;
   // New memory, and the request's block in it. Throws what the backing throws.
   space::handle grow(lock& held, slow_request& c, std::uint64_t at_least = 0);
   growth_policy policy() const noexcept {

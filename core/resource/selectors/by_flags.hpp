@@ -22,7 +22,9 @@ class by_flags final : public resource {
   space::handle allocate(allocation_request const& request) override {
     allocation_request paged = request;
     constexpr std::uint64_t page = driver::managed_page;
-    if (home_.kind == driver::memory_kind::managed) paged.bytes = (request.bytes + page - 1) / page * page;
+    // Of nearly all bytes that there can be the round number is 0: then as they are, for the pool to refuse.
+    std::uint64_t const whole = (request.bytes + page - 1) / page * page;
+    if (home_.kind == driver::memory_kind::managed && whole != 0) paged.bytes = whole;
     return ((request.flags & ~of_all_) == 0 ? pool_ : others_).allocate(paged);
   }
 

@@ -142,9 +142,9 @@ void fallback_source::lost(extent const& memory) noexcept {
   branches_[take_note(memory)].segments->lost(memory);
 }
 
-std::uint64_t fallback_source::trim() noexcept {
+std::uint64_t fallback_source::trim(give_back_scope scope) noexcept {
   std::uint64_t bytes = 0;
-  for (branch const& b : branches_) bytes += b.segments->trim();
+  for (branch const& b : branches_) bytes += b.segments->trim(scope);
   return bytes;
 }
 

@@ -59,7 +59,7 @@ class fallback_source final : public source {
   extent reserve(allocation_request const& request) override;
   void release(extent const& memory, release_order const& order) noexcept override;
   void lost(extent const& memory) noexcept override;
-  std::uint64_t trim() noexcept override;
+  std::uint64_t trim(give_back_scope scope) noexcept override;
 
  private:
   // The branch that the extent came from; the note of it is then forgotten.

@@ -72,6 +72,7 @@ template <std::size_t... numbers>
 std::array<resource::chain_context, max_chains> homes(space::block_registry& where, peers const& access,
                                                       stream_order::epochs& order, CUcontext context,
                                                       int device, rule_set const* rules, reliever relieve,
+                                                      stream_order::streams& streams,
                                                       std::index_sequence<numbers...>) noexcept {
   auto const kind = [rules](std::size_t number) {
     if (number < kinds) return static_cast<driver::memory_kind>(number);
@@ -80,7 +81,7 @@ std::array<resource::chain_context, max_chains> homes(space::block_registry& whe
   auto const reach = [&](std::size_t number) {
     return kind(number) == driver::memory_kind::device ? access.mask_of(device) : nullptr;
   };
-  return {{{where, order, context, device, kind(numbers), relieve, reach(numbers), numbers}...}};
+  return {{{where, order, context, device, kind(numbers), relieve, reach(numbers), numbers, &streams}...}};
 }
 
 }  // namespace
@@ -106,7 +107,7 @@ context_entry::context_entry(space::block_registry& where, peers const& access, 
       serial(order_of_making),
       device(device_number),
       order(context, device_number),
-      homes_(homes(where, access, order, context, device_number, rules, relieve,
+      homes_(homes(where, access, order, context, device_number, rules, relieve, streams,
                    std::make_index_sequence<max_chains>())) {
   for (std::size_t i = 0; rules != nullptr && i < rules->size(); ++i) {
     rule const& r = (*rules)[i];

@@ -31,7 +31,7 @@ bool look_at_use(stream_order::scoped_context const& here, int device) noexcept;
 bool looked_first_in_this_call(int device) noexcept;
 
 // Gives back empty segments of every chain on the context's device; bytes given back.
-using reliever = std::uint64_t (*)(CUcontext context);
+using reliever = std::uint64_t (*)(CUcontext context, resource::give_back_scope scope);
 
 // One CUDA context: its epochs, streams and chains.
 struct context_entry {

@@ -103,7 +103,7 @@ class one_configuration {
     }
     for (CUcontext const context : {tests::first_context, tests::second_context}) {
       route::synchronize_done(context, route::synchronize_begins(context));
-      route::give_back(context);
+      route::give_back(context, resource::give_back_scope::all);
     }
     check_budgets();
     check_log();

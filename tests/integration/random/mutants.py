@@ -189,6 +189,10 @@ def test_tighter_unfinished(build):
     expect_caught(build, "tighter_unfinished", "unordered reuse")
 
 
+def test_idle_stream_is_done(build):
+    expect_caught(build, "idle_stream_is_done", "unordered reuse", "bounded", threads=8)
+
+
 def test_idle_is_done(build):
     expect_caught(build, "idle_is_done", "unordered reuse")
 

@@ -43,6 +43,7 @@ CUresult create(machine& m, context& here, CUarray* out, CUDA_ARRAY3D_DESCRIPTOR
   bool const mapped_later = (wanted.Flags & (CUDA_ARRAY3D_SPARSE | CUDA_ARRAY3D_DEFERRED_MAPPING)) != 0;
   std::uint64_t const bytes = element * wanted.Width * std::max<std::size_t>(wanted.Height, 1) *
                               std::max<std::size_t>(wanted.Depth, 1);
+  m.memory_.collect(m.now_, m.host_);
   std::uint64_t const address = mapped_later ? 0 : m.memory_.allocate(&here, block_kind::array, bytes);
   if (address == 0 && !mapped_later) return CUDA_ERROR_OUT_OF_MEMORY;
   auto* made = new array{wanted, address};

@@ -83,6 +83,7 @@ SIMULATED_API cuMemCreate(CUmemGenericAllocationHandle* out, size_t bytes, CUmem
   bool const on_device = wanted->location.type == CU_MEM_LOCATION_TYPE_DEVICE;
   int const device = wanted->location.id;
   if (on_device && (device < 0 || device >= m.device_count())) return CUDA_ERROR_INVALID_DEVICE;
+  m.memory_.collect(m.now_, m.host_);
   if (on_device && !m.memory_.of(device).charge(bytes)) return CUDA_ERROR_OUT_OF_MEMORY;
   int const file = memfd_create("simulated-physical", MFD_CLOEXEC);
   if (file < 0 || ftruncate(file, static_cast<off_t>(bytes)) != 0) {

@@ -168,6 +168,10 @@ CUresult stream_wait(CUstream waits, CUevent event, unsigned) {
   fake().waits.emplace_back(waits, event);
   return CUDA_SUCCESS;
 }
+CUresult stream_query(CUstream stream) {
+  if (CUresult const code = fake().unsafe("cuStreamQuery"); code != CUDA_SUCCESS) return code;
+  return fake().has_work(stream) ? CUDA_ERROR_NOT_READY : CUDA_SUCCESS;
+}
 CUresult stream_synchronize(CUstream) {
   CUresult const code = fake().unsafe("cuStreamSynchronize");
   if (code == CUDA_SUCCESS) fake().finish_all();
@@ -235,6 +239,7 @@ void fake_driver::reset() {
   context_ids.clear();
   stream_ids.clear();
   capturing.clear();
+  idle_streams.clear();
   waits.clear();
   granted.clear();
   events.clear();
@@ -280,6 +285,7 @@ void fake_driver::reset() {
   real.cuStreamCreate = stream_create;
   real.cuStreamWaitEvent = stream_wait;
   real.cuStreamSynchronize = stream_synchronize;
+  real.cuStreamQuery = stream_query;
   real.cuStreamIsCapturing = stream_capturing;
   real.cuStreamGetId = stream_id;
   real.cuMemsetD8Async = memset_async;

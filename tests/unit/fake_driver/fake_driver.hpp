@@ -30,6 +30,7 @@ class fake_driver {
   void manual_events(bool manual);         // false (the start): an event is done as soon as it is asked for
   void finish_all();                       // all recorded events of contexts are done
   void finish_streams();                   // and of streams, which are nobody else's
+  bool has_work(CUstream stream);
   void finish(CUevent upto);               // this one and those recorded before it
   void finish_oldest();                    // the one recorded first of those not done
   void set_capacity(std::uint64_t bytes);  // of the device
@@ -90,6 +91,7 @@ class fake_driver {
   std::map<CUcontext, unsigned long long> context_ids;  // others are their handle's number; 0: it has ended
   std::map<CUstream, unsigned long long> stream_ids;
   std::set<CUstream> capturing;
+  std::set<CUstream> idle_streams;  // of manual events: those that have no work
   std::vector<std::pair<CUstream, CUevent>> waits;
   std::map<CUevent, bool> events;  // done?
   std::set<int> granted;

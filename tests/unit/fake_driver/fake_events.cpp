@@ -60,6 +60,11 @@ CUresult fake_driver::record_on_stream(CUevent event) {
   return CUDA_SUCCESS;
 }
 
+bool fake_driver::has_work(CUstream stream) {
+  std::lock_guard lock(mutex);
+  return manual_ && !idle_streams.contains(stream);
+}
+
 void fake_driver::finish_streams() {
   std::lock_guard lock(mutex);
   for (CUevent const e : of_streams_) events[e] = true;

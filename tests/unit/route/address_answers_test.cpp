@@ -89,7 +89,7 @@ TEST_F(address_answers_test, a_new_segment_in_a_used_place_knows_nothing) {
   CUdeviceptr const block = must_get(1000);
   learn(block);
   give(block);
-  give_back(tests::first_context);
+  give_back(tests::first_context, resource::give_back_scope::all);
   CUdeviceptr const next = must_get(1000);
   EXPECT_FALSE(tell(next));
 }

@@ -73,7 +73,7 @@ TEST_F(router, what_became_of_a_block_in_another_thread_is_seen) {
   EXPECT_SERVED(give(b), CUDA_SUCCESS);  // made there: looked up among all
   done();
   // The handle of `a` comes to name another block: what began there is merged, given back, and made again.
-  give_back(tests::first_context);
+  give_back(tests::first_context, resource::give_back_scope::all);
   EXPECT_PASS(give(a));
   CUdeviceptr const c = must_get(3u << 20);
   EXPECT_SERVED(give(c), CUDA_SUCCESS);
@@ -157,7 +157,7 @@ TEST_F(router, an_exported_blocks_memory_goes_back_to_the_driver) {
   EXPECT_EQ(driver.used(), used) << "a block beside it is in use";
   EXPECT_SERVED(give(kept), CUDA_SUCCESS);
   done();
-  give_back(first_context);
+  give_back(first_context, resource::give_back_scope::all);
   EXPECT_EQ(driver.used(), 0u);
 }
 
@@ -259,11 +259,11 @@ TEST_F(router, a_second_context_ends_the_promise_of_one_stream) {
 
 TEST_F(router, give_back_returns_what_is_empty) {
   CUdeviceptr const a = must_get(2 * mib);
-  EXPECT_EQ(give_back(first_context), 0u);
+  EXPECT_EQ(give_back(first_context, resource::give_back_scope::all), 0u);
   give(a);
-  EXPECT_EQ(give_back(first_context), 2 * mib);
+  EXPECT_EQ(give_back(first_context, resource::give_back_scope::all), 2 * mib);
   EXPECT_EQ(driver.used(), 0u);
-  EXPECT_EQ(give_back(second_context), 0u);
+  EXPECT_EQ(give_back(second_context, resource::give_back_scope::all), 0u);
 }
 
 TEST_F(router, the_ledger_adds_up) {

@@ -173,7 +173,7 @@ TEST_F(ruled_router, a_rule_has_a_chain_of_its_own_and_frees_find_it) {
   EXPECT_SERVED(give(small), CUDA_SUCCESS);
   done();
   EXPECT_GT(idle_bytes(tests::first_context), std::uint64_t{1} << 20);  // both chains are asked
-  EXPECT_NE(give_back(tests::first_context), 0u);
+  EXPECT_NE(give_back(tests::first_context, resource::give_back_scope::all), 0u);
   EXPECT_EQ(idle_bytes(tests::first_context), 0u);
 }
 

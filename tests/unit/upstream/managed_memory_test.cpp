@@ -183,7 +183,7 @@ TEST_F(managed_memory, a_managed_pool_is_the_devices_own_and_keeps_all) {
   p.peers_changed();
   EXPECT_EQ(driver.calls("cuMemPoolSetAccess"), 0) << "open to all already";
   p.release(memory, {});
-  p.trim();
+  p.trim(gpumem::resource::give_back_scope::all);
   EXPECT_EQ(driver.calls("cuMemFreeAsync"), 1);
   EXPECT_EQ(driver.used(), 0u);
   p.forget();

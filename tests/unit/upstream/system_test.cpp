@@ -159,10 +159,10 @@ TEST_F(system_memory, goes_back_after_the_work_and_not_while_a_stream_captures) 
   here->epochs.capture_begins({tests::stream(1)});
   s.release(second, {});
   EXPECT_EQ(driver.used(), mib);
-  EXPECT_EQ(s.trim(), 0u);
+  EXPECT_EQ(s.trim(gpumem::resource::give_back_scope::all), 0u);
   driver.end_capture(tests::stream(1));
   here->epochs.capture_ended(tests::stream(1));
-  EXPECT_EQ(s.trim(), mib);
+  EXPECT_EQ(s.trim(gpumem::resource::give_back_scope::all), mib);
   EXPECT_EQ(driver.used(), 0u);
 }
 

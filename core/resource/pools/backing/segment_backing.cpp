@@ -83,10 +83,16 @@ extent segment_backing::reserve(pool_lock& held, std::uint64_t size, std::uint64
   }
 }
 
-bool segment_backing::is_gpu_done(pool_lock& held) noexcept {
+// The GPU's pace is kept, but work that does not end must not keep from the driver what is done, where that
+// is enough.
+bool segment_backing::is_gpu_done(pool_lock& held, std::uint64_t bytes) noexcept {
+  constexpr std::uint64_t pace_ns = 2'000'000;
   if (pool_.region.empty_segment() == nullptr) return true;
+  bool const is_enough = !requests_wait() && pool_.region.empty_bytes() >= bytes;
   unlocked const meanwhile(held);
-  return pool_.home.epochs.wait_for_all();
+  if (!is_enough) return pool_.home.epochs.wait_for_all();
+  pool_.home.epochs.wait(pool_.home.epochs.open(), pace_ns);
+  return true;
 }
 
 excess::remedy segment_backing::too_much(pool_lock& held, std::uint64_t bytes,
@@ -190,7 +196,7 @@ space::handle segment_backing::grow(pool_lock& held, growth_request const& wante
   bool const has_room = at_bound && taken() + bytes <= pool_.options.maximum && ahead.take_room(bytes);
   bool const may_give = at_bound && !has_room && pool_.region.idle_bytes() > 0;
   std::uint64_t const begun = may_give ? base::now_ns() : 0;
-  if (may_give && is_gpu_done(held)) {
+  if (may_give && is_gpu_done(held, bytes)) {
     bool const was_behind = base::now_ns() - begun >= growth_policy::price_of_growth_ns;
     std::uint64_t const idle = pool_.region.idle_bytes(), reserved = pool_.region.reserved_bytes();
     bool const joins = may_take_more(wanted) && policy().spares(reserved, bytes);

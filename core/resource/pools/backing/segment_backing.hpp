@@ -33,7 +33,7 @@ class segment_backing final : public backing {
   std::uint64_t with_remainder(pool_lock& held, std::uint64_t bytes, growth_request const& wanted) noexcept;
   // Waits, with the mutex given up, before a segment goes back: the driver would, and for ever where a kernel
   // waits for this thread.
-  bool is_gpu_done(pool_lock& held) noexcept;
+  bool is_gpu_done(pool_lock& held, std::uint64_t bytes) noexcept;
   // What goes before a growth by `bytes` below all bounds. Nothing where a configuration says what stays.
   excess::remedy too_much(pool_lock& held, std::uint64_t bytes, growth_request const& wanted) noexcept;
   // Until segments of so many bytes are empty, and for so long at most. False: the GPU gets nowhere.

@@ -52,7 +52,7 @@ TEST_F(alignment, of_an_arena) {
 TEST_F(alignment, of_the_driver_alone) {
   direct& d = make<direct>(here->cuda);
   try_all(d, 16u << 20, 0);
-  d.give_back();  // what was freed in stream order waits for its work
+  d.give_back(give_back_scope::all);  // what was freed in stream order waits for its work
   EXPECT_EQ(driver.used(), 0u) << "every allocation went back as it had come";
   EXPECT_EQ(d.measure().idle, 0u);
 }

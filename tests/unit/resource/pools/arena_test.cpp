@@ -21,7 +21,7 @@ struct arenas : resource_fixture {
 
   arena& make_arena(std::uint64_t size = ~0ull, arena_options const& o = {}) {
     // As the router does: every resource of the context, top first.
-    here->home.relieve = [](CUcontext) { return relieved->give_back(); };
+    here->home.relieve = [](CUcontext, give_back_scope scope) { return relieved->give_back(scope); };
     below = &make<suballocator>(suballocator_options{.maximum = size}, here->cuda, "superblocks");
     arena& made = make<arena>(o, *below);
     relieved = &made;
@@ -93,7 +93,7 @@ TEST_F(arenas, a_part_that_was_refused_does_not_ask_the_pool_below_again) {
 
 TEST_F(arenas, a_block_of_the_pool_below_serves_though_it_is_no_whole_pages) {
   driver.manual_events(false);
-  here->home.relieve = [](CUcontext) { return relieved->give_back(); };
+  here->home.relieve = [](CUcontext, give_back_scope scope) { return relieved->give_back(scope); };
   below = &make<suballocator>(suballocator_options{.initial = 6 * mib}, here->cuda, "superblocks");
   below->prepare();
   get(*below, 1 * mib);
@@ -315,7 +315,7 @@ TEST_F(arenas, gives_all_back_and_measures_it) {
   for (space::handle const h : all) give(a, h);
   EXPECT_EQ(a.measure().idle + below->measure().idle, driver.used());
   EXPECT_EQ(a.idle(), a.measure().idle);
-  a.give_back();
+  a.give_back(give_back_scope::all);
   EXPECT_EQ(driver.used(), 0u);
   EXPECT_EQ(a.measure().idle, 0u);
 }

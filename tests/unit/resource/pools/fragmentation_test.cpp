@@ -163,7 +163,7 @@ struct nearly_full : fragmentation, testing::WithParamInterface<part> {
       give_down_to(wanted / 100 * (30 + random() % 60));
     }
     give_down_to(0);
-    p.give_back();
+    p.give_back(give_back_scope::all);
     if (others != 0) {
       EXPECT_EQ(driver.release(others), CUDA_SUCCESS);
     }

@@ -255,7 +255,7 @@ TEST_F(growth, on_a_full_device_ever_other_sizes_need_fewer_bytes_of_the_driver)
     }
     taken[takes_no_more] = stats::local().nodes[0].bytes_in - before;
     for (space::handle const h : live) give(p, h);
-    p.give_back();
+    p.give_back(give_back_scope::all);
   }
   EXPECT_LT(taken[0], taken[1] / 4 * 3);
   EXPECT_LT(refused[0], refused[1] + 20) << "as many are served";
@@ -275,7 +275,7 @@ TEST_F(growth, a_smaller_request_gets_pieces_of_its_own_where_memory_is_spared) 
   give(p, whole);
   give(p, odd);
   give(p, small);
-  p.give_back();
+  p.give_back(give_back_scope::all);
   EXPECT_EQ(p.reserved(), 0u);
 }
 

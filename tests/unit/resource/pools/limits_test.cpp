@@ -152,7 +152,7 @@ TEST_F(limits, a_pool_over_pages_names_its_maximum_or_the_driver) {
 
 TEST_F(limits, a_single_allocation_served_after_others_gave_back_is_counted) {
   static pool* idle = nullptr;
-  here->home.relieve = [](CUcontext) { return idle->give_back(); };
+  here->home.relieve = [](CUcontext, give_back_scope scope) { return idle->give_back(scope); };
   idle = &make_pool();
   direct& single = make<direct>(here->cuda);
   driver.set_capacity(8 * mib);
@@ -183,7 +183,7 @@ TEST_F(limits, idle_memory_above_the_threshold_goes_back) {
   here->epochs.collect(here->epochs.open());
   for (int i = 300; i < 600; ++i) give(p, all[static_cast<std::size_t>(i)]);
   EXPECT_LT(driver.used(), 1200 * mib);
-  p.give_back();
+  p.give_back(give_back_scope::all);
   EXPECT_EQ(driver.used(), 0u);
 }
 
@@ -191,11 +191,11 @@ TEST_F(limits, give_back_returns_every_empty_segment_and_no_other) {
   pool& p = make_pool({.growth = 2 * mib});
   space::handle const kept_one = get(p, 2 * mib), other = get(p, 2 * mib);
   give(p, other);
-  EXPECT_EQ(p.give_back(), 2 * mib);
+  EXPECT_EQ(p.give_back(give_back_scope::all), 2 * mib);
   EXPECT_EQ(driver.used(), 2 * mib);
-  EXPECT_EQ(p.give_back(), 0u);
+  EXPECT_EQ(p.give_back(give_back_scope::all), 0u);
   give(p, kept_one);
-  EXPECT_EQ(p.give_back(), 2 * mib);
+  EXPECT_EQ(p.give_back(give_back_scope::all), 2 * mib);
   EXPECT_EQ(driver.used(), 0u);
 }
 
@@ -205,7 +205,7 @@ TEST_F(limits, the_reserved_gauge_follows_the_driver) {
   space::handle const a = get(p, 5 * mib);
   EXPECT_EQ(stats::get(stats::gauges(0).reserved) - before, driver.used());
   give(p, a);
-  p.give_back();
+  p.give_back(give_back_scope::all);
   EXPECT_EQ(stats::get(stats::gauges(0).reserved), before);
   get(p, 5 * mib);
   here->epochs.abandon();

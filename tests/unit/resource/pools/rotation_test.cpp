@@ -78,7 +78,7 @@ TEST_F(rotation_size, what_went_back_may_be_taken_again) {
   for (int round = 0; round < 2; ++round) {
     rounds(p, 16 * mib, 0);
     EXPECT_EQ(p.reserved(), 288 * mib) << round;
-    p.give_back();
+    p.give_back(give_back_scope::all);
     EXPECT_EQ(p.reserved(), 0u);
   }
 }

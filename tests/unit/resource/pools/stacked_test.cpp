@@ -71,7 +71,7 @@ TEST_F(stacked, slabs_over_a_pool_come_from_it_and_go_back_to_it) {
   EXPECT_EQ(
       owner_of(here->where.segments.containing(at)).block_at(*here->where.segments.containing(at).in, at), a);
   give(f, a);
-  EXPECT_EQ(f.give_back() + p.give_back(), 17 * mib);
+  EXPECT_EQ(f.give_back(give_back_scope::all) + p.give_back(give_back_scope::all), 17 * mib);
   EXPECT_EQ(driver.used(), 0u);
   EXPECT_EQ(here->where.segments.containing(at).in, nullptr);
 }

@@ -51,7 +51,7 @@ TEST_F(flags, what_every_segment_has_may_be_asked_for) {
 }
 
 TEST_F(flags, a_pool_of_the_host_relieves_itself) {
-  here->home.relieve = [](CUcontext) -> std::uint64_t { return 0; };  // about device memory
+  here->home.relieve = [](CUcontext, give_back_scope) -> std::uint64_t { return 0; };  // about device memory
   by_flags& all = make_by_flags(0);
   driver.set_capacity(8 * mib);
   std::vector<space::handle> live;

@@ -131,7 +131,7 @@ TEST_F(fallback_fixture, below_a_pool_segments_come_from_either_and_go_home) {
   EXPECT_EQ(second_current(), 4 * mib);
   give(p, a);
   give(p, b);
-  p.give_back();
+  p.give_back(give_back_scope::all);
   EXPECT_EQ(driver.used(), 0u);
   EXPECT_EQ(second_current(), 0u);
   EXPECT_EQ(limit(0).left(), 4 * mib);
