@@ -415,7 +415,9 @@ std::uint64_t suballocator::settle(lock& held, std::uint32_t units) noexcept {
     held.lock();
   }
   reap();
-  if (region_.has_pending() && would_exceed(region_.pending_bytes())) settle_idle_streams();
+  bool const is_short = would_exceed(region_.pending_bytes()) || GPUMEM_MUTANT(always_asks_streams) ||
+                        GPUMEM_MUTANT(idle_stream_is_done);
+  if (region_.has_pending() && is_short) settle_idle_streams();
   return stay;
 }
 

@@ -27,9 +27,9 @@ class fake_driver {
   void reset();
 
   // --- what the test says ---
-  void manual_events(bool manual);         // false (the start): an event is done as soon as it is asked for
-  void finish_all();                       // all recorded events of contexts are done
-  void finish_streams();                   // and of streams, which are nobody else's
+  void manual_events(bool manual);  // false (the start): an event is done as soon as it is asked for
+  void finish_all();                // all recorded events of contexts are done
+  void finish_streams();            // and of streams, which are nobody else's
   bool has_work(CUstream stream);
   void finish(CUevent upto);               // this one and those recorded before it
   void finish_oldest();                    // the one recorded first of those not done

@@ -1,5 +1,5 @@
-// Memory that a stream freed is done where that stream has no work, whatever others have to do: work that does
-// not end, and that may wait for this very request, keeps it from nobody.
+// Memory that a stream freed is done where that stream has no work, whatever others have to do: work that
+// does not end, and that may wait for this very request, keeps it from nobody.
 #include "core/stream_order/streams.hpp"
 #include "tests/unit/resource/fixture.hpp"
 
