@@ -15,9 +15,9 @@
 #include "core/base/text/format.hpp"
 #include "core/base/text/printable.hpp"
 #include "core/recording/reader/recording_file.hpp"
-#include "core/recording/reader/recover.hpp"
 #include "core/recording/reader/replay.hpp"
 #include "shim/cli/output.hpp"
+#include "shim/cli/recording_input.hpp"
 
 namespace gpumem::cli {
 namespace {
@@ -87,45 +87,32 @@ void write_rmm_csv(recording::recording_file const& file, csv_output& out,
       faults);
 }
 
-void say_faults(std::string const& path, std::vector<recording::fault> const& faults) {
-  for (auto const& one : faults)
-    base::log_line(base::log_level::warn,
-                   base::printable(base::format("{}: at byte {}: {}", path, one.offset, one.text)));
-}
-
 int export_to(int descriptor, export_options const& options, recording::recording_file const& file) {
   std::vector<recording::fault> faults = file.faults();
   csv_output out(descriptor);
   write_rmm_csv(file, out, faults);
   if (!out.flush()) return exit_not_written;
   say_faults(options.recording, faults);
-  if (file.head().state == recording::end_state::stopped)
-    base::log_line(base::log_level::warn,
-                   base::printable(base::format("{} ended before its process: {}", options.recording,
-                                                file.head().reason)));
   return faults.empty() ? 0 : 1;
 }
 
 }  // namespace
 
 int write_export(export_options const& options) {
-  recording::recovery_result const left = recording::recover(options.recording);
-  recording::recording_file file;
-  if (std::string const error = file.open(options.recording); !error.empty()) {
-    base::log_line(base::log_level::error, base::printable(error));
+  recording_input input;
+  open_recording(options.recording, input);
+  if (!input.error.empty()) {
+    base::log_line(base::log_level::error, base::printable(input.error));
     return 2;
   }
-  using enum recording::recovery;
-  if (left.what == still_written || left.what == no_buffers || left.what == failed)
-    base::log_line(base::log_level::warn, base::printable(base::format("{} lacks its last events: {}",
-                                                                       options.recording, left.reason)));
-  if (options.output.empty()) return export_to(STDOUT_FILENO, options, file);
+  say_what_it_lacks(options.recording, input);
+  if (options.output.empty()) return export_to(STDOUT_FILENO, options, input.file);
   base::created_file const made = base::create_without_overwriting(options.output);
   if (!made.error.empty()) {
     base::log_line(base::log_level::error, base::printable(made.error));
     return exit_not_written;
   }
-  int const code = export_to(made.descriptor, options, file);
+  int const code = export_to(made.descriptor, options, input.file);
   ::close(made.descriptor);
   return code;
 }

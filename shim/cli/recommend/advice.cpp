@@ -270,8 +270,11 @@ std::string shown(answer const& one, std::string const& examples) {
 }  // namespace
 
 std::vector<answer> answers_of(program_use const& program, device_use const& device) {
-  return {larger_than_memory(program, device), small_blocks(program, device), idle_memory(program, device),
-          several_libraries(device),           many_streams(device),          slow_growth(device)};
+  std::vector<answer> all{
+      larger_than_memory(program, device), small_blocks(program, device), idle_memory(program, device),
+      several_libraries(device),           many_streams(device),          slow_growth(device)};
+  for (answer& one : all) one.facts += program.is_partial ? ", in the part that is recorded" : "";
+  return all;
 }
 
 std::string recommendation(program_use const& program, std::string const& examples) {
@@ -292,7 +295,9 @@ std::string recommendation(program_use const& program, std::string const& exampl
     text +=
         "\nblocks were exported by legacy IPC: their memory has to come from \"cuda\", not from \"vmm\",\n"
         "\"cuda_async\" or \"managed\"\n";
-  if (!first.yes) return text + "\nthe default chain fits: " + examples + "default.toml writes it out\n";
+  if (!first.yes)
+    return text + "\nthe default chain fits" + (program.is_partial ? " what is recorded" : "") + ": " +
+           examples + "default.toml writes it out\n";
   if (!first.instead.empty() && !first.instead.starts_with("gpumem"))
     return text + "\nfirst: " + first.instead + "\n";
   return text +

@@ -52,7 +52,8 @@ struct program_use {
   std::vector<device_use> devices;
   // Of all devices together.
   std::uint64_t sized = 0, small = 0, bytes = 0, small_bytes = 0;
-  bool exports = false;  // blocks, by legacy IPC
+  bool exports = false;     // blocks, by legacy IPC
+  bool is_partial = false;  // of a recording that lacks events
 };
 
 }  // namespace gpumem::cli

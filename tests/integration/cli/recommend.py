@@ -140,6 +140,36 @@ def test_files_that_say_nothing(build):
         assert "yes" not in verdicts(recommend(build, folder / "lies.json").stdout).values()
 
 
+TAKES_AND_GIVES = """
+import ctypes, resource, sys
+cuda = ctypes.CDLL("libcudart.so.13")
+block = ctypes.c_void_p()
+for turn in range(200_000):
+    assert cuda.cudaMalloc(ctypes.byref(block), ctypes.c_size_t(1 << 20)) == 0
+    assert cuda.cudaFree(block) == 0
+    if turn == 100 and MOST: resource.setrlimit(resource.RLIMIT_FSIZE, (MOST, MOST))
+"""
+
+
+def test_a_part_of_a_recording_is_said_to_be_one(build):
+    """Limited, its oldest events are gone; ended by a file that may not grow, its last ones. Whole, nothing is said."""
+    ways = {"whole": ("", 0, ""), "limited": ('max_size = "1 MiB"\n', 0, r": its oldest [\d,]+ events are gone"),
+            "ended": ("", 300 << 10, r": it ended before its process: .")}
+    for name, (limit, most, words) in ways.items():
+        with tempfile.TemporaryDirectory() as folder:
+            config = pathlib.Path(folder, "recorded.toml")
+            config.write_text(f'version = 1\n[recording]\nfile = "{folder}/out.gpumem"\n{limit}')
+            run(build, folder, TAKES_AND_GIVES.replace("MOST", str(most)), config)
+            said = recommend(build, f"{folder}/out.gpumem")
+            exported = subprocess.run([build.tool, "export", "--format", "rmm-csv", f"{folder}/out.gpumem"], env=build.environment(),
+                                      capture_output=True, text=True, timeout=60)
+            harness.equal(exported.returncode, 0, exported.stderr)
+            for stderr in (said.stderr, exported.stderr):
+                assert re.search(words, stderr) if words else not stderr, f"{name}: {stderr}"
+            of_a_part = "nothing was refused, in the part that is recorded" in " ".join(said.stdout.split())
+            harness.equal(of_a_part, name != "whole", f"{name}: {said.stdout}")
+
+
 def test_a_refusal_where_no_chain_serves(build):
     """As a first look is done before anything is served."""
     with tempfile.TemporaryDirectory() as folder:

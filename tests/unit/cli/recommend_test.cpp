@@ -90,6 +90,15 @@ TEST(recommend, streams_count_by_waits_or_by_their_number) {
   EXPECT_TRUE(says_yes(use, "many streams?"));
 }
 
+TEST(recommend, what_is_known_of_a_part_alone_is_said_of_that_part) {
+  program_use use = one_device();
+  EXPECT_EQ(recommendation(use, "").find("recorded"), std::string::npos);
+  use.is_partial = true;
+  for (answer const& one : answers_of(use, use.devices.front()))
+    EXPECT_TRUE(one.facts.ends_with(", in the part that is recorded")) << one.facts;
+  EXPECT_NE(recommendation(use, "").find("the default chain fits what is recorded:"), std::string::npos);
+}
+
 TEST(recommend, figures_near_the_end_of_the_numbers_do_not_run_over) {
   constexpr std::uint64_t most = std::numeric_limits<std::uint64_t>::max();
   program_use use = one_device();
