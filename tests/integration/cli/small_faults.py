@@ -127,6 +127,9 @@ def test_reports_of_live_processes_are_as_the_schema_has_them(build):
         try:
             asked = harness.read_json(process.stdout.readline())
             harness.equal((asked["schema"], asked["devices"][0]["now"]["requested_bytes"]), (2, MIB), "what it said of itself")
+            harness.equal((asked["end"]["kind"], asked["end"]["written_by"]), ("running", "gpumem_get_report"), "by itself")
+            assert asked["end"]["duration_ns"] > 0, asked["end"]
+            assert not any("still allocated" in finding["text"] for finding in asked["findings"]), asked["findings"]
             done = subprocess.run([build.tool, "report", "--pid", str(process.pid), "--json"],
                                   env=build.environment({"GPUMEM_STATE_DIR": name}), capture_output=True, text=True, timeout=60)
             harness.equal(harness.read_json(done.stdout)["end"]["kind"], "running", "from outside")
