@@ -33,16 +33,19 @@ class csv_output {
     if (text_.size() > 1 << 20) flush();
   }
   bool flush() {
-    if (good_ && !text_.empty())
-      good_ = descriptor_ == STDOUT_FILENO ? print(text_) : base::write_all(descriptor_, text_);
+    if (error_ == 0 && !text_.empty() && descriptor_ >= 0)
+      error_ = descriptor_ != STDOUT_FILENO ? base::write_all_or_errno(descriptor_, text_)
+               : print(text_)               ? 0
+                                            : EIO;
     text_.clear();
-    return good_;
+    return error_ == 0;
   }
+  int error() const noexcept { return error_; }
 
  private:
-  int const descriptor_;
+  int const descriptor_;  // negative: it goes nowhere
   std::string text_;
-  bool good_ = true;
+  int error_ = 0;
 };
 
 // HH:MM:SS.uuuuuu of the program's local time; a later line is never of an earlier time.
@@ -87,11 +90,30 @@ void write_rmm_csv(recording::recording_file const& file, csv_output& out,
       faults);
 }
 
-int export_to(int descriptor, export_options const& options, recording::recording_file const& file) {
+base::created_file output_of(std::string const& wanted) {
+  if (wanted == "none") return {};
+  if (wanted.empty() || wanted == "-" || wanted == "stdout")
+    return {.descriptor = STDOUT_FILENO, .path = "stdout", .error = {}};
+  return base::create_without_overwriting(wanted);
+}
+
+// A part of a log would be taken for the whole of it. A reader that went away (| head) has what it wanted.
+int not_written(base::created_file const& made, int reason) {
+  if (made.descriptor == STDOUT_FILENO) return exit_not_written;  // it is said
+  if (reason == EPIPE) return 0;
+  bool const removed = made.is_new && ::unlink(made.path.c_str()) == 0;
+  base::log_line(base::log_level::error,
+                 base::printable(base::format("cannot write all of {}: {}{}", made.path,
+                                              std::strerror(reason), removed ? "; it is removed" : "")));
+  return exit_not_written;
+}
+
+int export_to(base::created_file const& made, export_options const& options,
+              recording::recording_file const& file) {
   std::vector<recording::fault> faults = file.faults();
-  csv_output out(descriptor);
+  csv_output out(made.descriptor);
   write_rmm_csv(file, out, faults);
-  if (!out.flush()) return exit_not_written;
+  if (!out.flush()) return not_written(made, out.error());
   say_faults(options.recording, faults);
   return faults.empty() ? 0 : 1;
 }
@@ -106,14 +128,17 @@ int write_export(export_options const& options) {
     return 2;
   }
   say_what_it_lacks(options.recording, input);
-  if (options.output.empty()) return export_to(STDOUT_FILENO, options, input.file);
-  base::created_file const made = base::create_without_overwriting(options.output);
+  base::created_file const made = output_of(options.output);
   if (!made.error.empty()) {
     base::log_line(base::log_level::error, base::printable(made.error));
     return exit_not_written;
   }
-  int const code = export_to(made.descriptor, options, input.file);
-  ::close(made.descriptor);
+  if (made.is_new && made.path != options.output)
+    base::log_line(base::log_level::warn,
+                   base::printable(base::format("{} is there already: what is asked for goes to {}",
+                                                options.output, made.path)));
+  int const code = export_to(made, options, input.file);
+  if (made.descriptor > STDERR_FILENO) ::close(made.descriptor);
   return code;
 }
 
