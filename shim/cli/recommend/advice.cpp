@@ -7,6 +7,7 @@
 #include "core/base/text/bytes.hpp"
 #include "core/base/text/format.hpp"
 #include "core/base/text/printable.hpp"
+#include "core/base/text/shell_word.hpp"
 #include "core/report/known_caches.hpp"
 #include "core/report/output/text_format.hpp"
 #include "shim/cli/wrapped.hpp"
@@ -247,12 +248,12 @@ answer slow_growth(device_use const& device) {
 }
 
 // To be typed as it is: no word of it needs quotes.
-std::string command_text(std::string const& command) {
-  bool const plain = !command.empty() && std::all_of(command.begin(), command.end(), [](char c) {
-    return base::is_digit(c) || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
-           std::string_view(" _./=,:@%+-").find(c) != std::string_view::npos;
-  });
-  return plain ? command : "PROGRAM";
+std::string command_text(std::vector<std::string> const& command) {
+  bool const plain = !command.empty() && std::ranges::all_of(command, base::needs_no_quotes);
+  if (!plain) return "PROGRAM";
+  std::string text;
+  for (std::string const& word : command) text += (text.empty() ? "" : " ") + word;
+  return text;
 }
 
 std::string try_text(answer const& one, std::string const& examples) {

@@ -48,7 +48,7 @@ struct device_use {
 };
 
 struct program_use {
-  std::string command;  // as far as it is known
+  std::vector<std::string> command;  // all its words, or none: a part of a command is another one
   std::vector<device_use> devices;
   // Of all devices together.
   std::uint64_t sized = 0, small = 0, bytes = 0, small_bytes = 0;

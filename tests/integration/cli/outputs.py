@@ -188,6 +188,13 @@ def failing_report(build, folder):
     return str(json_path)
 
 
+def test_a_file_whose_name_needs_quotes_is_named_with_them(build):
+    with tempfile.TemporaryDirectory() as name:
+        for file, word in (("r.json", "{}/r.json"), ("a b.json", "'{}/a b.json'"), ("it's.json", "'{}/it'\\''s.json'")):
+            done = build.run([build.program("runtime_loop.shared"), "5"], preload=True, env={"GPUMEM_JSON": f"{name}/{file}"})
+            assert f"gpumem report {word.format(name)}\n" in done.texts[0], done.texts[0]
+
+
 def test_colours(build):
     """In a terminal that has them, and for who wants them; by the program itself as well."""
     with tempfile.TemporaryDirectory() as folder:

@@ -170,6 +170,23 @@ def test_a_part_of_a_recording_is_said_to_be_one(build):
             harness.equal(of_a_part, name != "whole", f"{name}: {said.stdout}")
 
 
+def test_a_command_that_is_too_long_for_the_report(build):
+    """What is left of a word that was cut is no word, and the report says how much it lacks."""
+    with tempfile.TemporaryDirectory() as folder:
+        json_file = pathlib.Path(folder, "out.json")
+        program = [sys.executable, "-c", TAKES_TOO_MUCH]
+        before = sum(len(word) + 1 for word in program)
+        for more, kept in (([], 0), (["a" * (4095 - before - 1)], 1), (["a" * (4095 - before)], 0), (["b", "c" * 5000, "d"], 1),
+                           (["a" * (4095 - before - 1), ""], 1)):
+            json_file.unlink(missing_ok=True)
+            done = build.run([*program, *more], preload=True, env={"GPUMEM_JSON": str(json_file), "GPUMEM_SIMULATED_MEMORY": str(1 << 30)})
+            harness.equal(done.code, 0, done.stderr)
+            report = harness.read_json(json_file.read_text())
+            harness.equal(report["process"]["argv"], program + more[:kept], "the words")
+            harness.equal(report["truncated"]["argv_bytes"], sum(len(word) + 1 for word in more[kept:]), "what it lacks")
+            harness.equal(first(recommend(build, json_file).stdout)[1], "PROGRAM", "the command")
+
+
 def test_a_refusal_where_no_chain_serves(build):
     """As a first look is done before anything is served."""
     with tempfile.TemporaryDirectory() as folder:

@@ -99,6 +99,25 @@ TEST(recommend, what_is_known_of_a_part_alone_is_said_of_that_part) {
   EXPECT_NE(recommendation(use, "").find("the default chain fits what is recorded:"), std::string::npos);
 }
 
+TEST(recommend, a_command_is_shown_where_it_can_be_typed_as_it_is) {
+  auto const shown = [](report::document const& argv, int dropped = 0) {
+    report::document const from{{"process", {{"argv", argv}}},
+                                {"devices", {{{"device", 0}, {"counters", {{"out_of_memory", 1}}}}}},
+                                {"truncated", {{"argv_bytes", dropped}}}};
+    std::string const text = recommendation(use_of_report(from), "");
+    return text.substr(text.find(" -- ") + 4);
+  };
+  EXPECT_EQ(shown({"python3", "train.py", "--epochs", "3"}), "python3 train.py --epochs 3\n");
+  EXPECT_EQ(shown({"python3", "my train.py"}), "PROGRAM\n");
+  EXPECT_EQ(shown({"python3", "train.py", ""}), "PROGRAM\n");
+  EXPECT_EQ(shown({"python3", "$HOME"}), "PROGRAM\n");
+  EXPECT_EQ(shown({"python3", 3}), "PROGRAM\n");
+  EXPECT_EQ(shown({"python3", "train.py"}, 1), "PROGRAM\n");
+  EXPECT_EQ(shown({"python3", std::string(191, 'x')}), "python3 " + std::string(191, 'x') + "\n");
+  EXPECT_EQ(shown({"python3", std::string(192, 'x')}), "PROGRAM\n");
+  EXPECT_EQ(shown(report::document::array()), "PROGRAM\n");
+}
+
 TEST(recommend, figures_near_the_end_of_the_numbers_do_not_run_over) {
   constexpr std::uint64_t most = std::numeric_limits<std::uint64_t>::max();
   program_use use = one_device();
