@@ -148,9 +148,10 @@ answer many_streams(device_use const& device) {
   result.question = "many streams?";
   std::uint64_t const attempts = attempts_of(device);
   if (device.streams) {
-    result.facts = base::format("{} stream{} and {} thread{} ask for a twentieth of the memory or more",
-                                count_text(*device.streams), *device.streams == 1 ? "" : "s",
-                                count_text(*device.threads), *device.threads == 1 ? "" : "s");
+    result.facts =
+        base::format("{} stream{} and {} thread{} ask for a fifth of an equal share of the requests or more",
+                     count_text(*device.streams), *device.streams == 1 ? "" : "s",
+                     count_text(*device.threads), *device.threads == 1 ? "" : "s");
     result.yes = device.requests >= few_requests && std::max(*device.streams, *device.threads) >= 4;
   } else if (attempts != 0 && device.waited) {
     result.facts = base::format(

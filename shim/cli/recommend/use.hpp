@@ -40,7 +40,7 @@ struct device_use {
   std::uint64_t requests = 0;
   // How they were served: by what was idle; after waiting for the GPU; by the driver.
   std::optional<std::uint64_t> at_once, waited, grown;
-  std::optional<std::uint64_t> streams, threads;  // with a twentieth of the requests or more
+  std::optional<std::uint64_t> streams, threads;  // with a fifth of an equal share of the requests
   std::uint64_t other_stream_frees = 0;
   std::uint64_t refusals = 0;
   std::optional<refusal> refused;  // the largest request of them

@@ -222,6 +222,30 @@ TEST_F(recording_of_use, figures_are_those_of_the_events) {
   EXPECT_TRUE(faults_.empty());
 }
 
+TEST_F(recording_of_use, streams_count_however_many_there_are_and_not_beside_one_that_asks_for_nearly_all) {
+  using enum recording::action;
+  struct {
+    std::uint64_t streams, each, first;  // the first stream asks for more
+    std::uint64_t counted;
+  } const cases[] = {{4, 300, 0, 4},   {20, 60, 0, 20},  {21, 60, 0, 21},   {200, 6, 0, 200},
+                     {1, 1200, 0, 1},  {40, 1, 2000, 1}, {400, 1, 2000, 1}, {21, 10, 2000, 1},
+                     {4, 50, 2000, 1}, {40, 30, 600, 40}};
+  for (auto const& one : cases) {
+    std::vector<recording::event> events;
+    for (std::uint64_t stream = 1; stream <= one.streams; ++stream) {
+      for (std::uint64_t i = 0; i < (stream == 1 ? one.each + one.first : one.each); ++i) {
+        std::uint64_t const stamp = events.size() + 1;
+        events.push_back(
+            {.stamp = stamp, .address = 4096 * stamp, .bytes = 1000, .stream = stream, .what = allocate});
+      }
+    }
+    auto const use = read(events);
+    EXPECT_EQ(use.devices.front().streams, one.counted) << one.streams << " of " << one.each;
+    EXPECT_EQ(says_yes(use, "many streams?"), one.counted >= 4) << one.streams << " of " << one.each;
+    EXPECT_TRUE(answers_of(use, use.devices.front())[4].facts.ends_with("of the requests or more"));
+  }
+}
+
 TEST_F(recording_of_use, a_recording_that_was_cut_is_read_as_far_as_it_goes) {
   recording::random_events random(3);
   std::vector<recording::event> events;
