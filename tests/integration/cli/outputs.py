@@ -106,11 +106,24 @@ def test_a_stdout_that_was_closed_gets_nothing(build):
         assert "cannot write to stdout" in done.stderr, done.stderr
 
 
+def test_a_reader_that_went_away_has_what_it_wanted(build):
+    """Of the report on standard output, as of other verbs': nothing is said, and the program's exit code is its own."""
+    silent = "import ctypes; assert ctypes.CDLL('libcudart.so.13').cudaMalloc(ctypes.byref(ctypes.c_void_p()), ctypes.c_size_t(4096)) == 0"
+    with tempfile.TemporaryDirectory() as folder:
+        for word in ("-", "stdout", "/dev/stdout"):
+            reader, writer = os.pipe()
+            os.close(reader)
+            done = subprocess.run([build.tool, "run", "-q", "-o", word, sys.executable, "-c", silent], stdout=writer, stderr=subprocess.PIPE, text=True,
+                                  timeout=60, env=build.environment({"GPUMEM_STATE_DIR": folder}))
+            os.close(writer)
+            harness.equal((done.returncode, done.stderr, os.listdir(folder)), (0, "", []), word)
+
+
 def test_folders_and_places_that_cannot_be_written(build):
     with tempfile.TemporaryDirectory() as folder:
         beside = pathlib.Path(folder) / "taken"
         beside.mkdir()
-        for place, words in ((beside, "Is a directory: name a file in it"), ("/dev/full", "cannot write all of /dev/full"),
+        for place, words in ((beside, "Is a directory: name a file in it"), ("/dev/full", "cannot write all of /dev/full: No space left on device"),
                              ("/no/such/folder/r.txt", "gpumem makes no folders")):
             for flag in ("-o", "--json"):
                 other = ("-o", "none") if flag == "--json" else ()
