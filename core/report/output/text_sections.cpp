@@ -174,9 +174,10 @@ void add_unseen(std::string& text, document const& device) {
   text += base::format("            {}{} from before the first allocation: context, other processes\n", name,
                        bytes_text(now - *since));
   if (*since == 0) return;
-  text += base::format("            {}{} since then: code of kernels, other processes, or a library that\n",
+  text += base::format("            {}{} since then: code of kernels, the driver's rounding, other\n",
                        std::string(name.size(), ' '), bytes_text(*since));
-  text += base::format("            {}takes memory past the hooks\n", std::string(name.size(), ' '));
+  text += base::format("            {}processes, or a library that takes memory past the hooks\n",
+                       std::string(name.size(), ' '));
 }
 
 std::string coverage_text(document const& hook) {

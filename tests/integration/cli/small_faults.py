@@ -156,6 +156,16 @@ def test_overhead_is_explained(build):
     assert " % overhead" in told(build, f"take({MIB})\n")[1], "the text report"
 
 
+def test_what_the_driver_rounds_is_no_memory_that_nobody_asked_for(build):
+    """Blocks of a chain straight over cuda take whole pages of 2 MiB, also of the driver's count when they are gone."""
+    blocks = "blocks = [take(1_100_000)[1] for _ in range(1500)]\n"
+    for script in (blocks, blocks + "for block in blocks: free(block)\n"):
+        report, text, _ = told(build, script, 'device = ["tracking", "cuda"]\n')
+        assert not any("came into use" in finding["text"] for finding in report["findings"]), report["findings"]
+        assert report["devices"][0]["unseen_since_bytes"] > 1 << 30, report["devices"][0]
+        assert "since then: code of kernels, the driver's rounding, other" in text, text
+
+
 def test_a_small_program_fits_one_screen(build):
     files = [build.program(f"lib/libholding_{name}.so") for name in ("first", "second")]
     for command in ([build.program("runtime_loop.static"), "50"], [build.program("library_holders"), *files],
