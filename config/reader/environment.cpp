@@ -51,7 +51,7 @@ void take_pattern(environment& to, variable_info const& variable, std::string co
   field = value;
 }
 
-// "LEVEL", "LEVEL:FILE", ":FILE"; an empty one is none.
+// "LEVEL", "LEVEL:FILE", ":FILE".
 void take_log(environment& to, variable_info const& variable, std::string const& value) {
   auto const colon = value.find(':');
   std::string const level = value.substr(0, colon);
@@ -67,7 +67,10 @@ void take_log(environment& to, variable_info const& variable, std::string const&
 
 void take(environment& to, variable_info const& variable, std::string const& value) {
   auto const is = [&](std::string_view name) { return variable.name.substr(prefix.size()) == name; };
-  if (is("CONFIG") && !value.empty()) to.config = value;  // an empty one is none, as for a shell
+  // An empty one is none, as for a shell. Of the report it may mean "none" or the default: that is asked
+  // back.
+  if (value.empty() && !is("REPORT")) return;
+  if (is("CONFIG")) to.config = value;
   if (is("STATE_DIR")) to.state_dir = value;
   if (is("RUN_ID")) to.run_id = value;
   if (is("REPORT")) take_pattern(to, variable, value, to.report);

@@ -354,6 +354,7 @@ document make_document(snapshot const& from, document_options const& options) {
                          {"misuses", difference(from.misuses_total, from.misuses.size())},
                          {"call_sites", from.call_sites_dropped},
                          {"config_text_bytes", from.config_text_dropped},
+                         {"argv_bytes", from.argv_dropped},
                          {"shards_in_memory", from.shards_in_memory}};
   if (options.add_lines != nullptr) options.add_lines(result);
   return result;

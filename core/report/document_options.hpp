@@ -13,10 +13,10 @@ namespace gpumem::report {
 using document = nlohmann::ordered_json;
 
 struct document_options {
-  std::string written_by = "exit";  // exit | gpumem run | gpumem report
+  std::string written_by = "exit";  // exit | gpumem run | gpumem report | gpumem_get_report
   // How the process ended, from who waited for it; used when it did not write its own end.
   std::optional<stats::end_record> end;
-  bool alive = false;  // a live process, looked at from outside
+  bool alive = false;  // a live process, looked at from outside or by itself
   // Adds files and lines to the frames of call sites; null in the process itself, where no program is run.
   void (*add_lines)(document& content) = nullptr;
 };

@@ -95,7 +95,7 @@ document find_what_stands_out(stats::snapshot const& from, std::string const& en
   }
   for (auto const& device : from.devices) {
     std::uint64_t const grown = unseen_since(device).value_or(0);
-    if (grown < unseen_growth_that_stands_out) continue;
+    if (grown < unseen_growth_that_stands_out || may_be_rounding(grown, device)) continue;
     add("!",
         bytes_text(grown) + " came into use on device " + std::to_string(device.ordinal) +
             " without a call that was seen",

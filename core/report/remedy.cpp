@@ -33,6 +33,20 @@ bool has_resource(stats::snapshot const& in, stats::failure_note const& failure,
   });
 }
 
+// The list of route.device by the names that its resources have; empty where no chain serves. What stands
+// beside the list (bins, the superblocks of an arena) is deeper than the list has come.
+std::string chain_of(stats::snapshot const& in, stats::failure_note const& failure) {
+  std::string list;
+  unsigned next = 0;
+  for (auto const& node : in.nodes) {
+    bool const part_of_another = node.type == "superblocks" || node.type == "direct";
+    if (node.device != failure.device || node.route != "device" || part_of_another) continue;
+    if (node.depth != next++) break;
+    list += (list.empty() ? "\"" : ", \"") + node.name + "\"";
+  }
+  return list;
+}
+
 std::uint64_t size_of_device(stats::snapshot const& in, int device) {
   for (auto const& one : in.devices) {
     if (one.ordinal == device) return one.gauges.total;
@@ -115,9 +129,9 @@ std::string remedy_for(stats::failure_note const& failure, stats::snapshot const
                          kind_of(failure) != driver::refused_by::host_memory &&
                          !has_resource(in, failure, "fallback");
   if (may_spill) {
-    bool const limit = kind_of(failure) == driver::refused_by::limit;
-    text += std::string(", or spill by a fallback: chains = [[") + (limit ? "\"limiting\", " : "") +
-            "\"pool\", \"cuda\"], [\"managed\"]]";
+    std::string const chain = chain_of(in, failure);
+    text += ", or spill by a fallback: chains = [[" + (chain.empty() ? "\"pool\", \"cuda\"" : chain) +
+            "], [\"managed\"]]";
   }
   bool const in_pieces = failure.cached >= failure.bytes && failure.largest_free < failure.bytes;
   if (in_pieces && !has_resource(in, failure, "binning"))

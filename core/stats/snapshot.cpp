@@ -17,6 +17,7 @@
 #include "core/stats/page/state_page.hpp"
 #include "core/stats/page_reader.hpp"
 #include "core/stats/snapshot_phases.hpp"
+#include "core/stats/snapshot_words.hpp"
 
 namespace gpumem::stats {
 namespace {
@@ -59,18 +60,6 @@ struct damaged {
 template <std::size_t size>
 std::string text_of(char const (&text)[size]) {
   return std::string(text, ::strnlen(text, size));
-}
-
-template <std::size_t size>
-std::vector<std::string> items_of(char const (&text)[size], std::uint32_t bytes) {
-  std::vector<std::string> items;
-  std::string_view rest(text, std::min<std::size_t>(bytes, size));
-  while (!rest.empty()) {
-    std::size_t const end = std::min(rest.find('\0'), rest.size());
-    items.emplace_back(rest.substr(0, end));
-    rest.remove_prefix(std::min(end + 1, rest.size()));
-  }
-  return items;
 }
 
 // One list of counters as the page has it: the position of each of its words in our own struct, or none.
@@ -173,8 +162,7 @@ class parser {
     to.config_text_dropped = head.config_text_dropped, to.config_warnings = head.config_warnings;
     to.categories =
         unpacked({head.categories, std::min<std::size_t>(head.categories_bytes, sizeof head.categories)});
-    to.argv = items_of(head.argv, head.argv_bytes);
-    to.environment = items_of(head.environment, head.environment_bytes);
+    copy_words(head, to);
     to.pid = head.pid, to.ppid = head.ppid, to.uid = head.uid, to.exec_no = head.exec_no;
     to.start_ticks = head.start_ticks, to.pid_namespace = head.pid_namespace;
     to.opened_wall_ns = head.opened_wall_ns, to.opened_mono_ns = head.opened_mono_ns;

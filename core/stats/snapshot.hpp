@@ -150,6 +150,7 @@ struct snapshot {
   std::uint32_t config_text_dropped = 0, config_warnings = 0;
   std::vector<category> categories;  // in the order in which they are asked
   std::vector<std::string> argv, environment;
+  std::uint64_t argv_dropped = 0;  // bytes of the words that argv lacks
   int pid = 0, ppid = 0;
   unsigned uid = 0, exec_no = 0;
   std::uint64_t start_ticks = 0, pid_namespace = 0, opened_wall_ns = 0;

@@ -8,6 +8,7 @@
 #include <string_view>
 
 #define GPUMEM_BUILDS_THE_LIBRARY
+#include "core/base/clock.hpp"
 #include "core/base/threads/uncancelled.hpp"
 #include "core/report/document.hpp"
 #include "core/stats/page/state_page.hpp"
@@ -21,6 +22,16 @@ using namespace gpumem;
 using namespace gpumem::shim;
 
 namespace {
+
+// Asked for by a process that goes on: nothing of what it holds is left at its end.
+report::document_options while_it_runs(stats::snapshot const& now) {
+  report::document_options how = settings::report_options().document;
+  how.written_by = "gpumem_get_report";
+  how.alive = true;
+  how.end = stats::end_record{};
+  how.end->duration_ns = base::now_ns() - now.opened_mono_ns;
+  return how;
+}
 
 // The figures of this moment; `use` gets them and says what to return.
 template <typename Use>
@@ -95,7 +106,7 @@ int gpumem_trim(uint64_t* bytes) {
 int gpumem_get_report(char* buffer, size_t size, size_t* needed) {
   if (buffer == nullptr && size != 0) return GPUMEM_INVALID;
   return with_snapshot([&](stats::snapshot const& now) -> int {
-    auto const content = report::make_document(now, settings::report_options().document);
+    auto const content = report::make_document(now, while_it_runs(now));
     std::string const text = content.dump(1, ' ', false, report::document::error_handler_t::replace);
     if (needed != nullptr) *needed = text.size() + 1;
     if (size <= text.size()) return GPUMEM_TOO_SMALL;

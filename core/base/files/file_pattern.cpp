@@ -161,6 +161,7 @@ created_file create_without_overwriting(std::string const& path, standard_stream
   for (int number = 0; number < most_numbers; ++number) {
     result.path = number == 0 ? path : path + "." + std::to_string(number);
     result.descriptor = open_or_errno(result.path.c_str(), O_CREAT | O_EXCL);
+    result.is_new = result.descriptor >= 0;
     if (result.descriptor < 0 && errno == EEXIST && number == 0)
       result.descriptor = open_special(path.c_str());
     if (result.descriptor >= 0) return result;

@@ -27,7 +27,8 @@ std::string mpi_rank();
 struct created_file {
   int descriptor = -1;  // of the caller, O_CLOEXEC
   std::string path;
-  std::string error;  // what, why and the remedy; empty: good
+  std::string error;    // what, why and the remedy; empty: good
+  bool is_new = false;  // it was not there before, so that a part of it may be removed
 };
 // What these are for the caller; negative: not to be written to.
 struct standard_streams {

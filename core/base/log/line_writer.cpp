@@ -50,6 +50,10 @@ class signals_of_writing_held {
 }  // namespace
 
 bool write_all(int descriptor, std::string_view text) noexcept {
+  return write_all_or_errno(descriptor, text) == 0;
+}
+
+int write_all_or_errno(int descriptor, std::string_view text) noexcept {
   errno_kept const kept;
   uncancelled const whole;
   signals_of_writing_held const held;
@@ -64,10 +68,10 @@ bool write_all(int descriptor, std::string_view text) noexcept {
       pollfd ready{descriptor, POLLOUT, 0};
       ::poll(&ready, 1, 100);
     } else {
-      return false;
+      return written < 0 ? errno : EIO;
     }
   }
-  return true;
+  return 0;
 }
 
 line_writer& line_writer::operator<<(std::string_view text) noexcept {

@@ -12,6 +12,8 @@ namespace gpumem::base {
 // All of `text`, through short writes and EINTR; false when the descriptor refuses. EAGAIN of a non-blocking
 // pipe is waited for, at most a second in all, because a report must not hang a program.
 bool write_all(int descriptor, std::string_view text) noexcept;
+// The same with the reason: 0, or the error number of the write that was refused.
+int write_all_or_errno(int descriptor, std::string_view text) noexcept;
 
 class line_writer {
  public:

@@ -7,6 +7,7 @@
 #include <cstdlib>
 
 #include "core/base/text/format.hpp"
+#include "core/base/text/shell_word.hpp"
 #include "core/report/document.hpp"
 #include "core/report/output/text_call_sites.hpp"
 #include "core/report/output/text_format.hpp"
@@ -169,8 +170,9 @@ std::string next_command(document const& from, text_options const& options) {
   } else {
     next += "gpumem report --explain";
   }
-  std::string const more = options.json_path.empty() ? "GPUMEM_JSON=%e.%p.json keeps it as data"
-                                                     : "gpumem report " + printable(options.json_path);
+  std::string const more = options.json_path.empty()
+                               ? "GPUMEM_JSON=%e.%p.json keeps it as data"
+                               : "gpumem report " + base::shell_word(printable(options.json_path));
   bool const fits = next.size() + 5 + more.size() <= options.width;
   return next + (fits ? std::string(5, ' ') : "\n" + std::string(6, ' ')) + more;
 }

@@ -39,7 +39,7 @@ void add_categories(std::string& text, document const& from, text_options const&
   document const& devices = field(field(from, "categories"), "devices");
   if (!devices.is_array()) return;
   std::size_t const width = options.width < page_width ? 20 : 36;
-  std::string const now = words(field(from, "end"), "kind") == "running" ? "now" : "at exit";
+  std::string_view const now = when_written(from);
   for (auto const& device : devices) {
     document const& rows = field(device, "rows");
     if (!rows.is_array()) continue;

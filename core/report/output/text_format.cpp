@@ -46,6 +46,11 @@ std::string right(std::string_view text, std::size_t width) {
   return std::string(before, ' ') + std::string(text);
 }
 
+std::string_view when_written(document const& from) {
+  std::string const kind = words(field(from, "end"), "kind");
+  return kind == "running" ? "now" : kind == "exit" ? "at exit" : "at the end";
+}
+
 ledger_column::ledger_column(std::uint64_t largest) noexcept
     : unit_(largest >= base::gib   ? base::gib
             : largest >= base::mib ? base::mib

@@ -18,6 +18,8 @@ std::string percent_text(std::uint64_t part, std::uint64_t whole);      // "99.9
 std::string duration_text(std::uint64_t ns, bool milliseconds = true);  // "12:41.308"
 std::string left(std::string_view text, std::size_t width);             // padded; cut with ".." when longer
 std::string right(std::string_view text, std::size_t width);            // at least one blank before it
+// Above the figures of the end: "now" of a live process, "at exit", or "at the end" of one that was killed.
+std::string_view when_written(document const& from);
 
 // The rows of a ledger in one unit, such that the printed figures add up as the bytes do: each row is the
 // difference of two rounded running sums.

@@ -56,10 +56,9 @@ void add_libraries(std::string& text, document const& from, text_options const& 
   for (auto const& device : devices) {
     document const& libraries = field(device, "libraries");
     if (!libraries.is_array() || libraries.size() < 2) continue;
-    char const* const now = words(field(from, "end"), "kind") == "running" ? "now" : "at exit";
     text += base::format("\n{}{}{}{}\n",
                          left(base::format("WHO device {}", number_or_zero(device, "device")), width + 2),
-                         right(now, 13), right("highest", 13), right("when all most", 16));
+                         right(when_written(from), 13), right("highest", 13), right("when all most", 16));
     library_row all{.name = "together"};
     for (library_row const& row : rows_of(libraries)) {
       text += row_text(row, width);

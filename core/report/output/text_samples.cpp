@@ -56,7 +56,7 @@ void add_samples(std::string& text, document const& from, text_options const& op
   if (!devices.is_array()) return;
   std::uint64_t const every = number_or_zero(samples, "every_bytes");
   std::string const program = words(field(from, "process"), "exe");
-  char const* const when = words(field(from, "end"), "kind") == "running" ? "now" : "at exit";
+  std::string_view const when = when_written(from);
   std::size_t const width = std::min(options.width, page_width) - 29;
   for (auto const& device : devices) {
     std::uint64_t now = number_or_zero(device, "now_bytes"),

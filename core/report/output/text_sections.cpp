@@ -174,9 +174,10 @@ void add_unseen(std::string& text, document const& device) {
   text += base::format("            {}{} from before the first allocation: context, other processes\n", name,
                        bytes_text(now - *since));
   if (*since == 0) return;
-  text += base::format("            {}{} since then: code of kernels, other processes, or a library that\n",
+  text += base::format("            {}{} since then: code of kernels, the driver's rounding, other\n",
                        std::string(name.size(), ' '), bytes_text(*since));
-  text += base::format("            {}takes memory past the hooks\n", std::string(name.size(), ' '));
+  text += base::format("            {}processes, or a library that takes memory past the hooks\n",
+                       std::string(name.size(), ' '));
 }
 
 std::string coverage_text(document const& hook) {
@@ -257,10 +258,8 @@ void add_devices(std::string& text, document const& from, text_options const& op
       if (!part.empty() && part != "0 B") title += "  " + part;
     }
     auto const peak = number(device, "peak_at_ns");
-    std::string const kind = words(field(from, "end"), "kind");
-    char const* const now = kind == "running" ? "now" : kind == "exit" ? "at exit" : "at the end";
     text += trimmed(base::format(
-        "\n{}{}{}", left(title, options.width < page_width ? 39 : 44), right(now, 11),
+        "\n{}{}{}", left(title, options.width < page_width ? 39 : 44), right(when_written(from), 11),
         right(peak ? "at peak " + duration_text(*peak) : "", options.width < page_width ? 20 : 22)));
     add_ledger(text, device, field(from, "end"), options.width);
     add_attempts(text, device, options.width);

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstring>
 
 #include "core/base/files/file_pattern.hpp"
 #include "core/base/log/line_writer.hpp"
@@ -27,10 +28,11 @@ std::string write_file(std::string const& pattern, stats::snapshot const& from, 
     file =
         base::create_without_overwriting(name.text, {.out = options.stdout_fd, .error = options.stderr_fd});
   if (file.error.empty()) {
-    bool const complete = base::write_all(file.descriptor, content);
+    int const reason = base::write_all_or_errno(file.descriptor, content);
     ::close(file.descriptor);
-    if (complete) return file.path;
-    file.error = "cannot write all of " + file.path + ": the disk is full, or a limit was reached";
+    // A reader that went away (| head) has what it wanted.
+    if (reason == 0 || reason == EPIPE) return file.path;
+    file.error = "cannot write all of " + file.path + ": " + std::strerror(reason);
   }
   base::write_all(options.stderr_fd, "gpumem: error: no report: " + base::printable(file.error) + "\n");
   return {};

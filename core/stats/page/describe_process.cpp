@@ -16,7 +16,8 @@ extern char** environ;
 namespace gpumem::stats {
 namespace {
 
-// Reads up to size - 1 bytes; the items of /proc/PID/cmdline already end in NUL.
+// Keeps up to size - 1 bytes, and returns how many there are with a NUL behind the kept ones, which is more
+// than `size` where some are left out. The items of /proc/PID/cmdline already end in NUL.
 template <std::size_t size>
 std::uint32_t read_file(char (&target)[size], char const* path) noexcept {
   int const descriptor = ::open(path, O_RDONLY | O_CLOEXEC);
@@ -27,9 +28,16 @@ std::uint32_t read_file(char (&target)[size], char const* path) noexcept {
     if (got <= 0) break;
     length += static_cast<std::size_t>(got);
   }
+  std::size_t beyond = 0;
+  char passed_over[1024];
+  while (length == size - 1) {
+    ssize_t const got = ::read(descriptor, passed_over, sizeof passed_over);
+    if (got <= 0) break;
+    beyond += static_cast<std::size_t>(got);
+  }
   ::close(descriptor);
   if (length != 0 && target[length - 1] != '\0') target[length++] = '\0';
-  return static_cast<std::uint32_t>(length);
+  return static_cast<std::uint32_t>(beyond == 0 ? length : size + beyond);
 }
 
 template <std::size_t size>

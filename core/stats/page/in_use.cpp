@@ -13,6 +13,7 @@ bool in_use_question::answered(std::uint64_t used) noexcept {
   gauge_change const together(gauges_);
   set(gauges_.used_known, known_);
   set(gauges_.used_movable, movable_);
+  set(gauges_.used_segments, segments_);
   set(gauges_.used, used);
   set(gauges_.used_at_ns, elapsed_ns());
   return true;

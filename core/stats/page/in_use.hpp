@@ -28,7 +28,8 @@ class in_use_question {
         quiet_(moves_ended.load() == moves_begun.load()),
         begun_(moves_begun.load()),
         known_(get(gauges_.reserved) + get(gauges_.observed)),
-        movable_(get(gauges_.movable)) {}
+        movable_(get(gauges_.movable)),
+        segments_(get(gauges_.segments)) {}
 
   // The driver's answer; false: memory was on its way meanwhile, and it is not noted. The first is, in any
   // case.
@@ -40,6 +41,7 @@ class in_use_question {
   std::uint64_t const begun_;
   std::uint64_t const known_;
   std::uint64_t const movable_;
+  std::uint64_t const segments_;
 };
 
 // What is unseen now is what this process found when it first looked.

@@ -266,8 +266,8 @@ struct page_header {
   char exe[512];
   char cwd[512];
   std::uint32_t argv_bytes, environment_bytes;  // NUL after each item
-  char argv[4096];
-  char environment[4096];  // GPUMEM_* and CUDA_* only
+  char argv[4096];                              // argv_bytes may be more: what there was no room for
+  char environment[4096];                       // GPUMEM_* and CUDA_* only
 
   std::int32_t driver_version;
   char cudart[16];      // static | shared | both | none

@@ -91,6 +91,24 @@ std::vector<view> views_of(config::plan const& plan, std::vector<device> const& 
   return views;
 }
 
+// With what names each.
+std::vector<std::pair<int, std::string>> devices_named_in(config::plan const& plan) {
+  std::vector<std::pair<int, std::string>> found;
+  for (auto const& [number, overrides] : plan.devices)
+    found.emplace_back(number, "[device." + std::to_string(number) + "]");
+  for (std::size_t i = 0; i < plan.rules.size(); ++i) {
+    if (plan.rules[i].device < 0) continue;
+    found.emplace_back(plan.rules[i].device, "rule " + std::to_string(i + 1));
+  }
+  for (auto const& [name, resource] : plan.resources) {
+    auto const to = resource.type == "prefetch" ? resource.options.find("device") : resource.options.end();
+    auto const* const number =
+        to == resource.options.end() ? nullptr : std::get_if<std::int64_t>(&to->second);
+    if (number != nullptr && *number >= 0) found.emplace_back(static_cast<int>(*number), "\"" + name + "\"");
+  }
+  return found;
+}
+
 }  // namespace
 
 std::string describe_program(std::string const& name, interception const& seen) {
@@ -112,7 +130,7 @@ std::string describe_plan(config::plan const& plan, std::vector<device> const& d
     bool const plain = views.size() == 1 && one.heading == "any device";
     text += (text.empty() ? "" : "\n") + (plain ? "" : one.heading + "\n") + one.text;
   }
-  for (auto const& [number, overrides] : plan.devices) {
+  for (auto const& [number, what] : devices_named_in(plan)) {
     bool const here =
         devices.empty() || std::any_of(devices.begin(), devices.end(), [number = number](device const& on) {
           return on.number < 0 || on.number == number;
@@ -120,7 +138,7 @@ std::string describe_plan(config::plan const& plan, std::vector<device> const& d
     if (here) continue;
     has_traps = true;
     text +=
-        shown({"[device." + std::to_string(number) + "] is for a device that is not here",
+        shown({what + " is for a device that is not here",
                "devices are numbered as CUDA_VISIBLE_DEVICES leaves them: use a number that is shown above"});
   }
   return text;

@@ -105,10 +105,13 @@ void command_line::add_export() {
       ->type_name("RECORDING");
   export_verb->add_option("--format", exporting.format, "rmm-csv: a line for each event, as RMM logs them")
       ->type_name("FORMAT");
-  export_verb->add_option("-o,--output", exporting.output, "Where to (default: standard output)")
+  export_verb
+      ->add_option("-o,--output", exporting.output,
+                   "Where to, or none (default: standard output);\na name that is taken gets a number")
       ->type_name("FILE");
   export_verb->footer(
-      "Exit code: 0 good, 1 a part of the recording is damaged, 2 unreadable\n"
+      "Exit code: 0 good, 1 a part of the recording is damaged, 2 unreadable,\n3 the output cannot be "
+      "written\n"
       "Examples:\n  gpumem export --format rmm-csv -o events.csv train.gpumem");
 }
 

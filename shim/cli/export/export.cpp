@@ -15,9 +15,9 @@
 #include "core/base/text/format.hpp"
 #include "core/base/text/printable.hpp"
 #include "core/recording/reader/recording_file.hpp"
-#include "core/recording/reader/recover.hpp"
 #include "core/recording/reader/replay.hpp"
 #include "shim/cli/output.hpp"
+#include "shim/cli/recording_input.hpp"
 
 namespace gpumem::cli {
 namespace {
@@ -33,16 +33,19 @@ class csv_output {
     if (text_.size() > 1 << 20) flush();
   }
   bool flush() {
-    if (good_ && !text_.empty())
-      good_ = descriptor_ == STDOUT_FILENO ? print(text_) : base::write_all(descriptor_, text_);
+    if (error_ == 0 && !text_.empty() && descriptor_ >= 0)
+      error_ = descriptor_ != STDOUT_FILENO ? base::write_all_or_errno(descriptor_, text_)
+               : print(text_)               ? 0
+                                            : EIO;
     text_.clear();
-    return good_;
+    return error_ == 0;
   }
+  int error() const noexcept { return error_; }
 
  private:
-  int const descriptor_;
+  int const descriptor_;  // negative: it goes nowhere
   std::string text_;
-  bool good_ = true;
+  int error_ = 0;
 };
 
 // HH:MM:SS.uuuuuu of the program's local time; a later line is never of an earlier time.
@@ -87,46 +90,55 @@ void write_rmm_csv(recording::recording_file const& file, csv_output& out,
       faults);
 }
 
-void say_faults(std::string const& path, std::vector<recording::fault> const& faults) {
-  for (auto const& one : faults)
-    base::log_line(base::log_level::warn,
-                   base::printable(base::format("{}: at byte {}: {}", path, one.offset, one.text)));
+base::created_file output_of(std::string const& wanted) {
+  if (wanted == "none") return {};
+  if (wanted.empty() || wanted == "-" || wanted == "stdout")
+    return {.descriptor = STDOUT_FILENO, .path = "stdout", .error = {}};
+  return base::create_without_overwriting(wanted);
 }
 
-int export_to(int descriptor, export_options const& options, recording::recording_file const& file) {
+// A part of a log would be taken for the whole of it. A reader that went away (| head) has what it wanted.
+int not_written(base::created_file const& made, int reason) {
+  if (made.descriptor == STDOUT_FILENO) return exit_not_written;  // it is said
+  if (reason == EPIPE) return 0;
+  bool const removed = made.is_new && ::unlink(made.path.c_str()) == 0;
+  base::log_line(base::log_level::error,
+                 base::printable(base::format("cannot write all of {}: {}{}", made.path,
+                                              std::strerror(reason), removed ? "; it is removed" : "")));
+  return exit_not_written;
+}
+
+int export_to(base::created_file const& made, export_options const& options,
+              recording::recording_file const& file) {
   std::vector<recording::fault> faults = file.faults();
-  csv_output out(descriptor);
+  csv_output out(made.descriptor);
   write_rmm_csv(file, out, faults);
-  if (!out.flush()) return exit_not_written;
+  if (!out.flush()) return not_written(made, out.error());
   say_faults(options.recording, faults);
-  if (file.head().state == recording::end_state::stopped)
-    base::log_line(base::log_level::warn,
-                   base::printable(base::format("{} ended before its process: {}", options.recording,
-                                                file.head().reason)));
   return faults.empty() ? 0 : 1;
 }
 
 }  // namespace
 
 int write_export(export_options const& options) {
-  recording::recovery_result const left = recording::recover(options.recording);
-  recording::recording_file file;
-  if (std::string const error = file.open(options.recording); !error.empty()) {
-    base::log_line(base::log_level::error, base::printable(error));
+  recording_input input;
+  open_recording(options.recording, input);
+  if (!input.error.empty()) {
+    base::log_line(base::log_level::error, base::printable(input.error));
     return 2;
   }
-  using enum recording::recovery;
-  if (left.what == still_written || left.what == no_buffers || left.what == failed)
-    base::log_line(base::log_level::warn, base::printable(base::format("{} lacks its last events: {}",
-                                                                       options.recording, left.reason)));
-  if (options.output.empty()) return export_to(STDOUT_FILENO, options, file);
-  base::created_file const made = base::create_without_overwriting(options.output);
+  say_what_it_lacks(options.recording, input);
+  base::created_file const made = output_of(options.output);
   if (!made.error.empty()) {
     base::log_line(base::log_level::error, base::printable(made.error));
     return exit_not_written;
   }
-  int const code = export_to(made.descriptor, options, file);
-  ::close(made.descriptor);
+  if (made.is_new && made.path != options.output)
+    base::log_line(base::log_level::warn,
+                   base::printable(base::format("{} is there already: what is asked for goes to {}",
+                                                options.output, made.path)));
+  int const code = export_to(made, options, input.file);
+  if (made.descriptor > STDERR_FILENO) ::close(made.descriptor);
   return code;
 }
 

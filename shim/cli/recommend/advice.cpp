@@ -7,6 +7,7 @@
 #include "core/base/text/bytes.hpp"
 #include "core/base/text/format.hpp"
 #include "core/base/text/printable.hpp"
+#include "core/base/text/shell_word.hpp"
 #include "core/report/known_caches.hpp"
 #include "core/report/output/text_format.hpp"
 #include "shim/cli/wrapped.hpp"
@@ -147,9 +148,10 @@ answer many_streams(device_use const& device) {
   result.question = "many streams?";
   std::uint64_t const attempts = attempts_of(device);
   if (device.streams) {
-    result.facts = base::format("{} stream{} and {} thread{} ask for a twentieth of the memory or more",
-                                count_text(*device.streams), *device.streams == 1 ? "" : "s",
-                                count_text(*device.threads), *device.threads == 1 ? "" : "s");
+    result.facts =
+        base::format("{} stream{} and {} thread{} ask for a fifth of an equal share of the requests or more",
+                     count_text(*device.streams), *device.streams == 1 ? "" : "s",
+                     count_text(*device.threads), *device.threads == 1 ? "" : "s");
     result.yes = device.requests >= few_requests && std::max(*device.streams, *device.threads) >= 4;
   } else if (attempts != 0 && device.waited) {
     result.facts = base::format(
@@ -247,12 +249,12 @@ answer slow_growth(device_use const& device) {
 }
 
 // To be typed as it is: no word of it needs quotes.
-std::string command_text(std::string const& command) {
-  bool const plain = !command.empty() && std::all_of(command.begin(), command.end(), [](char c) {
-    return base::is_digit(c) || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
-           std::string_view(" _./=,:@%+-").find(c) != std::string_view::npos;
-  });
-  return plain ? command : "PROGRAM";
+std::string command_text(std::vector<std::string> const& command) {
+  bool const plain = !command.empty() && std::ranges::all_of(command, base::needs_no_quotes);
+  if (!plain) return "PROGRAM";
+  std::string text;
+  for (std::string const& word : command) text += (text.empty() ? "" : " ") + word;
+  return text;
 }
 
 std::string try_text(answer const& one, std::string const& examples) {
@@ -270,8 +272,11 @@ std::string shown(answer const& one, std::string const& examples) {
 }  // namespace
 
 std::vector<answer> answers_of(program_use const& program, device_use const& device) {
-  return {larger_than_memory(program, device), small_blocks(program, device), idle_memory(program, device),
-          several_libraries(device),           many_streams(device),          slow_growth(device)};
+  std::vector<answer> all{
+      larger_than_memory(program, device), small_blocks(program, device), idle_memory(program, device),
+      several_libraries(device),           many_streams(device),          slow_growth(device)};
+  for (answer& one : all) one.facts += program.is_partial ? ", in the part that is recorded" : "";
+  return all;
 }
 
 std::string recommendation(program_use const& program, std::string const& examples) {
@@ -292,7 +297,9 @@ std::string recommendation(program_use const& program, std::string const& exampl
     text +=
         "\nblocks were exported by legacy IPC: their memory has to come from \"cuda\", not from \"vmm\",\n"
         "\"cuda_async\" or \"managed\"\n";
-  if (!first.yes) return text + "\nthe default chain fits: " + examples + "default.toml writes it out\n";
+  if (!first.yes)
+    return text + "\nthe default chain fits" + (program.is_partial ? " what is recorded" : "") + ": " +
+           examples + "default.toml writes it out\n";
   if (!first.instead.empty() && !first.instead.starts_with("gpumem"))
     return text + "\nfirst: " + first.instead + "\n";
   return text +

@@ -8,15 +8,14 @@
 #include <nlohmann/json.hpp>
 
 #include "core/base/log/log.hpp"
-#include "core/base/text/format.hpp"
 #include "core/base/text/printable.hpp"
-#include "core/recording/reader/recover.hpp"
 #include "core/report/document.hpp"
 #include "shim/cli/output.hpp"
 #include "shim/cli/programs/preload.hpp"
 #include "shim/cli/recommend/advice.hpp"
 #include "shim/cli/recommend/recorded_use.hpp"
 #include "shim/cli/recommend/report_fields.hpp"
+#include "shim/cli/recording_input.hpp"
 #include "shim/cli/report/json_report.hpp"
 
 namespace gpumem::cli {
@@ -46,19 +45,15 @@ int tell(program_use use, std::uint64_t device_memory) {
 }
 
 int of_recording(std::string const& path, std::uint64_t device_memory) {
-  recording::recovery_result const left = recording::recover(path);
-  recording::recording_file file;
-  if (std::string const error = file.open(path); !error.empty()) return fail(error);
-  using enum recording::recovery;
-  if (left.what == still_written || left.what == no_buffers || left.what == failed)
-    base::log_line(base::log_level::warn,
-                   base::printable(base::format("{} lacks its last events: {}", path, left.reason)));
-  std::vector<recording::fault> faults = file.faults();
-  program_use use = use_of_recording(file, faults);
+  recording_input input;
+  open_recording(path, input);
+  if (!input.error.empty()) return fail(input.error);
+  say_what_it_lacks(path, input);
+  std::vector<recording::fault> faults = input.file.faults();
+  program_use use = use_of_recording(input.file, faults);
+  use.is_partial = !input.lacks.empty() || !faults.empty();
   int const told = tell(std::move(use), device_memory);
-  for (auto const& one : faults)
-    base::log_line(base::log_level::warn,
-                   base::printable(base::format("{}: at byte {}: {}", path, one.offset, one.text)));
+  say_faults(path, faults);
   return told != 0 ? told : faults.empty() ? 0 : 1;
 }
 

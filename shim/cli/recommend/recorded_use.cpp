@@ -28,9 +28,11 @@ void count_one(std::map<std::uint64_t, std::uint64_t>& in, std::uint64_t key) {
   if (in.size() < most_kept || in.contains(key)) ++in[key];
 }
 
+// With a fifth of an equal share or more: many that ask for as much count all, and few beside one that asks
+// for nearly everything do not.
 std::uint64_t with_a_share(std::map<std::uint64_t, std::uint64_t> const& in, std::uint64_t of) {
-  return static_cast<std::uint64_t>(
-      std::count_if(in.begin(), in.end(), [of](auto const& one) { return one.second >= of / 20; }));
+  return static_cast<std::uint64_t>(std::count_if(
+      in.begin(), in.end(), [of, &in](auto const& one) { return one.second * 5 * in.size() >= of; }));
 }
 
 class watcher {

@@ -14,7 +14,8 @@ using report::document;
 using report::field;
 
 constexpr std::size_t most_devices = 64, most_holders = 64;
-constexpr std::uint64_t out_of_memory = 2;  // the driver's code
+constexpr std::size_t longest_command = 200;  // that a line of advice has room for
+constexpr std::uint64_t out_of_memory = 2;    // the driver's code
 
 // By the first of these names that is there.
 document const& any_field(document const& from, std::initializer_list<std::string_view> names) {
@@ -116,20 +117,23 @@ void read_sizes(document const& from, program_use& into) {
   }
 }
 
-std::string command_of(document const& process) {
-  std::string command;
-  for (auto const& word : field(process, "argv")) {
-    if (word.is_string() && command.size() < 200)
-      command += (command.empty() ? "" : " ") + word.get<std::string>();
+std::vector<std::string> command_of(document const& from) {
+  std::vector<std::string> command;
+  std::size_t letters = 0;
+  for (auto const& word : field(field(from, "process"), "argv")) {
+    if (!word.is_string()) return {};
+    command.push_back(word.get<std::string>());
+    letters += command.back().size() + 1;
   }
-  return command;
+  bool const whole = report::number_or_zero(field(from, "truncated"), "argv_bytes") == 0;
+  return whole && letters <= longest_command ? command : std::vector<std::string>{};
 }
 
 }  // namespace
 
 program_use use_of_report(document const& from) {
   program_use result;
-  result.command = command_of(field(from, "process"));
+  result.command = command_of(from);
   for (auto const& device : field(from, "devices")) {
     if (device.is_object() && result.devices.size() < most_devices)
       result.devices.push_back(read_device(device));

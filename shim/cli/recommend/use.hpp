@@ -40,7 +40,7 @@ struct device_use {
   std::uint64_t requests = 0;
   // How they were served: by what was idle; after waiting for the GPU; by the driver.
   std::optional<std::uint64_t> at_once, waited, grown;
-  std::optional<std::uint64_t> streams, threads;  // with a twentieth of the requests or more
+  std::optional<std::uint64_t> streams, threads;  // with a fifth of an equal share of the requests
   std::uint64_t other_stream_frees = 0;
   std::uint64_t refusals = 0;
   std::optional<refusal> refused;  // the largest request of them
@@ -48,11 +48,12 @@ struct device_use {
 };
 
 struct program_use {
-  std::string command;  // as far as it is known
+  std::vector<std::string> command;  // all its words, or none: a part of a command is another one
   std::vector<device_use> devices;
   // Of all devices together.
   std::uint64_t sized = 0, small = 0, bytes = 0, small_bytes = 0;
-  bool exports = false;  // blocks, by legacy IPC
+  bool exports = false;     // blocks, by legacy IPC
+  bool is_partial = false;  // of a recording that lacks events
 };
 
 }  // namespace gpumem::cli

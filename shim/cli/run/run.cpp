@@ -62,6 +62,17 @@ std::string from_here(std::string const& pattern) {
   return result;
 }
 
+// By --config, else by the variable where that names it from here.
+std::string config_from_here(std::string const& given) {
+  char const* const variable = ::getenv("GPUMEM_CONFIG");
+  bool const relative = variable != nullptr && *variable != '\0' && *variable != '/';
+  std::string const path = !given.empty() ? given : relative ? variable : "";
+  char* const real = path.empty() ? nullptr : ::realpath(path.c_str(), nullptr);
+  std::string const result = real == nullptr ? given : real;
+  std::free(real);
+  return result;
+}
+
 // Each is documented by its framework. TensorFlow has none that takes its allocator away: cudaMallocAsync is
 // the one that keeps nothing of its own.
 constexpr std::pair<char const*, char const*> uncached_frameworks[] = {
@@ -225,11 +236,7 @@ int run(run_options const& options) {
   }
   run_settings settings{
       found.path, {}, base::format("{}-{:x}", ::getpid(), base::now_ns()), usable_state_directory()};
-  if (!options.config.empty()) {
-    char* const real = ::realpath(options.config.c_str(), nullptr);  // the program may change its folder
-    settings.config = real == nullptr ? options.config : real;
-    std::free(real);
-  }
+  settings.config = config_from_here(options.config);
   if (!options.text.empty()) settings.variables.emplace_back("GPUMEM_REPORT", from_here(options.text));
   if (!options.json.empty()) settings.variables.emplace_back("GPUMEM_JSON", from_here(options.json));
   if (!options.record.empty()) settings.variables.emplace_back("GPUMEM_RECORD", from_here(options.record));
@@ -277,7 +284,9 @@ int run(run_options const& options) {
   report_what_is_left(child, settings.run_id, began, environment, loaded.plan);
   remove_stale(find_pages());
   if (!options.quiet) say(base::format("gpumem: {} {}\n", program, ending_of(child.status)));
-  if (!options.quiet && unseen) say(why_unseen(options.command.front()));
+  // It said itself what is wrong with its configuration.
+  bool const refused = WIFEXITED(child.status) && WEXITSTATUS(child.status) == exit_bad_configuration;
+  if (!options.quiet && unseen && !refused) say(why_unseen(options.command.front()));
   return exit_code_of(child.status);
 }
 

@@ -17,6 +17,8 @@ struct run_options {
   std::vector<std::string> command;
 };
 
+// Of a program in which the library met a configuration that it cannot use (EX_CONFIG of sysexits.h).
+inline constexpr int exit_bad_configuration = 78;
 inline constexpr int exit_gpumem_failed = 125, exit_not_executable = 126, exit_not_found = 127;
 
 // The program's own exit code, 128 + n for a signal, or one of the above.

@@ -61,7 +61,7 @@ GPUMEM_API int gpumem_get_statistics(int device, gpumem_statistics* result);
 /* Gives idle memory of the current context's device back to the driver. Waits for the work before the frees
  * of that memory. `bytes` given back, may be null. */
 GPUMEM_API int gpumem_trim(uint64_t* bytes);
-/* The report as JSON, as it would be if the process ended now, with a zero at the end. `needed`: its length
+/* The report as JSON, of this moment of the running process, with a zero at the end. `needed`: its length
  * with the zero, may be null; where `size` is less nothing is written. */
 GPUMEM_API int gpumem_get_report(char* buffer, size_t size, size_t* needed);
 /* From here on highest_requested begins at what is requested now. The report keeps the highest of all. (2) */

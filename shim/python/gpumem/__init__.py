@@ -85,7 +85,7 @@ def reset_peak(device=0):
 
 
 def get_report():
-    """The report as it would be if the process ended now: what GPUMEM_JSON writes."""
+    """The report of this moment of the running process, otherwise as GPUMEM_JSON writes it at the end."""
     ask, needed = _function("get_report"), ctypes.c_size_t(1 << 16)
     while True:
         text = ctypes.create_string_buffer(needed.value + 4096)     # it may grow in between

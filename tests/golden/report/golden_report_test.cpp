@@ -175,6 +175,31 @@ TEST(golden_report_rules, each_ledger_word_is_explained) {
   }
 }
 
+TEST(golden_report_rules, all_sections_agree_on_when_the_report_was_written) {
+  auto const all = sample_snapshots();
+  auto const with_all = std::ranges::find(all, "two_devices", &sample::name);
+  ASSERT_NE(with_all, all.end());
+  document content = make_document(with_all->content, with_all->options);
+  content["findings"] = document::array();
+  std::pair<char const*, std::string> const kinds[] = {{"exit", "at exit"},
+                                                       {"running", "now"},
+                                                       {"signal", "at the end"},
+                                                       {"exec", "at the end"},
+                                                       {"unknown", "at the end"}};
+  for (auto const& [kind, when] : kinds) {
+    content["end"]["kind"] = kind;
+    std::string const text = render_text(content, {});
+    for (std::string const title :
+         {"\nDEVICE 1", "\nWHO device 1", "\nCATEGORIES device 1", "\nWHERE device 1"}) {
+      std::size_t const at = text.find(title);
+      ASSERT_NE(at, text.npos) << title << text;
+      std::size_t const begin = title.find("CATEGORIES") == 1 ? text.find('\n', at + 1) : at;
+      EXPECT_NE(text.substr(begin, text.find('\n', begin + 1) - begin).find(" " + when), text.npos)
+          << kind << title;
+    }
+  }
+}
+
 TEST(golden_report_rules, a_small_program_fits_one_screen) {
   auto const all = sample_snapshots();
   auto const small = std::ranges::find(all, "small", &sample::name);

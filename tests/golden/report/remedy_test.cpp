@@ -176,13 +176,41 @@ TEST(remedy, names_the_holder_and_its_code) {
       << remedy_for(alone, {}, codes);
 }
 
+TEST(remedy, the_fallback_names_the_resources_of_the_chain_that_there_is) {
+  stats::snapshot in;
+  auto const add = [&in](char const* name, char const* type, unsigned depth, char const* route = "device",
+                         int device = 0) {
+    in.nodes.push_back(
+        {.name = name, .type = type, .route = route, .options = {}, .depth = depth, .device = device});
+  };
+  auto const refused = note("cuMemAlloc_v2", gib, refused_by::limit, "limiting \"cap\": limit 1 GiB");
+  EXPECT_NE(remedy_for(refused, in).find("[[\"pool\", \"cuda\"], [\"managed\"]]"), std::string::npos);
+  add("other", "pool", 0, "device", 1);
+  add("for managed", "managed", 0, "managed");
+  add("cap", "limiting", 0);
+  add("bins", "binning", 1);
+  add("mine", "arena", 2);
+  add("superblocks", "superblocks", 3);
+  add("cuda", "cuda", 3);
+  add("direct", "direct", 4);
+  add("bin 1 KiB", "fixed_size", 2);
+  add("a rule's", "pool", 0, "rule 1");
+  std::string const text = remedy_for(refused, in);
+  EXPECT_NE(text.find("chains = [[\"cap\", \"bins\", \"mine\", \"cuda\"], [\"managed\"]]"), text.npos)
+      << text;
+}
+
 TEST(remedy, is_never_nonsense) {
   for (auto const& one : refusals) {
     stats::snapshot in;
     in.devices.resize(1);
     in.devices[0].gauges.total = 80 * gib;
     for (char const* type : one.chain)
-      in.nodes.push_back({.name = type, .type = type, .route = "device", .options = {}});
+      in.nodes.push_back({.name = type,
+                          .type = type,
+                          .route = "device",
+                          .options = {},
+                          .depth = static_cast<unsigned>(in.nodes.size())});
     std::string const text = remedy_for(one.note, in);
     for (char const* words : one.said)
       EXPECT_NE(text.find(words), text.npos) << one.what << ": " << words << ": " << text;

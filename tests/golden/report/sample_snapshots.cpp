@@ -81,6 +81,14 @@ void add_chain(stats::snapshot& to, int ordinal) {
                       0,
                       ordinal,
                       {1'204'919, 0, 192'659, 0, 9960 * gib, 9959 * gib, 0, 0, 0}});
+  to.nodes.push_back({"pool",
+                      "pool",
+                      "device",
+                      "initial_pool_size 1 GiB, maximum_pool_size 70 GiB",
+                      1,
+                      ordinal,
+                      {192'659, 192'616, 43, 0, 9000 * gib, 8999 * gib, 0, 12 * gib, 3 * gib}});
+  to.nodes.push_back({"cuda", "cuda", "device", "", 2, ordinal, {43, 0, 0, 0, 67 * gib, 0, 0, 0, 0}});
   to.nodes.push_back({"1 KiB",
                       "fixed_size",
                       "device",
@@ -88,14 +96,6 @@ void add_chain(stats::snapshot& to, int ordinal) {
                       1,
                       ordinal,
                       {402'118, 402'087, 31, 0, 384 * mib, 384 * mib, 0, 0, 0}});
-  to.nodes.push_back({"pool",
-                      "pool",
-                      "device",
-                      "initial_pool_size 1 GiB, maximum_pool_size 70 GiB",
-                      0,
-                      ordinal,
-                      {192'659, 192'616, 43, 0, 9000 * gib, 8999 * gib, 0, 12 * gib, 3 * gib}});
-  to.nodes.push_back({"cuda", "cuda", "device", "", 0, ordinal, {43, 0, 0, 0, 67 * gib, 0, 0, 0, 0}});
 }
 
 sample clean() {

@@ -107,9 +107,12 @@ def test_a_file_without_chains_keeps_those_that_are_there(build):
 
 
 def test_an_empty_variable_is_none(build):
-    expect(tool(build, "check", env={"GPUMEM_CONFIG": ""}), 0, "built-in configuration: good")
-    run = build.run([build.program("runtime_loop.shared"), "5"], preload=True, env={"GPUMEM_CONFIG": ""})
-    harness.equal((run.code, run.stderr), (0, ""), "a program with an empty GPUMEM_CONFIG")
+    for name in ("CONFIG", "JSON", "RECORD", "LOG", "LOG_LEVEL", "ON_ERROR", "PHASES", "DISABLE", "RUN_ID"):
+        empty = {f"GPUMEM_{name}": ""}
+        expect(tool(build, "check", env=empty), 0, "built-in configuration: good")
+        run = build.run([build.program("runtime_loop.shared"), "5"], preload=True, env=empty)
+        harness.equal((run.code, run.stderr), (0, ""), f"a program with an empty GPUMEM_{name}")
+    expect(tool(build, "check", env={"GPUMEM_REPORT": ""}), 2, "GPUMEM_REPORT")
 
 
 def test_run_shows_the_error_that_it_passes_over(build):

@@ -106,11 +106,24 @@ def test_a_stdout_that_was_closed_gets_nothing(build):
         assert "cannot write to stdout" in done.stderr, done.stderr
 
 
+def test_a_reader_that_went_away_has_what_it_wanted(build):
+    """Of the report on standard output, as of other verbs': nothing is said, and the program's exit code is its own."""
+    silent = "import ctypes; assert ctypes.CDLL('libcudart.so.13').cudaMalloc(ctypes.byref(ctypes.c_void_p()), ctypes.c_size_t(4096)) == 0"
+    with tempfile.TemporaryDirectory() as folder:
+        for word in ("-", "stdout", "/dev/stdout"):
+            reader, writer = os.pipe()
+            os.close(reader)
+            done = subprocess.run([build.tool, "run", "-q", "-o", word, sys.executable, "-c", silent], stdout=writer, stderr=subprocess.PIPE, text=True,
+                                  timeout=60, env=build.environment({"GPUMEM_STATE_DIR": folder}))
+            os.close(writer)
+            harness.equal((done.returncode, done.stderr, os.listdir(folder)), (0, "", []), word)
+
+
 def test_folders_and_places_that_cannot_be_written(build):
     with tempfile.TemporaryDirectory() as folder:
         beside = pathlib.Path(folder) / "taken"
         beside.mkdir()
-        for place, words in ((beside, "Is a directory: name a file in it"), ("/dev/full", "cannot write all of /dev/full"),
+        for place, words in ((beside, "Is a directory: name a file in it"), ("/dev/full", "cannot write all of /dev/full: No space left on device"),
                              ("/no/such/folder/r.txt", "gpumem makes no folders")):
             for flag in ("-o", "--json"):
                 other = ("-o", "none") if flag == "--json" else ()
@@ -186,6 +199,13 @@ def failing_report(build, folder):
                    env=build.environment({"GPUMEM_STATE_DIR": folder}), capture_output=True, timeout=60)
     assert harness.read_json(json_path.read_text())["failures"], "nothing failed"
     return str(json_path)
+
+
+def test_a_file_whose_name_needs_quotes_is_named_with_them(build):
+    with tempfile.TemporaryDirectory() as name:
+        for file, word in (("r.json", "{}/r.json"), ("a b.json", "'{}/a b.json'"), ("it's.json", "'{}/it'\\''s.json'")):
+            done = build.run([build.program("runtime_loop.shared"), "5"], preload=True, env={"GPUMEM_JSON": f"{name}/{file}"})
+            assert f"gpumem report {word.format(name)}\n" in done.texts[0], done.texts[0]
 
 
 def test_colours(build):

@@ -140,6 +140,53 @@ def test_files_that_say_nothing(build):
         assert "yes" not in verdicts(recommend(build, folder / "lies.json").stdout).values()
 
 
+TAKES_AND_GIVES = """
+import ctypes, resource, sys
+cuda = ctypes.CDLL("libcudart.so.13")
+block = ctypes.c_void_p()
+for turn in range(200_000):
+    assert cuda.cudaMalloc(ctypes.byref(block), ctypes.c_size_t(1 << 20)) == 0
+    assert cuda.cudaFree(block) == 0
+    if turn == 100 and MOST: resource.setrlimit(resource.RLIMIT_FSIZE, (MOST, MOST))
+"""
+
+
+def test_a_part_of_a_recording_is_said_to_be_one(build):
+    """Limited, its oldest events are gone; ended by a file that may not grow, its last ones. Whole, nothing is said."""
+    ways = {"whole": ("", 0, ""), "limited": ('max_size = "1 MiB"\n', 0, r": its oldest [\d,]+ events are gone"),
+            "ended": ("", 300 << 10, r": it ended before its process: .")}
+    for name, (limit, most, words) in ways.items():
+        with tempfile.TemporaryDirectory() as folder:
+            config = pathlib.Path(folder, "recorded.toml")
+            config.write_text(f'version = 1\n[recording]\nfile = "{folder}/out.gpumem"\n{limit}')
+            run(build, folder, TAKES_AND_GIVES.replace("MOST", str(most)), config)
+            said = recommend(build, f"{folder}/out.gpumem")
+            exported = subprocess.run([build.tool, "export", "--format", "rmm-csv", f"{folder}/out.gpumem"], env=build.environment(),
+                                      capture_output=True, text=True, timeout=60)
+            harness.equal(exported.returncode, 0, exported.stderr)
+            for stderr in (said.stderr, exported.stderr):
+                assert re.search(words, stderr) if words else not stderr, f"{name}: {stderr}"
+            of_a_part = "nothing was refused, in the part that is recorded" in " ".join(said.stdout.split())
+            harness.equal(of_a_part, name != "whole", f"{name}: {said.stdout}")
+
+
+def test_a_command_that_is_too_long_for_the_report(build):
+    """What is left of a word that was cut is no word, and the report says how much it lacks."""
+    with tempfile.TemporaryDirectory() as folder:
+        json_file = pathlib.Path(folder, "out.json")
+        program = [sys.executable, "-c", TAKES_TOO_MUCH]
+        before = sum(len(word) + 1 for word in program)
+        for more, kept in (([], 0), (["a" * (4095 - before - 1)], 1), (["a" * (4095 - before)], 0), (["b", "c" * 5000, "d"], 1),
+                           (["a" * (4095 - before - 1), ""], 1)):
+            json_file.unlink(missing_ok=True)
+            done = build.run([*program, *more], preload=True, env={"GPUMEM_JSON": str(json_file), "GPUMEM_SIMULATED_MEMORY": str(1 << 30)})
+            harness.equal(done.code, 0, done.stderr)
+            report = harness.read_json(json_file.read_text())
+            harness.equal(report["process"]["argv"], program + more[:kept], "the words")
+            harness.equal(report["truncated"]["argv_bytes"], sum(len(word) + 1 for word in more[kept:]), "what it lacks")
+            harness.equal(first(recommend(build, json_file).stdout)[1], "PROGRAM", "the command")
+
+
 def test_a_refusal_where_no_chain_serves(build):
     """As a first look is done before anything is served."""
     with tempfile.TemporaryDirectory() as folder:

@@ -127,6 +127,9 @@ def test_reports_of_live_processes_are_as_the_schema_has_them(build):
         try:
             asked = harness.read_json(process.stdout.readline())
             harness.equal((asked["schema"], asked["devices"][0]["now"]["requested_bytes"]), (2, MIB), "what it said of itself")
+            harness.equal((asked["end"]["kind"], asked["end"]["written_by"]), ("running", "gpumem_get_report"), "by itself")
+            assert asked["end"]["duration_ns"] > 0, asked["end"]
+            assert not any("still allocated" in finding["text"] for finding in asked["findings"]), asked["findings"]
             done = subprocess.run([build.tool, "report", "--pid", str(process.pid), "--json"],
                                   env=build.environment({"GPUMEM_STATE_DIR": name}), capture_output=True, text=True, timeout=60)
             harness.equal(harness.read_json(done.stdout)["end"]["kind"], "running", "from outside")
@@ -151,6 +154,16 @@ def test_overhead_is_explained(build):
                            text=True, timeout=60)
     assert older.returncode == 0 and "overhead" in older.stdout and "10 %" not in older.stdout, older.stdout + older.stderr
     assert " % overhead" in told(build, f"take({MIB})\n")[1], "the text report"
+
+
+def test_what_the_driver_rounds_is_no_memory_that_nobody_asked_for(build):
+    """Blocks of a chain straight over cuda take whole pages of 2 MiB, also of the driver's count when they are gone."""
+    blocks = "blocks = [take(1_100_000)[1] for _ in range(1500)]\n"
+    for script in (blocks, blocks + "for block in blocks: free(block)\n"):
+        report, text, _ = told(build, script, 'device = ["tracking", "cuda"]\n')
+        assert not any("came into use" in finding["text"] for finding in report["findings"]), report["findings"]
+        assert report["devices"][0]["unseen_since_bytes"] > 1 << 30, report["devices"][0]
+        assert "since then: code of kernels, the driver's rounding, other" in text, text
 
 
 def test_a_small_program_fits_one_screen(build):

@@ -126,6 +126,21 @@ def test_no_call_was_seen(build):
         assert said not in here.run("/no/such/program", code=127).stderr
 
 
+def test_a_program_that_changes_its_folder_finds_the_configuration(build):
+    """Which the variable may name from the folder of `run`, as --config may."""
+    with Folder(build) as here:
+        moved = ["sh", "-c", f"cd / && exec {here.leaks}"]
+        for words, variable in ((["-c", "t.toml"], None), ([], "t.toml"), ([], f"../{here.path.name}/t.toml"), ([], str(here.path / "t.toml"))):
+            text = here.run(*words, *moved, GPUMEM_CONFIG=variable).stderr
+            assert "LEAKS device 0" in text and "no CUDA call was seen" not in text, text
+
+
+def test_a_program_that_refuses_its_configuration_has_said_why(build):
+    with Folder(build) as here:
+        text = here.run("sh", "-c", f"GPUMEM_CONFIG=/absent.toml exec {here.leaks}", code=78).stderr
+        assert "/absent.toml: error[E001]" in text and "no CUDA call was seen" not in text, text
+
+
 def test_no_call_of_a_static_program_was_seen(build):
     compiler = harness.require_tool("cc")
     with Folder(build) as here:

@@ -7,6 +7,8 @@ import json
 import os
 import pathlib
 import re
+import resource
+import signal
 import subprocess
 import sys
 import tempfile
@@ -114,10 +116,39 @@ def test_run_and_export(build):
                 harness.equal(live.pop(pointer), size, line)
         assert len(lines) > 100, f"{len(lines)} lines"
         harness.equal(sum(int(size) for size in live.values()), report["devices"][0]["now"]["requested_bytes"], "what is live in the CSV")
+        # A name that is taken stays, which is said; no file has the name none.
+        made = subprocess.run([build.tool, "export", "--format", "rmm-csv", recording, "-o", csv], capture_output=True, text=True)
+        assert (made.returncode, made.stdout) == (0, "") and f"goes to {csv}.1" in made.stderr, made.stderr
+        harness.equal(pathlib.Path(f"{csv}.1").read_text(), pathlib.Path(csv).read_text(), "the second export")
+        made = subprocess.run([build.tool, "export", "--format", "rmm-csv", recording, "-o", "none"], capture_output=True, text=True, cwd=folder)
+        harness.equal((made.returncode, made.stdout, made.stderr, os.path.exists(f"{folder}/none")), (0, "", "", False), "-o none")
+        for words in ([], ["-o", "-"], ["-o", "/dev/stdout"]):
+            made = subprocess.run([build.tool, "export", "--format", "rmm-csv", recording, *words], capture_output=True, text=True)
+            harness.equal((made.returncode, made.stdout, made.stderr), (0, pathlib.Path(csv).read_text(), ""), f"export {words}")
         # A second run takes the next name.
         build.run([build.program("threads.shared")], tool=["-q", "--record", "recording"], cwd=folder)
         assert pathlib.Path(f"{recording}.1").exists()
         assert found["events"] > 100
+
+
+def export_into(build, recording, output, limit):
+    """By a process whose files may not grow beyond that."""
+    limited = lambda: (resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit)), signal.signal(signal.SIGXFSZ, signal.SIG_IGN))
+    return subprocess.run([build.tool, "export", "--format", "rmm-csv", recording, "-o", output], capture_output=True, text=True,
+                          preexec_fn=limited)
+
+
+def test_an_export_that_does_not_fit(build):
+    """Is said, with the cause, and no part of it is left; what was there before stays."""
+    with tempfile.TemporaryDirectory(prefix="gpumem-recorded.") as folder:
+        build.run([build.program("threads.shared")], tool=["-q", "--record", "recording"], cwd=folder)
+        made = export_into(build, f"{folder}/recording", f"{folder}/events.csv", 1000)
+        harness.equal((made.returncode, made.stdout), (3, ""), made.stderr)
+        assert f"cannot write all of {folder}/events.csv: File too large; it is removed" in made.stderr, made.stderr
+        harness.equal(os.listdir(folder), ["recording"], "what is left")
+        made = export_into(build, f"{folder}/recording", "/dev/full", 1000)
+        assert made.returncode == 3 and "cannot write all of /dev/full: No space left on device\n" in made.stderr, made.stderr
+        assert os.path.exists("/dev/full")
 
 
 def test_misuse(build):

@@ -90,6 +90,34 @@ TEST(recommend, streams_count_by_waits_or_by_their_number) {
   EXPECT_TRUE(says_yes(use, "many streams?"));
 }
 
+TEST(recommend, what_is_known_of_a_part_alone_is_said_of_that_part) {
+  program_use use = one_device();
+  EXPECT_EQ(recommendation(use, "").find("recorded"), std::string::npos);
+  use.is_partial = true;
+  for (answer const& one : answers_of(use, use.devices.front()))
+    EXPECT_TRUE(one.facts.ends_with(", in the part that is recorded")) << one.facts;
+  EXPECT_NE(recommendation(use, "").find("the default chain fits what is recorded:"), std::string::npos);
+}
+
+TEST(recommend, a_command_is_shown_where_it_can_be_typed_as_it_is) {
+  auto const shown = [](report::document const& argv, int dropped = 0) {
+    report::document const from{{"process", {{"argv", argv}}},
+                                {"devices", {{{"device", 0}, {"counters", {{"out_of_memory", 1}}}}}},
+                                {"truncated", {{"argv_bytes", dropped}}}};
+    std::string const text = recommendation(use_of_report(from), "");
+    return text.substr(text.find(" -- ") + 4);
+  };
+  EXPECT_EQ(shown({"python3", "train.py", "--epochs", "3"}), "python3 train.py --epochs 3\n");
+  EXPECT_EQ(shown({"python3", "my train.py"}), "PROGRAM\n");
+  EXPECT_EQ(shown({"python3", "train.py", ""}), "PROGRAM\n");
+  EXPECT_EQ(shown({"python3", "$HOME"}), "PROGRAM\n");
+  EXPECT_EQ(shown({"python3", 3}), "PROGRAM\n");
+  EXPECT_EQ(shown({"python3", "train.py"}, 1), "PROGRAM\n");
+  EXPECT_EQ(shown({"python3", std::string(191, 'x')}), "python3 " + std::string(191, 'x') + "\n");
+  EXPECT_EQ(shown({"python3", std::string(192, 'x')}), "PROGRAM\n");
+  EXPECT_EQ(shown(report::document::array()), "PROGRAM\n");
+}
+
 TEST(recommend, figures_near_the_end_of_the_numbers_do_not_run_over) {
   constexpr std::uint64_t most = std::numeric_limits<std::uint64_t>::max();
   program_use use = one_device();
@@ -192,6 +220,30 @@ TEST_F(recording_of_use, figures_are_those_of_the_events) {
   EXPECT_EQ(use.small, 1u);
   EXPECT_EQ(use.sized, 2u);
   EXPECT_TRUE(faults_.empty());
+}
+
+TEST_F(recording_of_use, streams_count_however_many_there_are_and_not_beside_one_that_asks_for_nearly_all) {
+  using enum recording::action;
+  struct {
+    std::uint64_t streams, each, first;  // the first stream asks for more
+    std::uint64_t counted;
+  } const cases[] = {{4, 300, 0, 4},   {20, 60, 0, 20},  {21, 60, 0, 21},   {200, 6, 0, 200},
+                     {1, 1200, 0, 1},  {40, 1, 2000, 1}, {400, 1, 2000, 1}, {21, 10, 2000, 1},
+                     {4, 50, 2000, 1}, {40, 30, 600, 40}};
+  for (auto const& one : cases) {
+    std::vector<recording::event> events;
+    for (std::uint64_t stream = 1; stream <= one.streams; ++stream) {
+      for (std::uint64_t i = 0; i < (stream == 1 ? one.each + one.first : one.each); ++i) {
+        std::uint64_t const stamp = events.size() + 1;
+        events.push_back(
+            {.stamp = stamp, .address = 4096 * stamp, .bytes = 1000, .stream = stream, .what = allocate});
+      }
+    }
+    auto const use = read(events);
+    EXPECT_EQ(use.devices.front().streams, one.counted) << one.streams << " of " << one.each;
+    EXPECT_EQ(says_yes(use, "many streams?"), one.counted >= 4) << one.streams << " of " << one.each;
+    EXPECT_TRUE(answers_of(use, use.devices.front())[4].facts.ends_with("of the requests or more"));
+  }
 }
 
 TEST_F(recording_of_use, a_recording_that_was_cut_is_read_as_far_as_it_goes) {

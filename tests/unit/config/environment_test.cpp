@@ -56,6 +56,15 @@ TEST(environment, a_bad_value_is_an_error) {
                   .ends_with("gpumem: 5 errors in the environment; the program was not started\n"));
 }
 
+TEST(environment, an_empty_value_is_none) {
+  auto const e = with(
+      {"GPUMEM_CONFIG=", "GPUMEM_JSON=", "GPUMEM_RECORD=", "GPUMEM_PHASES=", "GPUMEM_LOG=",
+       "GPUMEM_LOG_LEVEL=", "GPUMEM_ON_ERROR=", "GPUMEM_DISABLE=", "GPUMEM_STATE_DIR=", "GPUMEM_RUN_ID="});
+  EXPECT_TRUE(e.diagnostics.empty());
+  EXPECT_FALSE(e.config || e.json || e.record || e.phases || e.log_level || e.log_file || e.other_log_level ||
+               e.error_policy || e.disabled || e.state_dir || e.run_id);
+}
+
 TEST(environment, log_is_a_level_and_a_file) {
   auto const level = with({"GPUMEM_LOG=debug", "GPUMEM_LOG_LEVEL=off"});
   EXPECT_TRUE(level.diagnostics.empty());
