@@ -55,6 +55,7 @@ static_assert(all_calls <= stats::max_hooks);
 
 GPUMEM_AT_START constinit std::atomic<int> exit_code = 0;
 GPUMEM_AT_START constinit base::file_identity stderr_at_start{}, stdout_at_start{};
+GPUMEM_AT_START constinit pid_t loaded_in = 0;
 constinit std::atomic_flag reported;
 
 // The page, if it is this process's: the child of a vfork has the parent's memory, and must leave it alone.
@@ -99,6 +100,7 @@ void watch_process() noexcept {
 [[gnu::constructor(103)]] void prepare_at_load() {
   stdout_at_start = base::file_identity::of(STDOUT_FILENO);
   stderr_at_start = base::file_identity::of(STDERR_FILENO);
+  loaded_in = getpid();
   base::register_barrier();
 }
 
@@ -255,11 +257,13 @@ void exec_failed() noexcept {
 
 namespace {
 
-// There was CUDA in this process, and not one call of it came here.
+// There was CUDA in this process, and not one call of it came here. A forked child has its parent's objects,
+// which say nothing of calls of its own: the parent speaks of them.
 void name_bypasses() noexcept {
   bypass_list const found = find_bypasses();
   if (found.text[0] == 0 || settings::is_silent() || !base::is_for_messages(stderr_at_start)) return;
-  if (!is_preloaded()) return;  // NVTX has opened it, in a process that was to go without
+  if (getpid() != loaded_in || !is_preloaded())
+    return;  // NVTX has opened it, in a process that was to go without
   char text[400];
   std::snprintf(text, sizeof text, "CUDA was called past gpumem, and not counted, by %s", found.text);
   base::log_line(base::log_level::warn, text);

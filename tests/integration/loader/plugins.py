@@ -14,11 +14,11 @@ PYTHON = str(pathlib.Path(sys.executable).resolve())
 LINKS = ("static", "shared")
 
 
-def opened(build, way, link, own=False, host="static", env=None):
+def opened(build, way, link, own=False, host="static", env=None, forks=False):
     """Runs of a host that opens the plugin: equal but for a line of gpumem's own on stderr."""
     plugin = build.folder / "programs" / "lib" / f"libplugin_{link}.so"
     assert plugin.exists(), f"{plugin} is not built"
-    command = [build.program(f"plugin_host.{host}"), way, str(plugin), *(["own"] if own else [])]
+    command = [build.program(f"plugin_host.{host}"), way, str(plugin), *(["own"] if own else []), *(["forks"] if forks else [])]
     plain, loaded = build.run(command, env=env), build.run(command, preload=True, env=env)
     own_lines = [line for line in loaded.stderr.splitlines(True) if line.startswith("gpumem: ")]
     loaded.stderr = "".join(line for line in loaded.stderr.splitlines(True) if line not in own_lines)
@@ -63,6 +63,15 @@ def test_deepbind_plugins_are_served_or_named(build):
     for link in LINKS:
         named(build, "deepbind", link, False, "libplugin_static.so" if link == "static" else "libcudart.so.13")
         named(build, "deepbind", link, True, "libplugin_static.so" if link == "static" else "libcudart.so.13")
+
+
+def test_children_that_call_no_cuda_say_nothing(build):
+    """What passed the library by did so in their parent, which says it, once."""
+    for link in LINKS:
+        for own in (True, False):
+            run, lines = opened(build, "deepbind", link, own, forks=True)
+            served = allocations(run) == 20 + own
+            harness.equal(len(lines), 0 if own or served else 1, f"lines of a process with three children, {link}, own {own}: {lines}")
 
 
 def test_plugins_in_another_namespace_are_named(build):
