@@ -119,7 +119,7 @@ char const* cudart_in_use() noexcept {
 
 bool begin() noexcept {
   watch_process();
-  if (settings::is_secure() || !settings::load(descriptor_for_messages())) return false;
+  if (settings::is_secure() || is_second_copy() || !settings::load(descriptor_for_messages())) return false;
   stats::remove_mark(settings::run_id());
   if (char const* missing = real_symbols::missing_requirement()) {
     char text[160];
@@ -262,8 +262,8 @@ namespace {
 void name_bypasses() noexcept {
   bypass_list const found = find_bypasses();
   if (found.text[0] == 0 || settings::is_silent() || !base::is_for_messages(stderr_at_start)) return;
-  if (getpid() != loaded_in || !is_preloaded())
-    return;  // NVTX has opened it, in a process that was to go without
+  if (getpid() != loaded_in || is_second_copy()) return;
+  if (!is_preloaded()) return;  // NVTX has opened it, in a process that was to go without
   char text[400];
   std::snprintf(text, sizeof text, "CUDA was called past gpumem, and not counted, by %s", found.text);
   base::log_line(base::log_level::warn, text);

@@ -125,7 +125,7 @@ gpumem_lookup_answer answer(void* handle, char const* name, void const* caller, 
   if (name[0] == 'd') return answer_for_tool(handle, name, caller);
   if (name[0] == 'I') return answer_for_ranges(handle, name, ask);
   hook const which = find_name(name);
-  if (which == hook::count) return jump_on;
+  if (which == hook::count || is_second_copy()) return jump_on;
   // A profiler that looks libcupti's functions up will call them without our knowledge.
   if (is_profiler(which)) leave_all_calls_to_runtime();
   if (handle == RTLD_DEFAULT || handle == RTLD_NEXT) return answer_probe(handle, which, ask);
@@ -153,6 +153,17 @@ void* hook_for_family(char const* family, void* found) noexcept {
 bool is_preloaded() noexcept {
   void const* const libcs = elf_object::listed("libc.so.6").function("getpid");
   return elf_object::precedes(reinterpret_cast<void const*>(&gpumem_find_next_lookup), libcs);
+}
+
+// Copies are in the loader's list from the start, or never in front.
+bool is_second_copy() noexcept {
+  enum : int { unknown, first, second };
+  GPUMEM_AT_START static constinit std::atomic<int> known = unknown;
+  if (int const is = known.load(std::memory_order_relaxed); is != unknown) return is == second;
+  GPUMEM_AT_START static constinit char name[] = "gpumem_api_version";
+  bool const other = is_preloaded() && !is_ours(elf_object::first_function(name));
+  known.store(other ? second : first, std::memory_order_relaxed);
+  return other;
 }
 
 void* next_definition(char const* name) noexcept {

@@ -1,6 +1,7 @@
 // Finds the libcudart that a caller is linked to; see runtime_symbols.hpp. The next definition in load order
 // would be wrong twice: a library opened RTLD_LOCAL has its libcudart outside the global scope, and of two
-// libcudart it is always the first. Not called under the loader's lock by us, and never from dlsym.
+// libcudart it is always the first. It is right for a tool in front of this library that wraps a function of
+// the runtime, and called us as its next. Not called under the loader's lock by us, and never from dlsym.
 #include "shim/symbols/runtime_symbols.hpp"
 
 #include <dlfcn.h>
@@ -17,6 +18,12 @@ namespace {
 
 constinit std::array<known_objects<void*, 16>, all_hooks - driver_hooks> functions_of_callers{};
 
+// What is found there would call this library again, and that for ever: a wrapper's own function, or that of
+// another wrapper, or of another copy of this library.
+bool is_in_front_of_us(void const* function) noexcept {
+  return elf_object::precedes(function, reinterpret_cast<void const*>(&is_in_front_of_us));
+}
+
 // The object's own dependencies, as the loader would search them for it. The program itself is left to the
 // load order: its scope begins with this library.
 void* find_for(elf_object const& object, hook which) noexcept {
@@ -28,6 +35,7 @@ void* find_for(elf_object const& object, hook which) noexcept {
       dlclose(handle);
     }
   }
+  if (is_in_front_of_us(found)) found = nullptr;
   if (found == nullptr) found = next_definition(name);
   if (found == nullptr) found = elf_object::with_soname(library_of(which)).function(name);
   dlerror();  // the program never asked for these attempts

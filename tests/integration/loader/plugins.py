@@ -105,6 +105,44 @@ def test_another_tool_in_both_orders(build):
             harness.equal(harness.count_faults(run), [], f"{program}, {order}")
 
 
+def wrapped(build, program, orders):
+    """As with the wrapper alone; what reached the runtime is in the report."""
+    wrapper = build.folder / "programs/lib/libwrapping.so"
+    assert wrapper.exists(), f"{wrapper} is not built"
+    command = [build.program(program)]
+    plain = build.run(command, env={"LD_PRELOAD": str(wrapper)})
+    harness.equal(plain.code, 0, f"{program} with the wrapper alone: {plain.stderr}")
+    assert "wrapper: " in plain.stdout, f"nothing was wrapped: {plain.stdout}"
+    for order in orders:
+        preload = ":".join(str(build.library if one == "gpumem" else wrapper) for one in order)
+        run = build.run(command, preload=True, env={"LD_PRELOAD": preload})
+        harness.equal(harness.differences(plain, run), [], f"{program}, {preload}")
+        harness.equal(len(run.reports), 1, f"reports of {program}, {preload}")
+
+
+def test_a_wrapper_of_the_runtime_in_front(build):
+    """It calls what is behind it, by RTLD_NEXT: that must not be itself again."""
+    wrapped(build, "wrapped_calls.shared", [("wrapper", "gpumem")])
+
+
+def test_a_wrapper_of_libcupti_in_front(build):
+    wrapper = build.folder / "programs/lib/libwrapping_profiler.so"
+    run = build.run([build.program("profiled.shared"), "activity"], preload=True, env={"LD_PRELOAD": f"{wrapper}:{build.library}"})
+    harness.equal((run.code, run.stdout.splitlines()[0]), (0, "libcupti: activity"), f"{run.stdout}{run.stderr}")
+    assert "1 cuptiActivityEnable" in run.stdout, run.stdout
+
+
+def test_two_copies_of_the_library(build):
+    with tempfile.TemporaryDirectory() as folder:
+        copy = shutil.copy(build.library, f"{folder}/copy.so")
+        for program in ("wrapped_calls.shared", "runtime_loop.shared", "runtime_loop.static", "driver_dlopen.driver", "bad_frees.shared"):
+            command = [build.program(program)]
+            plain = build.run(command)
+            run = build.run(command, preload=True, env={"LD_PRELOAD": f"{copy}:{build.library}"})
+            harness.equal(harness.differences(plain, run), [], f"{program} and two copies")
+            assert run.reports, f"no report of {program}"
+
+
 def late_driver(build, text, links=("libcuda.so.1",)):
     """Runs Python text that looks for a driver which is not on the library path, but in the folder argv[1]."""
     with tempfile.TemporaryDirectory() as folder:
