@@ -125,6 +125,18 @@ def test_a_wrapper_of_the_runtime_in_front(build):
     wrapped(build, "wrapped_calls.shared", [("wrapper", "gpumem")])
 
 
+def test_a_wrapper_of_the_runtime_behind(build):
+    """It sees every call, and not those alone that come before a thread's runtime is set up."""
+    wrapped(build, "wrapped_calls.shared", [("gpumem", "wrapper")])
+
+
+def test_a_wrapper_that_is_linked(build):
+    command = [build.program("wrapped_calls.linked")]
+    plain, run = build.run(command), build.run(command, preload=True)
+    assert "wrapper: 6 cudaMalloc, 6 cudaFree" in plain.stdout, f"nothing was wrapped: {plain.stdout}"
+    harness.equal(harness.differences(plain, run), [], "a program that is linked to a wrapper")
+
+
 def test_a_wrapper_of_libcupti_in_front(build):
     wrapper = build.folder / "programs/lib/libwrapping_profiler.so"
     run = build.run([build.program("profiled.shared"), "activity"], preload=True, env={"LD_PRELOAD": f"{wrapper}:{build.library}"})
