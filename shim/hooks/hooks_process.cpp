@@ -4,7 +4,6 @@
 // nothing else.
 #include <alloca.h>
 #include <limits.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
@@ -57,15 +56,26 @@ Function* next(which name) noexcept {
   for (;;) syscall(SYS_exit_group, code);
 }
 
+// One element of PATH with the file in it. On the caller's stack, which in a signal handler may be small, it
+// takes no more than its name; libc takes as much for the longest element.
+[[gnu::noinline]] bool is_in(char const* folder, std::size_t length, char const* file) noexcept {
+  std::size_t const file_bytes = strlen(file) + 1;
+  auto* const full = static_cast<char*>(alloca(length + 1 + file_bytes));
+  memcpy(full, folder, length);
+  full[length] = '/';
+  memcpy(full + length + 1, file, file_bytes);
+  return access(full, X_OK) == 0;
+}
+
 // Whether an exec of it can succeed, as far as can be told before: a report is written only then.
 bool can_run(char const* file) noexcept {
   if (strchr(file, '/') != nullptr) return access(file, X_OK) == 0;
+  if (strnlen(file, NAME_MAX + 1) > NAME_MAX) return false;
   char const* path = getenv("PATH");
   for (char const* at = path != nullptr ? path : "/bin:/usr/bin"; at != nullptr;) {
     char const* const end = strchrnul(at, ':');
-    char full[PATH_MAX];
-    int const length = snprintf(full, sizeof full, "%.*s/%s", static_cast<int>(end - at), at, file);
-    if (length > 0 && static_cast<std::size_t>(length) < sizeof full && access(full, X_OK) == 0) return true;
+    auto const length = static_cast<std::size_t>(end - at);
+    if (length < PATH_MAX && is_in(at, length, file)) return true;
     at = *end == ':' ? end + 1 : nullptr;
   }
   return false;

@@ -12,12 +12,14 @@
 //   cancel, cancel_known  a thread is cancelled and makes its first calls then, or has made some before
 //   cancel_host       a cancelled thread allocates pinned memory, which is a point of the driver's
 //   storm N           N threads are cancelled in the middle of their calls
+//   exec_in_handler FILE  a signal handler on a stack of 8 KiB executes it, found by PATH
 //   kill, _exit N, pause MS
 #include <fcntl.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
 #include <pthread.h>
 #include <signal.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
@@ -151,6 +153,31 @@ void run_storm(int threads) {
   std::printf("%d cancelled\n", cancelled);
 }
 
+char const* executed = "";
+
+void exec_in_handler(int) {
+  execlp(executed, executed, static_cast<char*>(nullptr));
+}
+
+// On a stack of the size that was long the usual one, with nothing below it.
+void run_exec_in_handler(char const* file) {
+  constexpr std::size_t size = 8192, guard = 64 << 10;
+  auto* const memory =
+      static_cast<char*>(mmap(nullptr, guard + size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+  REQUIRE(mprotect(memory + guard, size, PROT_READ | PROT_WRITE));
+  stack_t own{};
+  own.ss_size = size;
+  own.ss_sp = memory + guard;
+  REQUIRE(sigaltstack(&own, nullptr));
+  struct sigaction act {};
+  act.sa_handler = exec_in_handler;
+  act.sa_flags = SA_ONSTACK;
+  sigaction(SIGUSR1, &act, nullptr);
+  executed = file;
+  programs::counts.print();
+  raise(SIGUSR1);
+}
+
 void set_limit(std::string const& name, long value) {
   std::map<std::string, __rlimit_resource> const names{
       {"as", RLIMIT_AS},       {"nofile", RLIMIT_NOFILE}, {"fsize", RLIMIT_FSIZE},
@@ -197,6 +224,8 @@ int main(int argc, char** argv) {
       run_thread(std::stoul(next()), ending_thread);
     else if (act == "handler")
       run_handler();
+    else if (act == "exec_in_handler")
+      run_exec_in_handler(argv[++i]);
     else if (act == "chdir")
       REQUIRE(chdir(next().c_str()));
     else if (act == "chroot")

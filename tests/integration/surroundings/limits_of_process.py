@@ -88,6 +88,12 @@ def test_a_signal_handler(build):
     same(build, ["malloc", "handler", "thread"], warns=False)
 
 
+def test_an_exec_in_a_signal_handler(build):
+    """Its file is looked for in a long PATH, on the little that is left of the handler's stack."""
+    for path in ("/bin", ":".join(["/" + "longer/" * 300, "/bin"])):
+        same(build, ["malloc", "exec_in_handler", "true"], env={"PATH": path}, warns=False)
+
+
 def test_refused_system_calls(build):
     if os.uname().machine != "x86_64":
         raise harness.Skipped("the numbers are of x86-64")
