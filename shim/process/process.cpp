@@ -208,11 +208,10 @@ void note_exit_code(int code) noexcept {
 
 // A signal handler may end the process in the middle of a hook, with locks of ours held: then only the end is
 // written, and the page stays for `gpumem report`.
-void write_report(stats::page* page, stats::end_kind kind, int code) noexcept {
+void write_report(stats::page* page, stats::end_kind kind, int code, bool left = false) noexcept {
   base::uncancelled const held;
   int const out = base::is_for_messages(stdout_at_start, STDOUT_FILENO) ? STDOUT_FILENO : -1;
-  bool left = false;
-  if (!this_thread.inside) base::with_room([&left, out]() noexcept { left = is_left_to_run(out); });
+  if (!this_thread.inside && !left) base::with_room([&left, out]() noexcept { left = is_left_to_run(out); });
   stats::close_page({.kind = kind,
                      .code = code,
                      .clean = left ? stats::report_is_left : stats::report_is_written,
@@ -231,7 +230,12 @@ void write_report(stats::page* page, stats::end_kind kind, int code) noexcept {
     if (left) return;
     report::write_options options = settings::report_options();
     options.stdout_fd = out;
-    if (report::write_reports(page, options)) stats::remove_page_file();
+    if (!report::write_reports(page, options)) return;
+    if (kind == stats::end_kind::exec) {
+      stats::set_page_file_aside();
+    } else {
+      stats::remove_page_file();
+    }
   });
 }
 
@@ -245,13 +249,14 @@ bool exec_is_ours() noexcept {
   return own_page() != nullptr;
 }
 
-void exec_begins() noexcept {
-  write_report(own_page(), stats::end_kind::exec, 0);
+void exec_begins(replacing chance) noexcept {
+  write_report(own_page(), stats::end_kind::exec, 0, chance == replacing::uncertain);
 }
 
 void exec_failed() noexcept {
   int const saved = errno;
-  if (own_page() != nullptr) stats::reopen_page();
+  base::uncancelled const held;
+  if (own_page() != nullptr) base::with_room([]() noexcept { stats::reopen_page(); });
   errno = saved;
 }
 

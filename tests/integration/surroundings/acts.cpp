@@ -12,6 +12,7 @@
 //   cancel, cancel_known  a thread is cancelled and makes its first calls then, or has made some before
 //   cancel_host       a cancelled thread allocates pinned memory, which is a point of the driver's
 //   storm N           N threads are cancelled in the middle of their calls
+//   exec v|vp|at FILE     executes it with the one argument "executed", and prints why not
 //   exec_in_handler FILE  a signal handler on a stack of 8 KiB executes it, found by PATH
 //   kill, _exit N, pause MS
 #include <fcntl.h>
@@ -153,6 +154,16 @@ void run_storm(int threads) {
   std::printf("%d cancelled\n", cancelled);
 }
 
+void run_exec(std::string const& form, char* file) {
+  char argument[] = "executed";
+  char* arguments[] = {file, argument, nullptr};
+  std::fflush(stdout);
+  if (form == "v") execv(file, arguments);
+  if (form == "vp") execvp(file, arguments);
+  if (form == "at") execveat(AT_FDCWD, file, arguments, environ, 0);
+  std::printf("not executed: %s\n", std::strerror(errno));
+}
+
 char const* executed = "";
 
 void exec_in_handler(int) {
@@ -226,6 +237,11 @@ int main(int argc, char** argv) {
       run_handler();
     else if (act == "exec_in_handler")
       run_exec_in_handler(argv[++i]);
+    else if (act == "exec") {
+      std::string const form = next();
+      run_exec(form, argv[++i]);
+    } else if (act == "executed")
+      return 0;
     else if (act == "chdir")
       REQUIRE(chdir(next().c_str()));
     else if (act == "chroot")
