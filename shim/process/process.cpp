@@ -12,7 +12,6 @@
 #include <cerrno>
 #include <cstdio>
 
-#include "core/base/files/high_fd.hpp"
 #include "core/base/log/log.hpp"
 #include "core/base/log/standard_error.hpp"
 #include "core/base/threads/biased_lock.hpp"
@@ -68,6 +67,7 @@ constinit std::atomic_flag reported;
 
 // CUDA does not survive a fork. The child starts anew if it ever gets a driver of its own.
 void in_forked_child() noexcept {
+  base::let_go_of_log_in_child();
   if (state.load(std::memory_order_relaxed) == life::off) return;
   recording::forget_in_child();
   stats::drop_in_child();
@@ -104,11 +104,9 @@ void watch_process() noexcept {
   base::register_barrier();
 }
 
-// Where messages go: a copy of stderr, itself if there is no room for a copy, or nowhere.
+// Where messages go: stderr, or nowhere.
 int descriptor_for_messages() noexcept {
-  if (!base::is_for_messages(stderr_at_start)) return -1;
-  int const copy = base::copy_to_high_fd(STDERR_FILENO);
-  return copy >= 0 ? copy : STDERR_FILENO;
+  return base::is_for_messages(stderr_at_start) ? STDERR_FILENO : -1;
 }
 
 char const* cudart_in_use() noexcept {

@@ -12,6 +12,8 @@
 //   cancel, cancel_known  a thread is cancelled and makes its first calls then, or has made some before
 //   cancel_host       a cancelled thread allocates pinned memory, which is a point of the driver's
 //   storm N           N threads are cancelled in the middle of their calls
+//   background            a child in a session of its own goes on, and the parent ends at once
+//   redirect              standard input, output and error are /dev/null from here on, as a daemon's are
 //   exec v|vp|at FILE     executes it with the one argument "executed", and prints why not
 //   exec_in_handler FILE  a signal handler on a stack of 8 KiB executes it, found by PATH
 //   kill, _exit N, pause MS
@@ -154,6 +156,18 @@ void run_storm(int threads) {
   std::printf("%d cancelled\n", cancelled);
 }
 
+void go_into_background() {
+  std::fflush(stdout);
+  if (fork() != 0) _exit(0);
+  setsid();
+}
+
+void redirect() {
+  int const nothing = open("/dev/null", O_RDWR);
+  for (int number = 0; number <= 2; ++number) dup2(nothing, number);
+  close(nothing);
+}
+
 void run_exec(std::string const& form, char* file) {
   char argument[] = "executed";
   char* arguments[] = {file, argument, nullptr};
@@ -237,6 +251,10 @@ int main(int argc, char** argv) {
       run_handler();
     else if (act == "exec_in_handler")
       run_exec_in_handler(argv[++i]);
+    else if (act == "background")
+      go_into_background();
+    else if (act == "redirect")
+      redirect();
     else if (act == "exec") {
       std::string const form = next();
       run_exec(form, argv[++i]);
