@@ -169,6 +169,16 @@ bool is_second_copy() noexcept {
 void* next_definition(char const* name) noexcept {
   return next(RTLD_NEXT, name);
 }
+int close_unseen(void* handle) noexcept {
+  static constinit std::atomic<int (*)(void*)> known{nullptr};
+  auto* real = known.load(std::memory_order_acquire);
+  if (real == nullptr) {
+    real = reinterpret_cast<int (*)(void*)>(next_definition("dlclose"));
+    if (real == nullptr) return -1;
+    known.store(real, std::memory_order_release);
+  }
+  return real(handle);
+}
 void* definition_in(void* handle, char const* name) noexcept {
   return next(handle, name);
 }

@@ -10,6 +10,7 @@
 #include <array>
 #include <string_view>
 
+#include "core/stats/callers/libraries.hpp"
 #include "shim/symbols/hook_names.hpp"
 #include "shim/symbols/lookup.hpp"
 #include "shim/symbols/objects/elf_object.hpp"
@@ -36,7 +37,7 @@ void* find_for(elf_object const& object, hook which) noexcept {
   if (object && object.path()[0] != 0) {
     if (void* handle = dlopen(object.path(), RTLD_LAZY | RTLD_NOLOAD)) {
       found = definition_in(handle, name);
-      dlclose(handle);
+      close_unseen(handle);
     }
   }
   if (is_in_front_of_us(found)) found = nullptr;
@@ -89,13 +90,14 @@ void* definition_for(hook which, void const* caller) noexcept {
 
 void* runtime_function(hook which, void const* caller) noexcept {
   std::size_t const index = index_of(which) - driver_hooks;
-  if (auto const known = functions_of_callers[index].find(caller)) return *known;
+  auto const now = stats::libraries_changed.load(std::memory_order_acquire);
+  if (auto const known = functions_of_callers[index].find(caller, now)) return *known;
   auto const object = elf_object::containing(caller);
   void* const found = find_for(object, which);
   if (std::ranges::find(answering, which) != std::end(answering)) leave_calls_to_wrapper(found);
   if (found == nullptr || !object) return found;
   pin(found);
-  functions_of_callers[index].remember(object, found);
+  functions_of_callers[index].remember(object, found, now);
   return found;
 }
 

@@ -1,7 +1,7 @@
 // Opens a CUDA plugin and lets it work: plugin_host WAY FILE [own] [forks]. WAY: local, global, deepbind,
-// namespace (dlmopen), or repeated: fifty times opened, used and closed. `own`: the host uses CUDA as well.
-// `forks`: then it has three children that only exit. Run plain and preloaded by the integration tests. One
-// thread.
+// namespace (dlmopen), repeated: fifty times opened, used and closed, or turns: the same four times, with
+// the plugin of the next argument between. `own`: the host uses CUDA as well. `forks`: then it has three
+// children that only exit. Run plain and preloaded by the integration tests. One thread.
 #include <dlfcn.h>
 #include <sys/wait.h>
 
@@ -30,14 +30,15 @@ int main(int argc, char** argv) {
     return false;
   };
   const bool own = says("own");
-  const int times = std::strcmp(argv[1], "repeated") == 0 ? 50 : 1;
+  const bool turns = std::strcmp(argv[1], "turns") == 0;
+  const int times = turns ? 4 : std::strcmp(argv[1], "repeated") == 0 ? 50 : 1;
   for (int round = 0; round < times; ++round) {
     if (own) {
       void* block = nullptr;
       REQUIRE(cudaMalloc(&block, 4096));
       REQUIRE(cudaFree(block));
     }
-    void* plugin = open(argv[1], argv[2]);
+    void* plugin = open(argv[1], argv[turns ? 2 + round % 2 : 2]);
     if (plugin == nullptr) {
       std::printf("not opened: %s\n", dlerror());
       return 3;
