@@ -12,6 +12,7 @@
 //   cancel, cancel_known  a thread is cancelled and makes its first calls then, or has made some before
 //   cancel_host       a cancelled thread allocates pinned memory, which is a point of the driver's
 //   storm N           N threads are cancelled in the middle of their calls
+//   fiber N, fiber_exit N the same on a stack of N bytes that the main thread switches to; there it ends
 //   background            a child in a session of its own goes on, and the parent ends at once
 //   redirect              standard input, output and error are /dev/null from here on, as a daemon's are
 //   exec v|vp|at FILE     executes it with the one argument "executed", and prints why not
@@ -27,6 +28,7 @@
 #include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
+#include <ucontext.h>
 #include <unistd.h>
 
 #include <cstring>
@@ -70,6 +72,27 @@ void run_thread(std::size_t stack, void* (*body)(void*) = in_thread) {
     pthread_join(thread, nullptr);
   else
     std::printf("no thread: %s\n", std::strerror(code));
+}
+
+void in_fiber() {
+  allocate();
+}
+void in_ending_fiber() {
+  ending_thread(nullptr);
+}
+
+void run_fiber(std::size_t size, void (*body)()) {
+  constexpr std::size_t guard = 64 << 10;
+  auto* const memory =
+      static_cast<char*>(mmap(nullptr, guard + size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+  REQUIRE(mprotect(memory + guard, size, PROT_READ | PROT_WRITE));
+  ucontext_t back, there;
+  REQUIRE(getcontext(&there));
+  there.uc_stack.ss_sp = memory + guard;
+  there.uc_stack.ss_size = size;
+  there.uc_link = &back;
+  makecontext(&there, body, 0);
+  REQUIRE(swapcontext(&back, &there));
 }
 
 void in_handler(int) {
@@ -247,6 +270,10 @@ int main(int argc, char** argv) {
       run_thread(std::stoul(next()));
     else if (act == "small_exit")
       run_thread(std::stoul(next()), ending_thread);
+    else if (act == "fiber")
+      run_fiber(std::stoul(next()), in_fiber);
+    else if (act == "fiber_exit")
+      run_fiber(std::stoul(next()), in_ending_fiber);
     else if (act == "handler")
       run_handler();
     else if (act == "exec_in_handler")

@@ -75,12 +75,16 @@ def test_small_stacks(build):
     for stack in (16 << 10, 20 << 10, 32 << 10, 64 << 10):
         same(build, ["malloc", "small", str(stack), "malloc"], warns=False)
         same(build, ["small", str(stack), "malloc"], warns=False)
-        with tempfile.TemporaryDirectory() as folder:
-            run = build.run([build.program("acts"), "malloc", "small_exit", str(stack)],
-                            env={"LD_PRELOAD": str(build.library), "GPUMEM_REPORT": f"{folder}/report.txt",
-                                 "GPUMEM_JSON": f"{folder}/report.json", "GPUMEM_STATE_DIR": f"{folder}/state"})
-            harness.equal((run.code, run.stderr), (9, ""), "a small thread that ends the process")
-            harness.equal(sorted(os.listdir(folder)), ["report.json", "report.txt", "state"], "its reports")
+        same(build, ["malloc", "fiber", str(stack), "malloc"], warns=False)
+        same(build, ["fiber", str(stack), "malloc"], warns=False)
+        same(build, ["fiber_exit", str(stack)], warns=False)
+        for way in ("small_exit", "fiber_exit"):
+            with tempfile.TemporaryDirectory() as folder:
+                run = build.run([build.program("acts"), "malloc", way, str(stack)],
+                                env={"LD_PRELOAD": str(build.library), "GPUMEM_REPORT": f"{folder}/report.txt",
+                                     "GPUMEM_JSON": f"{folder}/report.json", "GPUMEM_STATE_DIR": f"{folder}/state"})
+                harness.equal((run.code, run.stderr), (9, ""), f"a small stack on which the process ends, {way}")
+                harness.equal(sorted(os.listdir(folder)), ["report.json", "report.txt", "state"], "its reports")
 
 
 def test_a_signal_handler(build):
