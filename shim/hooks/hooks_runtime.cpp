@@ -31,7 +31,9 @@ bool may_serve_for(void const* runtime) noexcept {
   auto const version = reinterpret_cast<int (*)(int*)>(object.function("cudaRuntimeGetVersion"));
   int number = 0;
   bool const injected = getenv("CUDA_INJECTION64_PATH") != nullptr;
-  bool const may = watched && !injected && version != nullptr && version(&number) == 0 && number >= 12000;
+  bool const may = watched && !injected && is_runtime(object) && version != nullptr &&
+                   version(&number) == 0 && number >= 12000;
+  if (may) look_for_wrappers();
   if (object) runtimes.remember(object, may);
   return may;
 }

@@ -8,14 +8,7 @@
 #include "shim/symbols/lookup.hpp"
 
 extern "C" int dlclose(void* library) {
-  static constinit std::atomic<int (*)(void*)> next{nullptr};
-  auto* real = next.load(std::memory_order_acquire);
-  if (real == nullptr) {
-    real = reinterpret_cast<int (*)(void*)>(gpumem::shim::next_definition("dlclose"));
-    if (real == nullptr) return -1;
-    next.store(real, std::memory_order_release);
-  }
-  int const code = real(library);
+  int const code = gpumem::shim::close_unseen(library);
   gpumem::stats::libraries_changed.fetch_add(1, std::memory_order_acq_rel);
   gpumem::stats::look_again_if_changed();
   gpumem::stats::forget_sampled_sites();

@@ -70,9 +70,13 @@ int kernels_stat(char const* path, struct stat* result) noexcept {
 int kernels_lstat(char const* path, struct stat* result) noexcept {
   return static_cast<int>(syscall(SYS_newfstatat, AT_FDCWD, path, result, AT_SYMLINK_NOFOLLOW));
 }
+int kernels_fstatat(int folder, char const* path, struct stat* result, int flags) noexcept {
+  return static_cast<int>(syscall(SYS_newfstatat, folder, path, result, flags));
+}
 constinit moved<int(int, struct stat*) noexcept> libcs_fstat("fstat", &kernels_fstat);
 constinit moved<int(char const*, struct stat*) noexcept> libcs_stat("stat", &kernels_stat);
 constinit moved<int(char const*, struct stat*) noexcept> libcs_lstat("lstat", &kernels_lstat);
+constinit moved<int(int, char const*, struct stat*, int) noexcept> libcs_fstatat("fstatat", &kernels_fstatat);
 
 }  // namespace
 
@@ -205,6 +209,9 @@ int stat(char const* path, struct stat* result) noexcept {
 }
 int lstat(char const* path, struct stat* result) noexcept {
   return libcs_lstat.get()(path, result);
+}
+int fstatat(int folder, char const* path, struct stat* result, int flags) noexcept {
+  return libcs_fstatat.get()(folder, path, result, flags);
 }
 #endif
 

@@ -12,7 +12,6 @@
 #include <cerrno>
 #include <cstdio>
 
-#include "core/base/files/high_fd.hpp"
 #include "core/base/log/log.hpp"
 #include "core/base/log/standard_error.hpp"
 #include "core/base/threads/biased_lock.hpp"
@@ -55,6 +54,7 @@ static_assert(all_calls <= stats::max_hooks);
 
 GPUMEM_AT_START constinit std::atomic<int> exit_code = 0;
 GPUMEM_AT_START constinit base::file_identity stderr_at_start{}, stdout_at_start{};
+GPUMEM_AT_START constinit pid_t loaded_in = 0;
 constinit std::atomic_flag reported;
 
 // The page, if it is this process's: the child of a vfork has the parent's memory, and must leave it alone.
@@ -67,6 +67,7 @@ constinit std::atomic_flag reported;
 
 // CUDA does not survive a fork. The child starts anew if it ever gets a driver of its own.
 void in_forked_child() noexcept {
+  base::let_go_of_log_in_child();
   if (state.load(std::memory_order_relaxed) == life::off) return;
   recording::forget_in_child();
   stats::drop_in_child();
@@ -99,14 +100,13 @@ void watch_process() noexcept {
 [[gnu::constructor(103)]] void prepare_at_load() {
   stdout_at_start = base::file_identity::of(STDOUT_FILENO);
   stderr_at_start = base::file_identity::of(STDERR_FILENO);
+  loaded_in = getpid();
   base::register_barrier();
 }
 
-// Where messages go: a copy of stderr, itself if there is no room for a copy, or nowhere.
+// Where messages go: stderr, or nowhere.
 int descriptor_for_messages() noexcept {
-  if (!base::is_for_messages(stderr_at_start)) return -1;
-  int const copy = base::copy_to_high_fd(STDERR_FILENO);
-  return copy >= 0 ? copy : STDERR_FILENO;
+  return base::is_for_messages(stderr_at_start) ? STDERR_FILENO : -1;
 }
 
 char const* cudart_in_use() noexcept {
@@ -117,7 +117,7 @@ char const* cudart_in_use() noexcept {
 
 bool begin() noexcept {
   watch_process();
-  if (settings::is_secure() || !settings::load(descriptor_for_messages())) return false;
+  if (settings::is_secure() || is_second_copy() || !settings::load(descriptor_for_messages())) return false;
   stats::remove_mark(settings::run_id());
   if (char const* missing = real_symbols::missing_requirement()) {
     char text[160];
@@ -206,11 +206,10 @@ void note_exit_code(int code) noexcept {
 
 // A signal handler may end the process in the middle of a hook, with locks of ours held: then only the end is
 // written, and the page stays for `gpumem report`.
-void write_report(stats::page* page, stats::end_kind kind, int code) noexcept {
+void write_report(stats::page* page, stats::end_kind kind, int code, bool left = false) noexcept {
   base::uncancelled const held;
   int const out = base::is_for_messages(stdout_at_start, STDOUT_FILENO) ? STDOUT_FILENO : -1;
-  bool left = false;
-  if (!this_thread.inside) base::with_room([&left, out]() noexcept { left = is_left_to_run(out); });
+  if (!this_thread.inside && !left) base::with_room([&left, out]() noexcept { left = is_left_to_run(out); });
   stats::close_page({.kind = kind,
                      .code = code,
                      .clean = left ? stats::report_is_left : stats::report_is_written,
@@ -229,7 +228,12 @@ void write_report(stats::page* page, stats::end_kind kind, int code) noexcept {
     if (left) return;
     report::write_options options = settings::report_options();
     options.stdout_fd = out;
-    if (report::write_reports(page, options)) stats::remove_page_file();
+    if (!report::write_reports(page, options)) return;
+    if (kind == stats::end_kind::exec) {
+      stats::set_page_file_aside();
+    } else {
+      stats::remove_page_file();
+    }
   });
 }
 
@@ -243,22 +247,25 @@ bool exec_is_ours() noexcept {
   return own_page() != nullptr;
 }
 
-void exec_begins() noexcept {
-  write_report(own_page(), stats::end_kind::exec, 0);
+void exec_begins(replacing chance) noexcept {
+  write_report(own_page(), stats::end_kind::exec, 0, chance == replacing::uncertain);
 }
 
 void exec_failed() noexcept {
   int const saved = errno;
-  if (own_page() != nullptr) stats::reopen_page();
+  base::uncancelled const held;
+  if (own_page() != nullptr) base::with_room([]() noexcept { stats::reopen_page(); });
   errno = saved;
 }
 
 namespace {
 
-// There was CUDA in this process, and not one call of it came here.
+// There was CUDA in this process, and not one call of it came here. A forked child has its parent's objects,
+// which say nothing of calls of its own: the parent speaks of them.
 void name_bypasses() noexcept {
   bypass_list const found = find_bypasses();
   if (found.text[0] == 0 || settings::is_silent() || !base::is_for_messages(stderr_at_start)) return;
+  if (getpid() != loaded_in || is_second_copy()) return;
   if (!is_preloaded()) return;  // NVTX has opened it, in a process that was to go without
   char text[400];
   std::snprintf(text, sizeof text, "CUDA was called past gpumem, and not counted, by %s", found.text);

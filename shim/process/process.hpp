@@ -32,11 +32,13 @@ inline bool is_running() noexcept {
 [[gnu::cold]] void finish(int code) noexcept;
 // For a finish() that is yet to come and is not told the code itself.
 void note_exit_code(int code) noexcept;
-// This image is about to be replaced: its report is written now. When that failed, resume; the report at the
-// end then counts all.
+// This image is about to be replaced: its report is written now. Where that is uncertain it is only left in
+// the page, for `gpumem run` and `gpumem report`. When the exec failed, resume; the report at the end then
+// counts all.
 bool exec_is_ours() noexcept;  // false: nothing was counted here, or it is a vfork's child
+enum class replacing { no, uncertain, likely };
 // Before the real call, and after it came back.
-void exec_begins() noexcept;
+void exec_begins(replacing chance) noexcept;
 void exec_failed() noexcept;
 
 }  // namespace gpumem::shim::process

@@ -44,6 +44,18 @@ std::string made_absolute(std::string const& pattern) {
   return ::getcwd(folder, sizeof folder) == nullptr ? pattern : base::pattern_in_folder(pattern, folder);
 }
 
+bool is_stderr(std::string_view pattern) noexcept {
+  return pattern == "stderr" || pattern == "/dev/stderr";
+}
+
+// A copy, where a report is to be on stderr at the end, as programs close theirs before; itself if there is
+// no room for one. Without a need there is none: whoever reads a pipe waits until nobody has it open.
+int descriptor_for_reports(config::plan const& plan, int descriptor) noexcept {
+  if (descriptor < 0 || !(is_stderr(plan.report_text) || is_stderr(plan.report_json))) return descriptor;
+  int const copy = base::copy_to_high_fd(descriptor);
+  return copy >= 0 ? copy : descriptor;
+}
+
 bool load_or_throw(int descriptor) {
   auto const variables = config::read_environment(environ);
   if (variables.disabled) return false;
@@ -67,7 +79,7 @@ bool load_or_throw(int descriptor) {
   current = next;
   auto level = base::log_level::warn;
   base::parse_log_level(next->plan.log_level, level);
-  base::start_log(descriptor, level, current->plan.log_pattern);
+  base::start_log(descriptor_for_reports(current->plan, descriptor), level, current->plan.log_pattern);
   return true;
 }
 

@@ -14,10 +14,10 @@ namespace gpumem::shim::settings {
 // own, and must not name files that it reads or writes. Nothing is done in it.
 bool is_secure() noexcept;
 
-// Reads configuration and environment and starts the log on `descriptor` (a duplicate of stderr; negative: it
-// goes nowhere). False: do
-// nothing in this process (GPUMEM_DISABLE, or a bad configuration under "passthrough"). A bad configuration
-// under "abort" prints all its errors and ends the process with exit code 78.
+// Reads configuration and environment and starts the log on `descriptor` (stderr, of which it makes a copy
+// where a report is to go there; negative: nowhere). False: do nothing in this process (GPUMEM_DISABLE, or a
+// bad configuration under "passthrough"). A bad configuration under "abort" prints all its errors and ends
+// the process with exit code 78.
 bool load(int descriptor) noexcept;
 
 // True if no message at the end is asked for: GPUMEM_DISABLE, GPUMEM_REPORT=none, or is_secure. Uses no heap.

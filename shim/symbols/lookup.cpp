@@ -125,7 +125,7 @@ gpumem_lookup_answer answer(void* handle, char const* name, void const* caller, 
   if (name[0] == 'd') return answer_for_tool(handle, name, caller);
   if (name[0] == 'I') return answer_for_ranges(handle, name, ask);
   hook const which = find_name(name);
-  if (which == hook::count) return jump_on;
+  if (which == hook::count || is_second_copy()) return jump_on;
   // A profiler that looks libcupti's functions up will call them without our knowledge.
   if (is_profiler(which)) leave_all_calls_to_runtime();
   if (handle == RTLD_DEFAULT || handle == RTLD_NEXT) return answer_probe(handle, which, ask);
@@ -155,8 +155,29 @@ bool is_preloaded() noexcept {
   return elf_object::precedes(reinterpret_cast<void const*>(&gpumem_find_next_lookup), libcs);
 }
 
+// Copies are in the loader's list from the start, or never in front.
+bool is_second_copy() noexcept {
+  enum : int { unknown, first, second };
+  GPUMEM_AT_START static constinit std::atomic<int> known = unknown;
+  if (int const is = known.load(std::memory_order_relaxed); is != unknown) return is == second;
+  GPUMEM_AT_START static constinit char name[] = "gpumem_api_version";
+  bool const other = is_preloaded() && !is_ours(elf_object::first_function(name));
+  known.store(other ? second : first, std::memory_order_relaxed);
+  return other;
+}
+
 void* next_definition(char const* name) noexcept {
   return next(RTLD_NEXT, name);
+}
+int close_unseen(void* handle) noexcept {
+  static constinit std::atomic<int (*)(void*)> known{nullptr};
+  auto* real = known.load(std::memory_order_acquire);
+  if (real == nullptr) {
+    real = reinterpret_cast<int (*)(void*)>(next_definition("dlclose"));
+    if (real == nullptr) return -1;
+    known.store(real, std::memory_order_release);
+  }
+  return real(handle);
 }
 void* definition_in(void* handle, char const* name) noexcept {
   return next(handle, name);

@@ -24,9 +24,13 @@ inline std::atomic<void* (*)(void* found)> exchange_injection{nullptr};
 
 // False: something has opened this library, and its hooks are nobody's.
 [[gnu::cold]] bool is_preloaded() noexcept;
+// True: another copy of this library is in front, and has the program's calls; this one leaves all to it.
+[[gnu::cold]] bool is_second_copy() noexcept;
 
 // dlsym(RTLD_NEXT, name) as seen from this library: the next definition in load order; null if there is none.
 void* next_definition(char const* name) noexcept;
+// dlclose without our own hook in between: what was opened a moment ago, and is loaded still, does not go.
+int close_unseen(void* handle) noexcept;
 // dlsym(handle, name) without our own hook in between.
 void* definition_in(void* handle, char const* name) noexcept;
 

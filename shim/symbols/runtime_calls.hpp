@@ -6,7 +6,8 @@
 
 namespace gpumem::shim {
 
-// Set once and for good: at the process's exit, and when a profiler asks to see the runtime's calls.
+// Set once and for good: at the process's exit, when a profiler asks to see the runtime's calls, and when a
+// library is seen that wraps them.
 inline constinit std::atomic<bool> all_calls_are_the_runtimes{false};
 
 inline void leave_all_calls_to_runtime() noexcept {

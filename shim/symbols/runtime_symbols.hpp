@@ -4,6 +4,7 @@
 #pragma once
 
 #include "shim/symbols/hook.hpp"
+#include "shim/symbols/objects/elf_object.hpp"
 
 namespace gpumem::shim {
 
@@ -13,5 +14,10 @@ void* runtime_function(hook which, void const* caller) noexcept;
 void* definition_for(hook which, void const* caller) noexcept;
 // Where a runtime hook's real function is, as the beginning of a SONAME.
 char const* library_of(hook which) noexcept;
+// A CUDA runtime, and no library that wraps its functions.
+bool is_runtime(elf_object const& object) noexcept;
+// Looks whether the next function behind one of our hooks that answer for the runtime is a wrapper of it, to
+// which all calls must go then; runtime_function() does so for what it finds.
+void look_for_wrappers() noexcept;
 
 }  // namespace gpumem::shim

@@ -214,8 +214,9 @@ struct places {
   place file;
   std::string path;  // of the file
 
-  int of_error() const noexcept {
-    if (!error.taken.known || error.is_there()) return error.descriptor;
+  // `kept`: nothing of it was closed since.
+  int of_error(bool kept) const noexcept {
+    if (!error.taken.known || (kept && error.is_there())) return error.descriptor;
     return file_identity::of(STDERR_FILENO) == error.taken ? STDERR_FILENO : -1;
   }
 };
@@ -231,7 +232,7 @@ class line_sink final : public spdlog::sinks::sink {
       form_.format(message, text);
       write(printable({text.data(), text.size()}) + '\n');
     } catch (...) {
-      write_all(to_.of_error(), lost);
+      write_all(of_error(), lost);
     }
   }
   void flush() override {}
@@ -240,26 +241,36 @@ class line_sink final : public spdlog::sinks::sink {
   void set_formatter(std::unique_ptr<spdlog::formatter>) override {}
 
   places const& to() const noexcept { return to_; }
+  int of_error() const noexcept { return to_.of_error(kept_.load(std::memory_order_relaxed)); }
+  bool has_file() const noexcept { return kept_.load(std::memory_order_relaxed) && to_.file.is_there(); }
+
+  // A number that is given again may be the program's: it is closed once, and not used after.
+  void let_go() noexcept {
+    if (!kept_.exchange(false)) return;
+    if (to_.error.descriptor != STDERR_FILENO && to_.error.is_there()) ::close(to_.error.descriptor);
+    if (to_.file.is_there()) ::close(to_.file.descriptor);
+  }
   std::string const& pattern() const noexcept { return pattern_; }
 
  private:
   // Each line is one write(2).
   void write(std::string const& line) {
-    if (to_.file.descriptor >= 0) {
+    if (to_.file.descriptor >= 0 && kept_.load(std::memory_order_relaxed)) {
       if (to_.file.is_there() && write_all(to_.file.descriptor, line)) return;
       if (!warned_.test_and_set()) {
-        write_all(to_.of_error(),
+        write_all(of_error(),
                   "gpumem: warning: " + printable(to_.path) +
                       " cannot be written: it was closed, or its disk is full; messages go to stderr\n");
       }
     }
-    write_all(to_.of_error(), line);
+    write_all(of_error(), line);
   }
 
   places const to_;
   std::string const pattern_;
   line_formatter form_;
   std::atomic_flag warned_;
+  std::atomic<bool> kept_{true};
 };
 
 // Reachable for ever, for the threads that are in one, and for those who look for leaks.
@@ -306,7 +317,7 @@ void start_log(int descriptor, log_level level, std::string_view pattern) noexce
     log const* const before = current.load();
     follow({place::of(descriptor), {}, {}}, std::string(pattern), spdlogs(level));
     // A forked child, which begins again, had its parent's file until now.
-    if (before != nullptr && before->sink.to().file.is_there()) ::close(before->sink.to().file.descriptor);
+    if (before != nullptr && before->sink.has_file()) ::close(before->sink.to().file.descriptor);
   } catch (...) {
     write_all(descriptor, lost);
   }
@@ -324,6 +335,10 @@ void log_into(int file, std::string_view path) noexcept {
   }
 }
 
+void let_go_of_log_in_child() noexcept {
+  if (log* const now = current.load(std::memory_order_acquire)) now->sink.let_go();
+}
+
 bool parse_log_level(std::string_view name, log_level& level) noexcept {
   constexpr std::string_view names[] = {"trace", "debug", "info", "warn", "error", "off"};
   for (std::size_t i = 0; i < std::size(names); ++i) {
@@ -337,7 +352,7 @@ bool parse_log_level(std::string_view name, log_level& level) noexcept {
 
 int log_descriptor() noexcept {
   log const* const now = current.load(std::memory_order_acquire);
-  return now == nullptr ? STDERR_FILENO : now->sink.to().of_error();
+  return now == nullptr ? STDERR_FILENO : now->sink.of_error();
 }
 
 void log_line(log_level level, std::string_view text) noexcept {

@@ -15,6 +15,9 @@ void start_log(int descriptor, log_level level, std::string_view pattern = {}) n
 // From now on into this file, whose descriptor becomes the log's; `path` for the message when it fails, and
 // then lines go where they went before.
 void log_into(int file, std::string_view path) noexcept;
+// In the child of a fork: closes what the parent opened for its messages, as whoever reads a pipe waits until
+// nobody has it open. Messages go to descriptor 2 then, while it is the same file, until start_log.
+void let_go_of_log_in_child() noexcept;
 // "warn" -> log_level::warn; false for an unknown name.
 bool parse_log_level(std::string_view name, log_level& level) noexcept;
 // Where messages without a file, and reports, go now: the descriptor of start_log, or 2, while it is the same

@@ -1,6 +1,6 @@
 // Runs work that needs more stack than the program may have given this thread: 16 KiB is allowed, and
 // reading a configuration or printing a report takes more. Switches to a stack of its own, except on the
-// main thread or a signal handler's stack, or where no memory is left for one. Used once at the start and
+// process's first stack while that has room, or where no memory is left for one. Used once at the start and
 // once at the end; no heap.
 #pragma once
 

@@ -16,6 +16,7 @@ struct page_state {
   alignas(64) std::atomic_flag lock{};  // a line apart from what every thread reads
   std::atomic<bool> warned{false};
   page_file file{};
+  held_file aside{};  // while an exec runs
 };
 extern constinit page_state state;
 

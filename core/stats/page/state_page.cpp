@@ -363,6 +363,7 @@ void drop_in_child() noexcept {
   std::memset(gauges_before_page, 0, sizeof gauges_before_page);
   moves_begun.store(moves_ended.load());
   state.file = page_file{};
+  let_go(state.aside);
   state.warned.store(false);
   state.lock.clear();
 }
@@ -381,6 +382,12 @@ void reopen_page() noexcept {
   if (now == nullptr) return;
   std::atomic_ref<std::uint32_t>(now->fixed.head.closing).store(0, std::memory_order_release);
   now->fixed.head.end = end_record{};
+  locked guard;
+  unsigned exec_no = now->fixed.head.exec_no;
+  // What is in memory only has no place in a file that is made anew.
+  bool const again = !state.warned.load() && make_again(state.aside, now, sizeof(page), state.file, exec_no);
+  if (again) now->fixed.head.exec_no = exec_no;
+  let_go(state.aside);
 }
 
 bool can_be_reported_better() noexcept {
@@ -394,6 +401,11 @@ void remove_page_file() noexcept {
   if (state.file.path[0] == '\0') return;
   ::unlink(state.file.path);
   state.file = page_file{};
+}
+
+void set_page_file_aside() noexcept {
+  hold(state.file, state.aside);
+  remove_page_file();
 }
 
 }  // namespace gpumem::stats

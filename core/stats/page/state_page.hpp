@@ -137,12 +137,14 @@ void drop_in_child() noexcept;
 
 // Writes how the process ended. Counting may go on; the page stays mapped.
 void close_page(end_record const& end) noexcept;
-// Takes the end back: an exec that failed after it had been announced.
+// Takes the end back: an exec that failed after it had been announced. The page has a file again.
 void reopen_page() noexcept;
 // True if someone else can write this process's report from its page, and would tell more: it has call sites,
 // and all of its counters are in the file.
 bool can_be_reported_better() noexcept;
 // Removes the page's file; call after the reports are written.
 void remove_page_file() noexcept;
+// The same before an exec: what is left of it goes when that succeeds.
+void set_page_file_aside() noexcept;
 
 }  // namespace gpumem::stats

@@ -46,6 +46,8 @@ class elf_object {
   std::uintptr_t low() const noexcept { return low_; }
   std::uintptr_t high() const noexcept { return high_; }
 
+  // "" where it has none, as programs.
+  [[gnu::cold]] char const* soname() const noexcept;
   // The address of an exported function; null if this object does not define it.
   [[gnu::cold]] void* function(char const* name) const noexcept;
   // Calls `visit` for each named import that has a slot, with the address the loader has put there.
@@ -59,7 +61,6 @@ class elf_object {
 
   template <typename Type>
   [[gnu::cold]] Type const* table(ElfW(Sxword) tag) const noexcept;
-  [[gnu::cold]] char const* soname() const noexcept;
   [[gnu::cold]] void* defined(ElfW(Sym) const& symbol, char const* name) const noexcept;
   [[gnu::cold]] static int visit_soname(dl_phdr_info* info, std::size_t, void* search) noexcept;
   [[gnu::cold]] static int visit_address(dl_phdr_info* info, std::size_t, void* search) noexcept;

@@ -14,11 +14,11 @@ PYTHON = str(pathlib.Path(sys.executable).resolve())
 LINKS = ("static", "shared")
 
 
-def opened(build, way, link, own=False, host="static", env=None):
+def opened(build, way, link, own=False, host="static", env=None, forks=False):
     """Runs of a host that opens the plugin: equal but for a line of gpumem's own on stderr."""
     plugin = build.folder / "programs" / "lib" / f"libplugin_{link}.so"
     assert plugin.exists(), f"{plugin} is not built"
-    command = [build.program(f"plugin_host.{host}"), way, str(plugin), *(["own"] if own else [])]
+    command = [build.program(f"plugin_host.{host}"), way, str(plugin), *(["own"] if own else []), *(["forks"] if forks else [])]
     plain, loaded = build.run(command, env=env), build.run(command, preload=True, env=env)
     own_lines = [line for line in loaded.stderr.splitlines(True) if line.startswith("gpumem: ")]
     loaded.stderr = "".join(line for line in loaded.stderr.splitlines(True) if line not in own_lines)
@@ -47,6 +47,20 @@ def test_a_runtime_opened_fifty_times(build):
         harness.equal(allocations(run), 1050, f"opened 50 times beside the host's own work, {link}")
 
 
+def test_a_plugin_where_another_lay(build):
+    """Two plugins with a runtime each, closed before the other is opened: its calls are its own runtime's."""
+    with tempfile.TemporaryDirectory() as folder:
+        plugin = build.folder / "programs/lib/librefused_plugin.so"
+        other = pathlib.Path(folder) / "librefused_plugin.so"
+        for source, target in ((plugin, other), (build.simulated / "libcudart.so.13", pathlib.Path(folder) / "libcudart.so.12")):
+            target.write_bytes(source.read_bytes().replace(b"libcudart.so.13", b"libcudart.so.12"))
+        command = [build.program("plugin_host.static"), "turns", str(plugin), str(other)]
+        env = {"LD_LIBRARY_PATH": f"{build.simulated}:{folder}"}
+        plain, run = build.run(command, env=env), build.run(command, preload=True, env=env)
+        harness.equal(plain.stdout.count("refused with 2, the last error is 2"), 4, f"{plain.stdout}{plain.stderr}")
+        harness.equal(harness.differences(plain, run), [], "plugins in turns")
+
+
 def named(build, way, link, own, what):
     """A plugin that passes the library by is named: in the report if there is one, else in a line on stderr."""
     run, lines = opened(build, way, link, own)
@@ -63,6 +77,15 @@ def test_deepbind_plugins_are_served_or_named(build):
     for link in LINKS:
         named(build, "deepbind", link, False, "libplugin_static.so" if link == "static" else "libcudart.so.13")
         named(build, "deepbind", link, True, "libplugin_static.so" if link == "static" else "libcudart.so.13")
+
+
+def test_children_that_call_no_cuda_say_nothing(build):
+    """What passed the library by did so in their parent, which says it, once."""
+    for link in LINKS:
+        for own in (True, False):
+            run, lines = opened(build, "deepbind", link, own, forks=True)
+            served = allocations(run) == 20 + own
+            harness.equal(len(lines), 0 if own or served else 1, f"lines of a process with three children, {link}, own {own}: {lines}")
 
 
 def test_plugins_in_another_namespace_are_named(build):
@@ -94,6 +117,56 @@ def test_another_tool_in_both_orders(build):
             run = build.run(command, preload=True, env={"LD_PRELOAD": ":".join(map(str, order))})
             harness.equal(harness.differences(plain, run), [], f"{program}, {order}")
             harness.equal(harness.count_faults(run), [], f"{program}, {order}")
+
+
+def wrapped(build, program, orders):
+    """As with the wrapper alone; what reached the runtime is in the report."""
+    wrapper = build.folder / "programs/lib/libwrapping.so"
+    assert wrapper.exists(), f"{wrapper} is not built"
+    command = [build.program(program)]
+    plain = build.run(command, env={"LD_PRELOAD": str(wrapper)})
+    harness.equal(plain.code, 0, f"{program} with the wrapper alone: {plain.stderr}")
+    assert "wrapper: " in plain.stdout, f"nothing was wrapped: {plain.stdout}"
+    for order in orders:
+        preload = ":".join(str(build.library if one == "gpumem" else wrapper) for one in order)
+        run = build.run(command, preload=True, env={"LD_PRELOAD": preload})
+        harness.equal(harness.differences(plain, run), [], f"{program}, {preload}")
+        harness.equal(len(run.reports), 1, f"reports of {program}, {preload}")
+
+
+def test_a_wrapper_of_the_runtime_in_front(build):
+    """It calls what is behind it, by RTLD_NEXT: that must not be itself again."""
+    wrapped(build, "wrapped_calls.shared", [("wrapper", "gpumem")])
+
+
+def test_a_wrapper_of_the_runtime_behind(build):
+    """It sees every call, and not those alone that come before a thread's runtime is set up."""
+    wrapped(build, "wrapped_calls.shared", [("gpumem", "wrapper")])
+
+
+def test_a_wrapper_that_is_linked(build):
+    command = [build.program("wrapped_calls.linked")]
+    plain, run = build.run(command), build.run(command, preload=True)
+    assert "wrapper: 6 cudaMalloc, 6 cudaFree" in plain.stdout, f"nothing was wrapped: {plain.stdout}"
+    harness.equal(harness.differences(plain, run), [], "a program that is linked to a wrapper")
+
+
+def test_a_wrapper_of_libcupti_in_front(build):
+    wrapper = build.folder / "programs/lib/libwrapping_profiler.so"
+    run = build.run([build.program("profiled.shared"), "activity"], preload=True, env={"LD_PRELOAD": f"{wrapper}:{build.library}"})
+    harness.equal((run.code, run.stdout.splitlines()[0]), (0, "libcupti: activity"), f"{run.stdout}{run.stderr}")
+    assert "1 cuptiActivityEnable" in run.stdout, run.stdout
+
+
+def test_two_copies_of_the_library(build):
+    with tempfile.TemporaryDirectory() as folder:
+        copy = shutil.copy(build.library, f"{folder}/copy.so")
+        for program in ("wrapped_calls.shared", "runtime_loop.shared", "runtime_loop.static", "driver_dlopen.driver", "bad_frees.shared"):
+            command = [build.program(program)]
+            plain = build.run(command)
+            run = build.run(command, preload=True, env={"LD_PRELOAD": f"{copy}:{build.library}"})
+            harness.equal(harness.differences(plain, run), [], f"{program} and two copies")
+            assert run.reports, f"no report of {program}"
 
 
 def late_driver(build, text, links=("libcuda.so.1",)):

@@ -79,6 +79,57 @@ def test_exec_reports_both_images(build):
     harness.equal(len(run.reports), 2, "reports: one for each image of the same process id")
 
 
+def files_that_fail(folder):
+    """(file, reports of a process that executes it in vain): what can be told before, and what cannot."""
+    folder = pathlib.Path(folder)
+    for name, mode, text in (("unknown", 0o755, "echo never\n"), ("data", 0o644, "#!/bin/sh\n"), ("empty", 0o755, ""),
+                             ("lost", 0o755, "#!/no/such/interpreter\n")):
+        (folder / name).write_text(text)
+        (folder / name).chmod(mode)
+    return [(str(folder), 1), *((str(folder / name), 1) for name in ("unknown", "data", "empty", "none")), (str(folder / "lost"), 2)]
+
+
+def test_an_exec_that_fails_changes_nothing(build):
+    """Its report is not written twice where that could be told; in any case the last one has everything."""
+    with tempfile.TemporaryDirectory() as folder:
+        for file, reports in files_that_fail(folder):
+            for form in ("v", "at"):
+                command = [build.program("acts"), "malloc", "exec", form, file, "exec", form, file, "thread"]
+                plain, run = build.run(command), build.run(command, preload=True)
+                harness.equal(harness.differences(plain, run), [], f"exec of {file}")
+                harness.equal((len(run.reports), run.state), (2 * reports - 1, []), f"reports and pages, exec of {file}")
+                last = max(run.reports, key=lambda report: report["end"]["duration_ns"])
+                harness.equal((harness.own_counts(plain.stdout)[-1], last["end"]["kind"]), (harness.report_counts(last), "exit"), file)
+
+
+def test_a_kill_after_an_exec_that_failed(build):
+    with tempfile.TemporaryDirectory() as folder:
+        for file, reports in files_that_fail(folder):
+            command = [build.program("acts"), "malloc", "exec", "v", file, "threads", "3", "kill"]
+            run = build.run(command, preload=True)
+            harness.equal((len(run.reports), len(run.state)), (reports - 1, 1), f"reports and pages after exec of {file}: {run.state}")
+            run = build.run(command, tool=["-q"])
+            harness.equal(([report["end"]["kind"] for report in run.reports], run.state), (["signal"], []), f"exec of {file}: {run.stderr}")
+            harness.equal(harness.report_counts(run.reports[0]), harness.own_counts(run.stdout)[-1], file)
+
+
+def test_files_that_an_exec_finds(build):
+    """In the current folder, by an empty element of PATH; by a shell, as it has no interpreter's name; by execveat."""
+    with tempfile.TemporaryDirectory() as folder:
+        here = pathlib.Path(folder)
+        os.symlink(build.program("acts"), here / "again")
+        (here / "script").write_text('test "$1" = executed && echo by a shell\n')
+        (here / "script").chmod(0o755)
+        for form, file, path in (("vp", "again", "/nowhere:"), ("vp", "again", ":/nowhere"), ("vp", "script", f"/bin:{folder}"),
+                                 ("vp", "./script", None), ("at", "again", None), ("v", "again", None)):
+            command = [build.program("acts"), "malloc", "exec", form, file]
+            env = {"PATH": path} if path else None
+            plain, run = build.run(command, cwd=folder, env=env), build.run(command, preload=True, cwd=folder, env=env)
+            assert "not executed" not in plain.stdout, plain.stdout
+            harness.equal(harness.differences(plain, run), [], f"{form} {file}")
+            harness.equal(([report["end"]["kind"] for report in run.reports], run.state), (["exec"], []), f"{form} {file} by {path}")
+
+
 def hang_and_kill(build, folder, command, env):
     """Starts the hanging program, waits for its counts, kills it from outside; (counts, code of `command`)."""
     out = pathlib.Path(folder) / "out"

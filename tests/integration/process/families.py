@@ -3,7 +3,10 @@
 families.py BUILD [test...]; see harness.main. Each process that used CUDA reports once, no other does.
 """
 import pathlib
+import subprocess
 import sys
+import tempfile
+import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
 import harness
@@ -74,6 +77,27 @@ def test_threads_at_work_at_exit(build):
     for _ in range(20):
         run = build.run(command, preload=True, timeout=30)
         harness.equal((run.code, run.stderr, len(run.reports)), (13, "", 1), "an ending with threads at work")
+
+
+def seconds_until_closed(build, acts, env):
+    """How long whoever reads the program's output waits for its end, as a shell's $(...) does."""
+    with tempfile.TemporaryDirectory() as state:
+        environment = build.environment({"LD_PRELOAD": str(build.library), "GPUMEM_STATE_DIR": state, **env})
+        begin = time.monotonic()
+        subprocess.run([build.program("acts"), *acts], env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=True)
+        return time.monotonic() - begin
+
+
+def test_a_daemon_does_not_keep_its_starter_waiting(build):
+    """The child of a CUDA program, whatever is reported; a daemon that uses CUDA itself, where no report is to be on stderr."""
+    with tempfile.TemporaryDirectory() as folder:
+        log = {"GPUMEM_LOG": f"debug:{folder}/log.%p"}
+        for env in ({}, log, {"GPUMEM_REPORT": "none"}, {"GPUMEM_DISABLE": "1"}):
+            seconds = seconds_until_closed(build, ["malloc", "background", "redirect", "pause", "3000"], env)
+            assert seconds < 2.5, f"{seconds} s with {env}, by the child of a program that used CUDA"
+        for env in ({"GPUMEM_REPORT": "none"}, {"GPUMEM_REPORT": f"{folder}/report.txt", **log}, {"GPUMEM_DISABLE": "1"}):
+            seconds = seconds_until_closed(build, ["background", "malloc", "redirect", "pause", "3000"], env)
+            assert seconds < 2.5, f"{seconds} s with {env}, by a daemon that uses CUDA"
 
 
 def test_a_runtime_that_the_driver_is_too_old_for(build):

@@ -12,16 +12,23 @@
 //   cancel, cancel_known  a thread is cancelled and makes its first calls then, or has made some before
 //   cancel_host       a cancelled thread allocates pinned memory, which is a point of the driver's
 //   storm N           N threads are cancelled in the middle of their calls
+//   fiber N, fiber_exit N the same on a stack of N bytes that the main thread switches to; there it ends
+//   background            a child in a session of its own goes on, and the parent ends at once
+//   redirect              standard input, output and error are /dev/null from here on, as a daemon's are
+//   exec v|vp|at FILE     executes it with the one argument "executed", and prints why not
+//   exec_in_handler FILE  a signal handler on a stack of 8 KiB executes it, found by PATH
 //   kill, _exit N, pause MS
 #include <fcntl.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
 #include <pthread.h>
 #include <signal.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
+#include <ucontext.h>
 #include <unistd.h>
 
 #include <cstring>
@@ -65,6 +72,27 @@ void run_thread(std::size_t stack, void* (*body)(void*) = in_thread) {
     pthread_join(thread, nullptr);
   else
     std::printf("no thread: %s\n", std::strerror(code));
+}
+
+void in_fiber() {
+  allocate();
+}
+void in_ending_fiber() {
+  ending_thread(nullptr);
+}
+
+void run_fiber(std::size_t size, void (*body)()) {
+  constexpr std::size_t guard = 64 << 10;
+  auto* const memory =
+      static_cast<char*>(mmap(nullptr, guard + size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+  REQUIRE(mprotect(memory + guard, size, PROT_READ | PROT_WRITE));
+  ucontext_t back, there;
+  REQUIRE(getcontext(&there));
+  there.uc_stack.ss_sp = memory + guard;
+  there.uc_stack.ss_size = size;
+  there.uc_link = &back;
+  makecontext(&there, body, 0);
+  REQUIRE(swapcontext(&back, &there));
 }
 
 void in_handler(int) {
@@ -151,6 +179,53 @@ void run_storm(int threads) {
   std::printf("%d cancelled\n", cancelled);
 }
 
+void go_into_background() {
+  std::fflush(stdout);
+  if (fork() != 0) _exit(0);
+  setsid();
+}
+
+void redirect() {
+  int const nothing = open("/dev/null", O_RDWR);
+  for (int number = 0; number <= 2; ++number) dup2(nothing, number);
+  close(nothing);
+}
+
+void run_exec(std::string const& form, char* file) {
+  char argument[] = "executed";
+  char* arguments[] = {file, argument, nullptr};
+  std::fflush(stdout);
+  if (form == "v") execv(file, arguments);
+  if (form == "vp") execvp(file, arguments);
+  if (form == "at") execveat(AT_FDCWD, file, arguments, environ, 0);
+  std::printf("not executed: %s\n", std::strerror(errno));
+}
+
+char const* executed = "";
+
+void exec_in_handler(int) {
+  execlp(executed, executed, static_cast<char*>(nullptr));
+}
+
+// On a stack of the size that was long the usual one, with nothing below it.
+void run_exec_in_handler(char const* file) {
+  constexpr std::size_t size = 8192, guard = 64 << 10;
+  auto* const memory =
+      static_cast<char*>(mmap(nullptr, guard + size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+  REQUIRE(mprotect(memory + guard, size, PROT_READ | PROT_WRITE));
+  stack_t own{};
+  own.ss_size = size;
+  own.ss_sp = memory + guard;
+  REQUIRE(sigaltstack(&own, nullptr));
+  struct sigaction act {};
+  act.sa_handler = exec_in_handler;
+  act.sa_flags = SA_ONSTACK;
+  sigaction(SIGUSR1, &act, nullptr);
+  executed = file;
+  programs::counts.print();
+  raise(SIGUSR1);
+}
+
 void set_limit(std::string const& name, long value) {
   std::map<std::string, __rlimit_resource> const names{
       {"as", RLIMIT_AS},       {"nofile", RLIMIT_NOFILE}, {"fsize", RLIMIT_FSIZE},
@@ -195,8 +270,23 @@ int main(int argc, char** argv) {
       run_thread(std::stoul(next()));
     else if (act == "small_exit")
       run_thread(std::stoul(next()), ending_thread);
+    else if (act == "fiber")
+      run_fiber(std::stoul(next()), in_fiber);
+    else if (act == "fiber_exit")
+      run_fiber(std::stoul(next()), in_ending_fiber);
     else if (act == "handler")
       run_handler();
+    else if (act == "exec_in_handler")
+      run_exec_in_handler(argv[++i]);
+    else if (act == "background")
+      go_into_background();
+    else if (act == "redirect")
+      redirect();
+    else if (act == "exec") {
+      std::string const form = next();
+      run_exec(form, argv[++i]);
+    } else if (act == "executed")
+      return 0;
     else if (act == "chdir")
       REQUIRE(chdir(next().c_str()));
     else if (act == "chroot")

@@ -67,9 +67,11 @@ class Sweep:
         return count
 
 
-def swept(build, kinds, program, *arguments, config=None):
+def swept(build, kinds, program, *arguments, config=None, report=None):
     with tempfile.TemporaryDirectory() as folder:
         sweep = Sweep(build, pathlib.Path(folder), program, *arguments, config=config)
+        if report:
+            sweep.env["GPUMEM_REPORT"] = report
         for kind, most, on in kinds:
             sweep.kind(kind, most, on)
         assert sweep.tried >= 4, f"only {sweep.tried} positions: nothing was tried"
@@ -97,8 +99,10 @@ def test_addresses(build):
 
 
 def test_files(build):
-    kinds = [(kind, 10, on) for kind in ("open", "read", "write", "size", "stat", "fcntl", "unlink", "cwd") for on in (False, True)]
+    kinds = [(kind, 10, on) for kind in ("open", "read", "write", "size", "stat", "unlink", "cwd") for on in (False, True)]
     swept(build, kinds, "runtime_loop.shared", "40")
+    kinds = [(kind, 10, on) for kind in ("write", "fcntl") for on in (False, True)]
+    swept(build, kinds, "runtime_loop.shared", "40", report="stderr")
 
 
 def test_files_of_a_log(build):

@@ -75,17 +75,27 @@ def test_small_stacks(build):
     for stack in (16 << 10, 20 << 10, 32 << 10, 64 << 10):
         same(build, ["malloc", "small", str(stack), "malloc"], warns=False)
         same(build, ["small", str(stack), "malloc"], warns=False)
-        with tempfile.TemporaryDirectory() as folder:
-            run = build.run([build.program("acts"), "malloc", "small_exit", str(stack)],
-                            env={"LD_PRELOAD": str(build.library), "GPUMEM_REPORT": f"{folder}/report.txt",
-                                 "GPUMEM_JSON": f"{folder}/report.json", "GPUMEM_STATE_DIR": f"{folder}/state"})
-            harness.equal((run.code, run.stderr), (9, ""), "a small thread that ends the process")
-            harness.equal(sorted(os.listdir(folder)), ["report.json", "report.txt", "state"], "its reports")
+        same(build, ["malloc", "fiber", str(stack), "malloc"], warns=False)
+        same(build, ["fiber", str(stack), "malloc"], warns=False)
+        same(build, ["fiber_exit", str(stack)], warns=False)
+        for way in ("small_exit", "fiber_exit"):
+            with tempfile.TemporaryDirectory() as folder:
+                run = build.run([build.program("acts"), "malloc", way, str(stack)],
+                                env={"LD_PRELOAD": str(build.library), "GPUMEM_REPORT": f"{folder}/report.txt",
+                                     "GPUMEM_JSON": f"{folder}/report.json", "GPUMEM_STATE_DIR": f"{folder}/state"})
+                harness.equal((run.code, run.stderr), (9, ""), f"a small stack on which the process ends, {way}")
+                harness.equal(sorted(os.listdir(folder)), ["report.json", "report.txt", "state"], "its reports")
 
 
 def test_a_signal_handler(build):
     same(build, ["handler"], warns=False)
     same(build, ["malloc", "handler", "thread"], warns=False)
+
+
+def test_an_exec_in_a_signal_handler(build):
+    """Its file is looked for in a long PATH, on the little that is left of the handler's stack."""
+    for path in ("/bin", ":".join(["/" + "longer/" * 300, "/bin"])):
+        same(build, ["malloc", "exec_in_handler", "true"], env={"PATH": path}, warns=False)
 
 
 def test_refused_system_calls(build):

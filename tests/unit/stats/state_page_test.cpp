@@ -277,6 +277,27 @@ TEST_F(state_page, the_end_is_written_and_can_be_taken_back) {
   });
 }
 
+TEST_F(state_page, an_exec_that_fails_gives_the_page_its_file_again) {
+  expect_good_child([this] {
+    open_test_page();
+    add(local().hooks[0].calls, 4);
+    close_page({.kind = end_kind::exec, .clean = 1});
+    set_page_file_aside();
+    EXPECT_TRUE(files().empty());
+    add(local().hooks[0].calls, 1);
+    reopen_page();
+    ASSERT_EQ(files().size(), 1u);
+    add(local().hooks[0].calls, 2);
+    std::thread([] { add(local().hooks[0].calls, 1); }).join();  // in a part that had no space before
+    auto const from_file = read_snapshot(files().front());
+    ASSERT_EQ(from_file.error, "");
+    EXPECT_FALSE(from_file.value.closed);
+    EXPECT_EQ(from_file.value.hooks.at(0).counters.calls, 8u);
+    reopen_page();  // of a page that has its file
+    EXPECT_EQ(files().size(), 1u);
+  });
+}
+
 // --- where no file can be had ---
 
 void expect_counting_in_memory() {

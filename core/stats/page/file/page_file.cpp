@@ -44,6 +44,24 @@ bool reserve_space(int descriptor, std::size_t offset, std::size_t bytes) noexce
   return true;
 }
 
+// Without its holes.
+bool copy_data(int from, int to) noexcept {
+  char buffer[4096];
+  off_t at = 0;
+  while ((at = ::lseek(from, at, SEEK_DATA)) >= 0) {
+    off_t const end = ::lseek(from, at, SEEK_HOLE);
+    while (at < end) {
+      auto const wanted = std::min<std::size_t>(sizeof buffer, static_cast<std::size_t>(end - at));
+      ssize_t const length = ::pread(from, buffer, wanted, at);
+      if (length < 0 && errno == EINTR) continue;
+      if (length <= 0 || ::pwrite(to, buffer, static_cast<std::size_t>(length), at) != length) return false;
+      at += length;
+    }
+    if (end < 0) return false;
+  }
+  return errno == ENXIO;  // the end of the data
+}
+
 }  // namespace
 
 // `sudo -E` hands on the variable of another user, whose folder is not to be filled.
@@ -124,6 +142,46 @@ bool page_file::has_space_for(std::size_t offset, std::size_t bytes) const noexc
   return path[0] == '\0' || std::ranges::any_of(reserved, [=](file_part const& part) {
            return offset >= part.offset && offset + bytes <= part.offset + part.bytes;
          });
+}
+
+void hold(page_file const& file, held_file& held) noexcept {
+  let_go(held);
+  held = {file, file.path[0] == '\0' ? -1 : ::open(file.path, O_RDONLY | O_NOFOLLOW | O_CLOEXEC)};
+  struct stat there {};
+  bool const same = held.descriptor >= 0 && ::fstat(held.descriptor, &there) == 0 &&
+                    there.st_dev == file.device && there.st_ino == file.inode;
+  if (!same) let_go(held);
+}
+
+void let_go(held_file& held) noexcept {
+  if (held.descriptor >= 0) ::close(held.descriptor);
+  held = held_file{};
+}
+
+bool make_again(held_file const& held, void* base, std::size_t bytes, page_file& file,
+                unsigned& exec_no) noexcept {
+  if (held.descriptor < 0) return false;
+  char directory[path_limit];
+  std::snprintf(directory, sizeof directory, "%s", held.was.path);
+  if (char* const slash = std::strrchr(directory, '/')) *slash = '\0';
+  auto const last = std::ranges::find(held.was.reserved, 0u, &file_part::bytes);
+  std::span const parts(held.was.reserved, last);
+  page_file made;
+  char const* reason = "";
+  void* const other = create_and_map(directory, bytes, parts, made, exec_no, reason);
+  if (other == nullptr) return false;
+  int const to = ::open(made.path, O_RDWR | O_NOFOLLOW | O_CLOEXEC);
+  bool const good = to >= 0 && copy_data(held.descriptor, to) &&
+                    ::mmap(base, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, to, 0) != MAP_FAILED;
+  if (to >= 0) ::close(to);
+  ::munmap(other, bytes);
+  if (good) {
+    ::madvise(base, bytes, MADV_RANDOM);
+    file = made;
+  } else {
+    ::unlink(made.path);
+  }
+  return good;
 }
 
 void* create_and_map(char const* directory, std::size_t bytes, std::span<file_part const> parts,

@@ -56,4 +56,17 @@ void* create_and_map(char const* directory, std::size_t bytes, std::span<file_pa
 bool back_or_replace(page_file const& file, void* base, std::size_t offset, std::size_t bytes,
                      char const*& reason) noexcept;
 
+// A page file that has lost its name, open while it may need one again.
+struct held_file {
+  page_file was;
+  int descriptor = -1;
+};
+void hold(page_file const& file, held_file& held) noexcept;
+void let_go(held_file& held) noexcept;
+// Makes the file anew, in its folder under the next free name, with what it held, and in the place of the
+// mapping at `base`. False where that fails: all is as before then, without a file. What other threads write
+// meanwhile may be lost.
+bool make_again(held_file const& held, void* base, std::size_t bytes, page_file& file,
+                unsigned& exec_no) noexcept;
+
 }  // namespace gpumem::stats
