@@ -85,6 +85,21 @@ CUresult answer_known(route::address_answers const& known, std::span<CUpointer_a
   return CUDA_SUCCESS;
 }
 
+// Freed memory: what the driver says of an address that is nobody's, as the lowest pages are. That the host's
+// pointer is the address itself, and that a range is left as it was, was measured (driver 580.159).
+CUresult answer_of_nobody(std::span<CUpointer_attribute const> asked, CUpointer_attribute* attributes,
+                          void** values, CUdeviceptr address) noexcept {
+  constexpr CUdeviceptr nobodys = 4096;
+  auto const count = static_cast<unsigned int>(asked.size());
+  CUresult const code = GPUMEM_REAL(cuPointerGetAttributes)(count, attributes, values, nobodys);
+  for (std::size_t i = 0; code == CUDA_SUCCESS && i < asked.size(); ++i) {
+    if (asked[i] != CU_POINTER_ATTRIBUTE_HOST_POINTER || values[i] == nullptr) continue;
+    auto& told = *static_cast<CUdeviceptr*>(values[i]);
+    if (told == nobodys) told = address;
+  }
+  return code;
+}
+
 // Of memory that natively can be exported; the program would look for the fault in itself.
 void tell_refused_export(CUresult code, CUdeviceptr address) noexcept {
   if (current_context() == nullptr || !route::owns_device_memory(address)) return;
@@ -187,14 +202,12 @@ CUresult cuPointerGetAttributes(unsigned int count, CUpointer_attribute* attribu
   route::address_answers const known(address, asked.empty() ? nullptr : current_context());
   if (known.is_known())
     return counted(hook::cuPointerGetAttributes, 0, answer_known(known, asked, values, real));
-  CUresult code = real();
+  if (route::is_idle(address))
+    return counted(hook::cuPointerGetAttributes, 0, answer_of_nobody(asked, attributes, values, address));
+  CUresult const code = real();
   route::block_range block;
   if (code == CUDA_SUCCESS && route::find(address, block)) {
     for (std::size_t i = 0; i < asked.size(); ++i) adjust(asked[i], values[i], block);
-  } else if (code == CUDA_SUCCESS && route::is_idle(address)) {
-    // Freed: what the driver says of memory that is nobody's. The lowest pages never are.
-    constexpr CUdeviceptr nobodys = 4096;
-    code = GPUMEM_REAL(cuPointerGetAttributes)(count, attributes, values, nobodys);
   }
   return counted(hook::cuPointerGetAttributes, 0, code);
 }

@@ -64,6 +64,7 @@ GROUPS = {
         *[Case("room_for_others", (what,), configs=("pool_over_vmm",) if what == "context" else (), counts=False)
           for what in ("context", "primary", "module", "library", "local", "heap", "graph", "streams", "events")],
         *[Case("blocked_stream", (mode,), links=("shared",), counts=False, timeout=120) for mode in ("refused", "served", "freed")],
+        Case("freed_before_work", links=("static",), configs=("binning", "pool_over_vmm"), counts=False),
         # What the driver does: nothing of the pools may answer.
         Case("freed_in_order", links=("static",), counts=False, expected="freed_in_order.txt",
              env={"GPUMEM_CONFIG": str(PROGRAM_CONFIGS / "passthrough.toml")}),

@@ -94,10 +94,43 @@ void mapped_memory() {
 
 }  // namespace
 
+// Natively an allocation that is gone is nobody's, whichever call asks.
+void freed_memory() {
+  void *gone = nullptr, *kept = nullptr, *managed = nullptr;
+  REQUIRE(cudaMalloc(&gone, 1 << 20));
+  REQUIRE(cudaMalloc(&kept, 1 << 20));
+  REQUIRE(cudaMallocManaged(&managed, 1 << 20, cudaMemAttachGlobal));
+  REQUIRE(cudaFree(gone));
+  REQUIRE(cudaFree(managed));
+  auto const address = reinterpret_cast<CUdeviceptr>(gone);
+  CUpointer_attribute asked[] = {CU_POINTER_ATTRIBUTE_CONTEXT,        CU_POINTER_ATTRIBUTE_MEMORY_TYPE,
+                                 CU_POINTER_ATTRIBUTE_DEVICE_POINTER, CU_POINTER_ATTRIBUTE_SYNC_MEMOPS,
+                                 CU_POINTER_ATTRIBUTE_BUFFER_ID,      CU_POINTER_ATTRIBUTE_IS_MANAGED};
+  unsigned long long told[6] = {};
+  void* places[6] = {&told[0], &told[1], &told[2], &told[3], &told[4], &told[5]};
+  std::printf("attributes of freed memory: %d,",
+              static_cast<int>(cuPointerGetAttributes(6, asked, places, address)));
+  for (unsigned long long each : told) std::printf(" %llx", each);
+  cudaPointerAttributes of_runtime{};
+  std::printf(", of the runtime: %d,", static_cast<int>(cudaPointerGetAttributes(&of_runtime, gone)));
+  std::printf(" type %d\n", static_cast<int>(of_runtime.type));
+  CUipcMemHandle shared{};
+  unsigned on = 1;
+  show("cuIpcGetMemHandle of freed memory", cuIpcGetMemHandle(&shared, address));
+  show("cuPointerSetAttribute of it", cuPointerSetAttribute(&on, CU_POINTER_ATTRIBUTE_SYNC_MEMOPS, address));
+  CUmemGenericAllocationHandle handle = 0;
+  show("cuMemRetainAllocationHandle of it", cuMemRetainAllocationHandle(&handle, gone));
+  show("the same of a block", cuMemRetainAllocationHandle(&handle, kept));
+  show("cudaMallocManaged of all bytes there are",
+       cudaMallocManaged(&managed, ~std::size_t{0}, cudaMemAttachGlobal));
+  REQUIRE(cudaFree(kept));
+}
+
 int main() {
   REQUIRE(cudaFree(nullptr));
   pool_memory();
   graph_memory();
   other_kinds();
   mapped_memory();
+  freed_memory();
 }

@@ -118,10 +118,10 @@ def test_files_that_an_exec_finds(build):
     with tempfile.TemporaryDirectory() as folder:
         here = pathlib.Path(folder)
         os.symlink(build.program("acts"), here / "again")
-        (here / "script").write_text('test "$1" = executed && echo by a shell\n')
-        (here / "script").chmod(0o755)
-        for form, file, path in (("vp", "again", "/nowhere:"), ("vp", "again", ":/nowhere"), ("vp", "script", f"/bin:{folder}"),
-                                 ("vp", "./script", None), ("at", "again", None), ("v", "again", None)):
+        (here / "no_interpreter").write_text('test "$1" = executed && echo by a shell\n')
+        (here / "no_interpreter").chmod(0o755)
+        for form, file, path in (("vp", "again", "/nowhere:"), ("vp", "again", ":/nowhere"), ("vp", "no_interpreter", f"/bin:{folder}"),
+                                 ("vp", "./no_interpreter", None), ("at", "again", None), ("v", "again", None)):
             command = [build.program("acts"), "malloc", "exec", form, file]
             env = {"PATH": path} if path else None
             plain, run = build.run(command, cwd=folder, env=env), build.run(command, preload=True, cwd=folder, env=env)

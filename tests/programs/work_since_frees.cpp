@@ -1,0 +1,95 @@
+// tests/gpu/freed_before_work.cu on the simulated CUDA: memory that was freed and is done serves the next
+// request although work has begun since that does not end before. Argument: `order`, freed in the order of a
+// stream that is done, or `plain`, by cuMemFree before the context is. Prints each request's code, whether it
+// came at once and whether the work still ran, then whether a trim of the default pool waited for it. One
+// thread.
+#include <cuda.h>
+
+#include <chrono>
+#include <cstring>
+
+#include "tests/programs/support.hpp"
+#include "tests/simulated_cuda/simulated.h"
+
+namespace {
+
+using namespace programs;
+using namespace std::chrono_literals;
+
+constexpr std::size_t mib = std::size_t{1} << 20, all = 6000 * mib, asked = 4000 * mib;
+constexpr unsigned long long endless_ns = 3'600'000'000'000;
+
+CUstream make_stream() {
+  CUstream made = nullptr;
+  REQUIRE(cuStreamCreate(&made, CU_STREAM_NON_BLOCKING));
+  return made;
+}
+
+class freed_memory {
+ public:
+  explicit freed_memory(bool in_order) : in_order_(in_order) { REQUIRE(cuMemAlloc(&kept_, 4096)); }
+
+  template <typename Request>
+  void ask(char const* name, Request&& request) {
+    free_all();
+    simulated_access const access{kept_, 4096, 1};
+    REQUIRE(simulated_control::launch(busy_, &access, 1, endless_ns));
+    auto const begin = std::chrono::steady_clock::now();
+    int const code = request();
+    bool const at_once = std::chrono::steady_clock::now() - begin < 5s;
+    std::printf("%s: code %d, %s, the work %s\n", name, code, at_once ? "at once" : "late",
+                cuStreamQuery(busy_) == CUDA_ERROR_NOT_READY ? "runs" : "is over");
+    REQUIRE(cuCtxSynchronize());
+  }
+
+ private:
+  void free_all() {
+    CUdeviceptr block = 0;
+    REQUIRE(in_order_ ? cuMemAllocAsync(&block, all, freeing_) : cuMemAlloc(&block, all));
+    REQUIRE(cuMemsetD8Async(block, 1, 4096, freeing_));
+    REQUIRE(in_order_ ? cuMemFreeAsync(block, freeing_) : cuMemFree(block));
+    REQUIRE(in_order_ ? cuStreamSynchronize(freeing_) : cuCtxSynchronize());
+  }
+
+  bool const in_order_;
+  CUdeviceptr kept_ = 0;
+  CUstream const busy_ = make_stream(), freeing_ = make_stream();
+};
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  CUcontext context = nullptr;
+  REQUIRE(cuInit(0));
+  REQUIRE(cuDevicePrimaryCtxRetain(&context, 0));
+  REQUIRE(cuCtxSetCurrent(context));
+  freed_memory memory(argc > 1 && std::strcmp(argv[1], "order") == 0);
+  CUstream const asking = make_stream();
+  CUdeviceptr block = 0;
+  memory.ask("cuMemAllocAsync", [&] {
+    int const code = cuMemAllocAsync(&block, asked, asking);
+    REQUIRE(cuMemsetD8Async(block, 1, 4096, asking));
+    REQUIRE(cuStreamSynchronize(asking));
+    return code;
+  });
+  REQUIRE(cuMemFreeAsync(block, asking));
+  REQUIRE(cuStreamSynchronize(asking));
+  memory.ask("cuMemAlloc", [&] { return cuMemAlloc(&block, asked); });
+  REQUIRE(cuMemFree(block));
+  memory.ask("cuMemAllocManaged", [&] { return cuMemAllocManaged(&block, asked, CU_MEM_ATTACH_GLOBAL); });
+  REQUIRE(cuMemFree(block));
+  CUmemAllocationProp wanted{};
+  wanted.type = CU_MEM_ALLOCATION_TYPE_PINNED;
+  wanted.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
+  CUmemGenericAllocationHandle handle = 0;
+  memory.ask("cuMemCreate", [&] { return cuMemCreate(&handle, asked, &wanted, 0); });
+  REQUIRE(cuMemRelease(handle));
+  CUarray array = nullptr;
+  CUDA_ARRAY_DESCRIPTOR const texels{32'768, 32'000, CU_AD_FORMAT_FLOAT, 1};
+  memory.ask("cuArrayCreate", [&] { return cuArrayCreate(&array, &texels); });
+  REQUIRE(cuArrayDestroy(array));
+  CUmemoryPool pool = nullptr;
+  REQUIRE(cuDeviceGetDefaultMemPool(&pool, 0));
+  memory.ask("cuMemPoolTrimTo", [&] { return cuMemPoolTrimTo(pool, 0); });
+  std::puts("done");
+}
