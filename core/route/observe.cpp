@@ -135,6 +135,7 @@ void stream_destroyed(CUcontext context, CUstream stream) noexcept {
 
 void green_context_made(CUcontext context, CUcontext primary) noexcept {
   if (present == nullptr || context == primary) return;
+  stream_order::streams::green_context_made();
   present->known.add_green(context, primary);
   present->streams_changed.fetch_add(1, std::memory_order_acq_rel);
 }

@@ -46,6 +46,7 @@ slot streams::forget(CUstream handle) noexcept {
 }
 
 CUstream streams::handle_of(slot s) noexcept {
+  if (!handles_last_.load(std::memory_order_relaxed)) return nullptr;
   base::lock_guard lock(mutex_);
   auto const of_slot = std::ranges::find(by_id_, s, [](auto const& each) { return each.second; });
   if (of_slot == by_id_.end()) return nullptr;

@@ -7,6 +7,7 @@
 
 #include <cuda.h>
 
+#include <atomic>
 #include <cstdint>
 #include <map>
 #include <vector>
@@ -27,12 +28,17 @@ class streams {
   slot forget(std::uint64_t id) noexcept;
   // The same for the stream that was last seen with this handle: whatever had it is gone.
   slot forget(CUstream handle) noexcept;
-  // Null: the stream is gone, or a default one, whose handle names another in another thread.
+  // Null: the stream is gone, or a default one, whose handle names another in another thread; and in a
+  // process that made green contexts, whose streams are no longer the driver's to ask about once these have
+  // ended.
   CUstream handle_of(slot s) noexcept;
+  static void green_context_made() noexcept { handles_last_.store(false, std::memory_order_relaxed); }
   // The slot may be another stream's.
   void recycle(slot s) noexcept;
 
  private:
+  static inline std::atomic<bool> handles_last_{true};
+
   base::mutex mutex_;
   std::map<std::uint64_t, slot> by_id_ GPUMEM_GUARDED_BY(mutex_);
   std::map<CUstream, std::uint64_t> ids_ GPUMEM_GUARDED_BY(mutex_);

@@ -59,6 +59,17 @@ TEST(streams, says_so_when_all_are_taken) {
   EXPECT_EQ(known.slot_of(5), no_slot);
 }
 
+// The last test of handles in this process: what it says is of the process.
+TEST(streams, handles_are_known_until_a_green_context_was_made) {
+  streams known;
+  auto const handle = reinterpret_cast<CUstream>(0x1000);
+  slot const named = known.slot_of(1, handle), unnamed = known.slot_of(2);
+  EXPECT_EQ(known.handle_of(named), handle);
+  EXPECT_EQ(known.handle_of(unnamed), nullptr);
+  streams::green_context_made();
+  EXPECT_EQ(known.handle_of(named), nullptr);
+}
+
 TEST(streams, threads_agree_on_the_slot_of_a_stream) {
   streams known;
   std::array<std::array<slot, 64>, 4> seen{};
