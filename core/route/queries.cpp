@@ -274,6 +274,7 @@ std::uint64_t give_back(CUcontext context, resource::give_back_scope scope) noex
 
 bool give_back_if_idle(int device) noexcept {
   if (present == nullptr || stream_order::any_captures()) return false;
+  bool const gave = give_back_on(device, resource::give_back_scope::done) != 0;
   std::uint64_t const until = base::now_ns() + 100'000'000;
   bool idle = true;
   present->known.each([&](context_entry& e) {
@@ -286,7 +287,7 @@ bool give_back_if_idle(int device) noexcept {
     }
   });
   if (idle) give_back_on(device, resource::give_back_scope::all);
-  return idle;
+  return idle || gave;
 }
 
 bool give_back_if_idle(CUcontext context) noexcept {

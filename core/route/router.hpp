@@ -74,8 +74,8 @@ std::uint64_t idle_bytes(CUcontext context) noexcept;
 // done; call when a call that we only observe ran out of memory, then repeat it: what others gave back is not
 // in the answer, the bytes given back.
 std::uint64_t give_back(CUcontext context, resource::give_back_scope scope) noexcept;
-// The same for a call that natively waits for nothing: only if what was submitted so far is done soon (0.1
-// s), and no stream captures. False: nothing was given back.
+// The same for a call that natively waits for nothing: what is done, and the rest only if what was submitted
+// so far is done soon (0.1 s); nothing while a stream captures. False: nothing was given back.
 bool give_back_if_idle(int device) noexcept;
 bool give_back_if_idle(CUcontext context) noexcept;
 

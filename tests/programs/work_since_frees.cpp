@@ -91,5 +91,16 @@ int main(int argc, char** argv) {
   CUmemoryPool pool = nullptr;
   REQUIRE(cuDeviceGetDefaultMemPool(&pool, 0));
   memory.ask("cuMemPoolTrimTo", [&] { return cuMemPoolTrimTo(pool, 0); });
+  // What takes memory of the device for itself: there is none but what was freed.
+  std::size_t free = 0, total = 0;
+  REQUIRE(cuMemGetInfo(&free, &total));
+  REQUIRE(cuMemCreate(&handle, (free - all) / (2 * mib) * (2 * mib), &wanted, 0));
+  CUcontext second = nullptr;
+  memory.ask("cuCtxCreate", [&] {
+    int const code = cuCtxCreate(&second, nullptr, 0, 0);
+    REQUIRE(cuCtxSetCurrent(context));
+    return code;
+  });
+  REQUIRE(cuMemRelease(handle));
   std::puts("done");
 }

@@ -84,6 +84,7 @@ void machine::after_fork_in_child() {
 }
 
 bool machine::start(context& made) {
+  memory_.collect(now_, host_);
   if (made.green_of == nullptr && !memory_.of(made.device).charge(context_bytes_)) return false;
   made.own = made.green_of == nullptr ? context_bytes_ : 0;
   made.alive = true;
