@@ -25,7 +25,8 @@ std::uint32_t take_number() noexcept {
   for (std::uint32_t word = 0; word < numbers_taken.size(); ++word) {
     std::uint64_t seen = numbers_taken[word].load(std::memory_order_relaxed);
     while (~seen != 0) {
-      if (!numbers_taken[word].compare_exchange_weak(seen, seen | (seen + 1), std::memory_order_relaxed))
+      // Whoever had it before and ended comes before what this thread says of it (is_gone).
+      if (!numbers_taken[word].compare_exchange_weak(seen, seen | (seen + 1), std::memory_order_acquire))
         continue;
       return 64 * word + static_cast<std::uint32_t>(__builtin_ctzll(~seen));
     }
