@@ -269,7 +269,7 @@ void cuda_async::forget() noexcept {
 }
 
 std::uint64_t cuda_async::trim(resource::give_back_scope scope) noexcept {
-  free_what_waits();
+  free_what_waits(scope == resource::give_back_scope::all);
   if (stream_ == nullptr || home_.epochs.capturing()) return 0;
   stream_order::relaxed_mode relaxed(true);
   // Frees that the host has not seen complete count as in use, so wait for them before trimming: those of

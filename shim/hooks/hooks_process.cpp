@@ -19,6 +19,7 @@
 #include <cstddef>
 #include <iterator>
 
+#include "core/base/threads/uncancelled.hpp"
 #include "shim/process/process.hpp"
 #include "shim/symbols/lookup.hpp"
 #include "shim/symbols/objects/startup_data.hpp"
@@ -144,7 +145,11 @@ template <typename Chance, typename... Arguments>
 int replace(which name, Chance chance, Arguments... arguments) {
   auto* real = next<int(Arguments...)>(name);
   int const saved = errno;
-  auto const can = process::exec_is_ours() ? chance() : process::replacing::no;
+  auto can = process::replacing::no;
+  if (process::exec_is_ours()) {
+    gpumem::base::uncancelled const held;  // a look at the file could be cancelled, an exec cannot
+    can = chance();
+  }
   if (can != process::replacing::no) process::exec_begins(can);
   errno = saved;
   int const result = real(arguments...);

@@ -32,6 +32,13 @@ def expect_caught(build, name, sign, config="pool", first=1, threads=None, env=N
     raise AssertionError(f"{name}: not caught in {ATTEMPTS} runs of {OPERATIONS} operations")
 
 
+def expect_clean(build, name, configs, env=None, options=()):
+    """A seed for each configuration: under `name` what is rare otherwise happens everywhere, and is right."""
+    for seed, config in enumerate(configs, 1):
+        outcome = mutate(build, name, seed, config, 8, env, options)
+        assert outcome.code == 0 and outcome.report, f"seed {seed}, {config}: {outcome.code}\n{outcome.stdout}{outcome.stderr}"
+
+
 def test_no_bug_is_clean(build):
     for seed in (1, 2, 3):
         outcome = mutate(build, "none", seed)
@@ -40,23 +47,17 @@ def test_no_bug_is_clean(build):
 
 def test_bins_that_threads_share_are_clean(build):
     # As if threads waited for the mutex from the start (resource/pools/sharing.cpp).
-    for seed, config in ((1, "pool"), (2, "binning"), (3, "arena"), (4, "pool"), (5, "small_pool")):
-        outcome = mutate(build, "always_shares", seed, config, threads=8)
-        assert outcome.code == 0 and outcome.report, f"seed {seed}, {config}: {outcome.code}\n{outcome.stdout}{outcome.stderr}"
+    expect_clean(build, "always_shares", ("pool", "binning", "arena", "pool", "small_pool"))
 
 
 def test_frees_that_keep_the_pace_are_clean(build):
     # As if the program ran far ahead of the GPU from the start (stream_order/free_pace).
-    for seed, config in ((1, "pool"), (2, "binning"), (3, "arena"), (4, "small_pool"), (5, "pool")):
-        outcome = mutate(build, "always_paces", seed, config, threads=8)
-        assert outcome.code == 0 and outcome.report, f"seed {seed}, {config}: {outcome.code}\n{outcome.stdout}{outcome.stderr}"
+    expect_clean(build, "always_paces", ("pool", "binning", "arena", "small_pool", "pool"))
 
 
 def test_frees_that_give_back_ahead_are_clean(build):
     # As if requests had had to give back all that is empty (resource/pools/backing/given_ahead.hpp).
-    for seed, config in ((1, "pool"), (2, "pool_over_vmm"), (3, "arena"), (4, "pool_over_cuda_async"), (5, "pool")):
-        outcome = mutate(build, "always_gives_ahead", seed, config, threads=8)
-        assert outcome.code == 0 and outcome.report, f"seed {seed}, {config}: {outcome.code}\n{outcome.stdout}{outcome.stderr}"
+    expect_clean(build, "always_gives_ahead", ("pool", "pool_over_vmm", "arena", "pool_over_cuda_async", "pool"))
 
 
 def test_ahead_is_done(build):
@@ -65,9 +66,7 @@ def test_ahead_is_done(build):
 
 def test_excess_that_goes_is_clean(build):
     # As if every growth left a pool with too much (resource/pools/backing/excess.hpp).
-    for seed, config in ((1, "pool"), (2, "binning"), (3, "arena"), (4, "returning"), (5, "pool")):
-        outcome = mutate(build, "always_excess", seed, config, threads=8)
-        assert outcome.code == 0 and outcome.report, f"seed {seed}, {config}: {outcome.code}\n{outcome.stdout}{outcome.stderr}"
+    expect_clean(build, "always_excess", ("pool", "binning", "arena", "returning", "pool"))
 
 
 def test_excess_is_done(build):
@@ -80,9 +79,7 @@ def test_freed_beside_work(build):
 
 def test_large_blocks_by_themselves_are_clean(build):
     # As if memory were scarce from the start (resource/pools/backing/scarcity.hpp).
-    for seed, config in ((1, "pool"), (2, "binning"), (3, "arena"), (4, "returning"), (5, "pool")):
-        outcome = mutate(build, "always_scarce", seed, config, threads=8)
-        assert outcome.code == 0 and outcome.report, f"seed {seed}, {config}: {outcome.code}\n{outcome.stdout}{outcome.stderr}"
+    expect_clean(build, "always_scarce", ("pool", "binning", "arena", "returning", "pool"))
 
 
 def test_by_itself_unfinished(build):
@@ -90,9 +87,7 @@ def test_by_itself_unfinished(build):
 
 
 def test_threads_that_come_between_everywhere_are_clean(build):
-    for seed, config in ((1, "pool"), (2, "returning"), (3, "arena"), (4, "pool_over_vmm"), (5, "returning")):
-        outcome = mutate(build, "none", seed, config, 8, {**CROWDED_DEVICE, **INTERLEAVED}, ("--crowded",))
-        assert outcome.code == 0 and outcome.report, f"seed {seed}, {config}: {outcome.code}\n{outcome.stdout}{outcome.stderr}"
+    expect_clean(build, "none", ("pool", "returning", "arena", "pool_over_vmm", "returning"), {**CROWDED_DEVICE, **INTERLEAVED}, ("--crowded",))
 
 
 def test_recent_address_first(build):
@@ -191,9 +186,7 @@ def test_tighter_unfinished(build):
 
 def test_streams_that_are_asked_everywhere_are_clean(build):
     # As if memory were short from the start (suballocator::settle_idle_streams).
-    for seed, config in ((1, "pool"), (2, "returning"), (3, "arena"), (4, "small_pool"), (5, "pool_over_vmm")):
-        outcome = mutate(build, "always_asks_streams", seed, config, threads=8)
-        assert outcome.code == 0 and outcome.report, f"seed {seed}, {config}: {outcome.code}\n{outcome.stdout}{outcome.stderr}"
+    expect_clean(build, "always_asks_streams", ("pool", "returning", "arena", "small_pool", "pool_over_vmm"))
 
 
 def test_idle_stream_is_done(build):
