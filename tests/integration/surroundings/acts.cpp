@@ -16,6 +16,7 @@
 //   background            a child in a session of its own goes on, and the parent ends at once
 //   redirect              standard input, output and error are /dev/null from here on, as a daemon's are
 //   exec v|vp|at FILE     executes it with the one argument "executed", and prints why not
+//   exec_cancelled FILE   the same by a thread that is cancelled, which an exec is no point of
 //   exec_in_handler FILE  a signal handler on a stack of 8 KiB executes it, found by PATH
 //   kill, _exit N, pause MS
 #include <fcntl.h>
@@ -201,6 +202,22 @@ void run_exec(std::string const& form, char* file) {
   std::printf("not executed: %s\n", std::strerror(errno));
 }
 
+void* in_cancelled_exec(void* file) {
+  pthread_cancel(pthread_self());
+  char argument[] = "executed";
+  char* arguments[] = {static_cast<char*>(file), argument, nullptr};
+  execv(static_cast<char const*>(file), arguments);
+  return nullptr;
+}
+
+void run_exec_cancelled(char* file) {
+  std::fflush(stdout);
+  pthread_t thread;
+  REQUIRE(pthread_create(&thread, nullptr, in_cancelled_exec, file));
+  pthread_join(thread, nullptr);
+  std::printf("not executed\n");
+}
+
 char const* executed = "";
 
 void exec_in_handler(int) {
@@ -276,6 +293,8 @@ int main(int argc, char** argv) {
       run_fiber(std::stoul(next()), in_ending_fiber);
     else if (act == "handler")
       run_handler();
+    else if (act == "exec_cancelled")
+      run_exec_cancelled(argv[++i]);
     else if (act == "exec_in_handler")
       run_exec_in_handler(argv[++i]);
     else if (act == "background")

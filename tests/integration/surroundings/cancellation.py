@@ -52,6 +52,15 @@ def test_a_call_that_is_handed_on(build):
     compared(build, "malloc", "cancel_host", "malloc")
 
 
+def test_an_exec(build):
+    program = build.program("acts")
+    command = [program, "malloc", "exec_cancelled", program]
+    plain, run = build.run(command), build.run(command, preload=True)
+    assert "not executed" not in plain.stdout, plain.stdout
+    harness.equal(harness.differences(plain, run), [], "an exec of a cancelled thread")
+    harness.equal([report["end"]["kind"] for report in run.reports], ["exec"], "reports")
+
+
 def test_every_chain(build):
     for chain in CHAINS:
         compared(build, "cancel", "cancel_known", "malloc", chain=chain)
