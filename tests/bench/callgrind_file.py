@@ -17,6 +17,7 @@ class Dump:
         self.calls = collections.Counter()                  # (object, called object, called function) -> times
         self.inclusive = collections.Counter()              # the same -> instructions, with all that it called
         self.inclusive_atomics = collections.Counter()
+        self.code = collections.defaultdict(set)            # object -> addresses of what was run, with --dump-instr
         self.names = {"object": {}, "file": {}, "function": {}}
         self.read(path)
 
@@ -28,7 +29,7 @@ class Dump:
         return self.names[kind].get(number, "?")
 
     def read(self, path):
-        inclusive = None
+        inclusive, address, positions = None, 0, 1
         where, called = {"ob": "", "fl": "", "fn": ""}, {"ob": "", "fn": ""}
         with open(path) as lines:
             for line in lines:
@@ -36,6 +37,8 @@ class Dump:
                 key, mark, value = line.partition("=")
                 if line.startswith("desc: Trigger:"):
                     self.trigger = line.split("=")[-1]
+                elif line.startswith("positions:"):
+                    positions = len(line.split()) - 1
                 elif key in ("ob", "fl", "fi", "fe", "fn") and mark:
                     kind = {"ob": "object", "fn": "function"}.get(key, "file")
                     where["fl" if kind == "file" else key] = self.name(kind, value)
@@ -51,7 +54,11 @@ class Dump:
                     self.calls[inclusive] += int(value.split()[0])
                     called = {"ob": where["ob"], "fn": ""}
                 elif line[:1] in tuple("0123456789+-*"):
-                    costs = [int(part) for part in line.split()[1:]] + [0, 0]
+                    costs = [int(part) for part in line.split()[positions:]] + [0, 0]
+                    if positions == 2:  # an instruction and a line; `+` and `-` are from the address before, `*` is that
+                        at = line.split()[0]
+                        address = int(at, 16) if at.startswith("0x") else address + int(at.replace("*", "0"))
+                        self.code[where["ob"]].add(address)
                     at = inclusive or (where["ob"], where["fn"], where["fl"])
                     (self.inclusive if inclusive else self.cost)[at] += costs[0]
                     (self.inclusive_atomics if inclusive else self.atomics)[at] += costs[1]

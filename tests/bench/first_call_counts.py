@@ -1,11 +1,14 @@
 """What the first allocation of a process, the first that is sampled, the first free and a second thread's first allocation do that later ones do not: system
-calls, page faults, driver calls, instructions.
+calls, page faults, driver calls, instructions; and how many lines of code they run that lie outside the part of the library that is read ahead
+(shim/first_call.functions).
 
 first_call_counts.py BUILD [--golden FOLDER]. Runs programs/counted_first_call on the simulated CUDA, with the default chain. With
 --golden the counts are held to the file of the same compiler, instructions from below as well; UPDATE_GOLDEN=1 writes it. Another
 compiler, or no valgrind or strace: skipped with the reason, exit code 77. --names: the calls by name as well.
 """
 import argparse
+import bisect
+import collections
 import os
 import pathlib
 import re
@@ -20,9 +23,10 @@ import harness
 import instruction_counts
 
 CALLS = ("malloc", "async", "sampled", "free", "thread")
-HEAD = ("system_calls", "page_faults", "driver_calls", "instructions")
+HEAD = ("system_calls", "page_faults", "driver_calls", "instructions", "lines_outside")
+LINE = 64                       # bytes
 TRIES = 5                       # the least page faults of these: what else the machine does can only add some
-ALLOWED = (0, 2, 0, None)       # above the golden count; pages of code are read around as the kernel sees fit. None: TOLERANCE
+ALLOWED = (0, 2, 0, None, 12)   # above the golden count; pages of code are read around as the kernel sees fit. None: TOLERANCE
 
 
 def run(build, command):
@@ -61,21 +65,38 @@ def instructions(dump):
     return of_others - sum(cost for (caller, called, _), cost in dump.inclusive.items() if is_driver(caller) and not is_driver(called))
 
 
+def lines_outside(build, dump):
+    """Lines of the library's code that were run and are not read ahead, by function."""
+    listed = subprocess.run(["nm", "-C", "-n", "--defined-only", build.preload()], capture_output=True, text=True).stdout
+    symbols = [(int(address, 16), name) for address, name in re.findall(r"^([0-9a-f]+) [tTwWiI] (.*)$", listed, re.MULTILINE)]
+    places = {name: address for address, name in symbols}
+    begin, end = places.get("gpumem_first_call_begin", 0), places.get("gpumem_first_call_end", 0)
+    found = collections.defaultdict(set)
+    for address in next(code for path, code in dump.code.items() if path.endswith("/libgpumem.so")):
+        if not begin <= address < end:
+            at = bisect.bisect_right(symbols, (address, "~")) - 1
+            found[symbols[at][1] if at >= 0 else "?"].add(address // LINE)
+    return found
+
+
 def count(build, call, names):
     program = build.program("counted_first_call")
     with tempfile.TemporaryDirectory(prefix="gpumem-first.") as folder:
         system = system_calls(build, program, call, folder)
         faults = min(int(re.search(r"faults (\d+)", run(build, [program, call])).group(1)) for _ in range(TRIES))
-        run(build, ["valgrind", "--tool=callgrind", "--collect-bus=yes", "--zero-before=counted_first", "--dump-after=counted_first",
+        run(build, ["valgrind", "--tool=callgrind", "--collect-bus=yes", "--dump-instr=yes", "--zero-before=counted_first", "--dump-after=counted_first",
                     f"--callgrind-out-file={folder}/out", program, call])
         dump = callgrind_file.Dump(pathlib.Path(folder, "out.1"))
     of_driver = driver_calls(dump)
+    outside = lines_outside(build, dump)
     if names:
         for name, times in of_driver.items():
             print(f"{call}: {times} {name}")
         for line in system:
             print(f"{call}: {line}")
-    return len(system), faults, sum(of_driver.values()), instructions(dump)
+        for name, lines in sorted(outside.items(), key=lambda item: -len(item[1])):
+            print(f"{call}: {len(lines)} lines of {name}")
+    return len(system), faults, sum(of_driver.values()), instructions(dump), len(set().union(*outside.values()))
 
 
 def text(title, counts):
@@ -101,7 +122,7 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("build")
     parser.add_argument("--golden", help="folder of the golden files")
-    parser.add_argument("--names", action="store_true", help="the driver calls and system calls as well")
+    parser.add_argument("--names", action="store_true", help="the driver calls, the system calls and the functions outside as well")
     options = parser.parse_args()
     missing = [tool for tool in ("valgrind", "strace", "readelf") if not shutil.which(tool)]
     if missing or subprocess.run(["strace", "-o", os.devnull, "true"], capture_output=True).returncode != 0:

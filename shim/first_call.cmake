@@ -1,0 +1,48 @@
+# Makes first_call.ld of first_call.functions: a linker script that puts these functions into one part of the library, between the two
+# symbols that core/route/first_request.cpp reads from and to. GPUMEM_FIRST_CALL_SCRIPT is empty where the linker takes no such script (gold).
+set(names ${CMAKE_CURRENT_SOURCE_DIR}/first_call.functions)
+file(STRINGS ${names} lines REGEX "^[^#]")
+set(sections "")
+foreach(line ${lines})
+  string(REGEX MATCH "^(.*): (.*)$" line "${line}")
+  string(REPLACE " " ";" functions "${CMAKE_MATCH_2}")
+  set(named ${CMAKE_MATCH_1})
+  set(scope "")
+  string(REPLACE "::" ";" parts "${named}")
+  foreach(part ${parts})
+    if(part STREQUAL "(anonymous)")
+      set(part _GLOBAL__N_1)
+    endif()
+    string(LENGTH ${part} length)
+    string(APPEND scope ${length}${part})
+  endforeach()
+  foreach(function ${functions})
+    string(LENGTH ${function} length)
+    if(function MATCHES "^_Z")
+      string(APPEND sections "    *(.text.${function}*)\n")
+    elseif(named STREQUAL "extern")
+      string(APPEND sections "    *(.text.${function})\n")
+    else()
+      # Const or not, and whatever a compiler adds to a part of it; but not what is run rarely, which is in .text.unlikely.
+      string(APPEND sections "    *(.text._ZN${scope}${length}${function}[EI]* .text._ZNK${scope}${length}${function}[EI]*)\n")
+    endif()
+  endforeach()
+endforeach()
+# The linker's own script with one more part at the beginning of .text: a section beside that one has no symbols for valgrind.
+set(GPUMEM_FIRST_CALL_SCRIPT ${CMAKE_BINARY_DIR}/shim/first_call.ld)
+execute_process(COMMAND ${CMAKE_CXX_COMPILER} -shared ${GPUMEM_LAYOUT} -Wl,--verbose -o /dev/null -x c++ /dev/null
+  OUTPUT_VARIABLE script ERROR_QUIET)
+string(REGEX REPLACE ".*\n====+\n(.*)\n====+.*" "\\1" script "${script}")
+string(REGEX REPLACE "(\n  \\.text +:\n  {\n)" "\\1    gpumem_first_call_begin = .;\n${sections}    gpumem_first_call_end = .;\n" script "${script}")
+file(CONFIGURE OUTPUT ${GPUMEM_FIRST_CALL_SCRIPT} CONTENT "${script}" @ONLY)
+set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${names})
+
+include(CheckCXXSourceCompiles)
+set(CMAKE_REQUIRED_LINK_OPTIONS -shared ${GPUMEM_LAYOUT} -Wl,-T,${GPUMEM_FIRST_CALL_SCRIPT})
+check_cxx_source_compiles("[[gnu::visibility(\"hidden\")]] extern char const gpumem_first_call_begin[];
+  char const* at() { return gpumem_first_call_begin; }"
+  GPUMEM_LINKS_FIRST_CALL)
+unset(CMAKE_REQUIRED_LINK_OPTIONS)
+if(NOT GPUMEM_LINKS_FIRST_CALL)
+  set(GPUMEM_FIRST_CALL_SCRIPT "")
+endif()
