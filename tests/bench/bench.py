@@ -22,6 +22,7 @@ import performance
 import real_programs
 import tables
 import versions
+import wanted
 from groups import CLIFFS, GROUPS, beside
 
 
@@ -152,8 +153,8 @@ def main():
     unknown = set(names) - set(NAMES)
     if unknown:
         parser.error(f"no group {', '.join(sorted(unknown))}; there are: {' '.join(NAMES)}")
-    wanted = options.program.split(",")
-    strange = [text for text in wanted if not any(text in name for name in real_programs.NAMES)]
+    programs = options.program.split(",")
+    strange = [text for text in programs if not any(text in name for name in real_programs.NAMES)]
     if strange:
         parser.error(f"no program with {', '.join(strange)} in its name; there are: {', '.join(real_programs.NAMES)}")
     reason = "" if options.simulated else versions.no_device()
@@ -181,11 +182,12 @@ def main():
         save()                                # what is measured survives a stop
     if programs_too:
         print("## real_programs", flush=True)
-        real_programs.run_group(build, wanted, results, lambda: deadline - time.monotonic(), save)
+        real_programs.run_group(build, programs, results, lambda: deadline - time.monotonic(), save)
     elif options.simulated:
         results.note("real_programs", "all", "they need a GPU")
     document, path = save()
     print(tables.ending(document), flush=True)
+    print(wanted.table({"results": results.records}), flush=True)
     print(f"bench: {len(results.records)} figures of this run in {path}.json and .md")
     sys.exit(1 if results.failed else 0)
 

@@ -1,7 +1,7 @@
 """Fills the tables of docs/performance.md from the result files; the text between them is written by hand and kept.
 
 performance.py [--check | --behind GROUP PEER,PEER...]. A table stands between `<!-- table: NAME -->` and `<!-- end -->`; NAME is a group of the newest result
-of each device, or one of the tables that need no GPU: `counts`, `traces`. --check changes nothing and exits 1 when the file is
+of each device, `wanted` (wanted.py, of the newest device), or one of the tables that need no GPU: `counts`, `traces`. --check changes nothing and exits 1 when the file is
 not what the results say. --behind prints which of our figures of a group are behind the best of these peers.
 """
 import json
@@ -11,6 +11,7 @@ import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 import tables
+import wanted
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 PAGE = ROOT / "docs" / "performance.md"
@@ -50,8 +51,13 @@ def of_group(name, found):
     return "\n".join(parts) or "Not measured yet on any device of docs/bench-results.\n"
 
 
+def newest_wanted(found):
+    newest = max(found, key=lambda document: document["date"])
+    return f"{newest['device']}, {wanted.table(newest)}"
+
+
 def filled(text, found):
-    own = {"counts": counts, "traces": traces}
+    own = {"counts": counts, "traces": traces, "wanted": lambda: newest_wanted(found)}
     return MARK.sub(lambda mark: mark[1] + "\n" + own.get(mark[2], lambda: of_group(mark[2], found))() + "\n" + mark[3], text)
 
 

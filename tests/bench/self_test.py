@@ -14,6 +14,7 @@ import callgrind_file
 import in_turns
 import instruction_counts
 import tables
+import wanted
 
 DUMP = """# callgrind format
 desc: Trigger: --dump-after=counted_x
@@ -124,6 +125,22 @@ for number, line in enumerate(sys.stdin):
     value = 7 if os.environ["PACE"] == "dies" else float(os.environ["PACE"])
     print(f"time: step {value + number % 2:.1f} ms", flush=True)
 """
+
+
+def test_wanted():
+    """Each bound is missed on the wrong side of it alone; what was not measured has no row."""
+    case, first = "32 GiB", {"group": "budget", "pair": "malloc", "case": "32 GiB", "higher_is_better": False}
+    figures = lambda longest, whole: {"results": [
+        {**first, "variant": variant, "role": role, "metric": metric, "value": value}
+        for metric, values in (("request, longest", (100, longest)), ("whole", (50, whole)))
+        for (variant, role), value in zip((("cudaMalloc", "native"), ("gpumem default: cudaMalloc", "ours")), values)]}
+    met = lambda document: [line.rsplit("|", 2)[1].strip() for line in wanted.table(document).splitlines() if case in line]
+    assert met(figures(200, 50)) == ["yes", "yes"] and met(figures(201, 50)) == ["no", "yes"] and met(figures(200, 51)) == ["yes", "no"]
+    assert wanted.table({"results": []}) == ""
+    rate = lambda many, value: {"group": "threads", "variant": "gpumem default: cudaMalloc", "role": "ours", "pair": "malloc", "metric": "throughput",
+                                "case": f"{many} threads, mixed, 32 held", "value": value, "higher_is_better": True}
+    rows = [line.split("|") for line in wanted.table({"results": [rate(1, 4), rate(4, 11), rate(16, 24)]}).splitlines() if "threads of" in line]
+    assert [row[-2].strip() for row in rows] == ["yes", "yes", "yes", "no"], rows
 
 
 def test_what_is_named_like_rmms_is_like_rmms():
