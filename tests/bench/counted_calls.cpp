@@ -225,6 +225,22 @@ COUNTED counted_capture() {
     REQUIRE(cudaGraphDestroy(graph));
   }
 }
+COUNTED counted_capture_with_a_pair() {  // nodes of the graph, on its first run memory of the device's
+  for (int i = 0; i < rounds; ++i) {
+    cudaGraph_t graph = nullptr;
+    cudaGraphExec_t ready = nullptr;
+    void* block = nullptr;
+    REQUIRE(cudaStreamBeginCapture(first, cudaStreamCaptureModeRelaxed));
+    REQUIRE(cudaMallocAsync(&block, 4096, first));
+    REQUIRE(cudaFreeAsync(block, first));
+    REQUIRE(cudaStreamEndCapture(first, &graph));
+    REQUIRE(cudaGraphInstantiate(&ready, graph, 0));
+    REQUIRE(cudaGraphLaunch(ready, first));
+    REQUIRE(cudaStreamSynchronize(first));
+    REQUIRE(cudaGraphExecDestroy(ready));
+    REQUIRE(cudaGraphDestroy(graph));
+  }
+}
 COUNTED counted_ipc_handle() {
   void* const block = malloc_block(4096);
   cudaIpcMemHandle_t handle;
@@ -329,6 +345,7 @@ int main(int argc, char** argv) {
   twice(counted_own_pool_4KiB);
   twice(counted_own_pool_figure);
   twice(counted_capture);
+  twice(counted_capture_with_a_pair);
   twice(counted_ipc_handle);
   std::printf("%d rounds\n", counted);
 }
