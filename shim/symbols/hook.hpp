@@ -26,6 +26,24 @@ GPUMEM_PREFETCH_BATCH(cuMemDiscardAndPrefetchBatchAsync)
 GPUMEM_PREFETCH_BATCH(cuMemDiscardAndPrefetchBatchAsync_ptsz)
 #undef GPUMEM_PREFETCH_BATCH
 #endif
+#if CUDA_VERSION < 13010
+struct CUstreamCigCaptureParams_st;
+using CUstreamCigCaptureParams = CUstreamCigCaptureParams_st;
+extern "C" CUresult CUDAAPI cuStreamBeginCaptureToCig(CUstream stream, CUstreamCigCaptureParams* parameters);
+extern "C" CUresult CUDAAPI cuStreamBeginCaptureToCig_ptsz(CUstream stream,
+                                                           CUstreamCigCaptureParams* parameters);
+extern "C" CUresult CUDAAPI cuStreamEndCaptureToCig(CUstream stream);
+extern "C" CUresult CUDAAPI cuStreamEndCaptureToCig_ptsz(CUstream stream);
+#endif
+#if CUDA_VERSION < 13030
+using CUgraphRecaptureCallback = void*;  // a function; it is only handed on
+extern "C" CUresult CUDAAPI cuStreamBeginRecaptureToGraph(CUstream stream, CUstreamCaptureMode mode,
+                                                          CUgraph graph, CUgraphRecaptureCallback callback,
+                                                          void* data);
+extern "C" CUresult CUDAAPI cuStreamBeginRecaptureToGraph_ptsz(CUstream stream, CUstreamCaptureMode mode,
+                                                               CUgraph graph,
+                                                               CUgraphRecaptureCallback callback, void* data);
+#endif
 
 namespace gpumem::shim {
 

@@ -97,6 +97,7 @@ GROUPS = {
         Case("capture_rules", ("forbidden",), counts=False, expected="capture_rules.txt"),
         *[Case("capture_rules", (mode,), counts=False) for mode in ("joined", "destroyed", "threads")],
         Case("captured_contexts", links=("driver",)),
+        Case("capture_forms", links=("driver",), configs=TWO_CHAINS),
     ],
     "debugging": [
         Case("reuse_hazard", ("50",), links=("shared",), configs=("debugging",)),

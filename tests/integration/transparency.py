@@ -20,7 +20,7 @@ GROUPS = {
     "E": ("Entry points", 10),
     "P": ("Pointers and sizes", 15),
     "M": ("Memory information", 10),
-    "S": ("Streams, captures, synchronisation", 15),
+    "S": ("Streams, captures, synchronisation", 16),
     "I": ("IPC, virtual memory, peers, several GPUs", 10),
     "X": ("Life cycle", 14),
     "H": ("Hostile surroundings", 10),

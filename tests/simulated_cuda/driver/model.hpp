@@ -69,6 +69,9 @@ struct capture {
   std::unordered_set<stream*> members;  // streams pulled in by an event, of any context
   std::unordered_set<stream*> joined;   // those with work that the origin has not waited for
   std::unique_ptr<graph> result;
+  graph* into = nullptr;  // of the program: it gets the nodes
+  bool anew = false;      // in the place of those it has
+  bool to_cig = false;    // a command list of a graphics API gets them, as far as this stand-in is concerned
 };
 
 struct stream {
