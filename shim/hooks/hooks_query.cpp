@@ -17,6 +17,8 @@ using namespace gpumem::shim;
 
 namespace {
 
+constexpr CUdeviceptr nobodys = 4096;  // as the lowest pages are
+
 // Only these tell a block from its segment.
 bool is_about_block(CUpointer_attribute attribute) noexcept {
   return attribute == CU_POINTER_ATTRIBUTE_RANGE_START_ADDR || attribute == CU_POINTER_ATTRIBUTE_RANGE_SIZE ||
@@ -85,11 +87,10 @@ CUresult answer_known(route::address_answers const& known, std::span<CUpointer_a
   return CUDA_SUCCESS;
 }
 
-// Freed memory: what the driver says of an address that is nobody's, as the lowest pages are. That the host's
+// Freed memory: what the driver says of an address that is nobody's. That the host's
 // pointer is the address itself, and that a range is left as it was, was measured (driver 580.159).
 CUresult answer_of_nobody(std::span<CUpointer_attribute const> asked, CUpointer_attribute* attributes,
                           void** values, CUdeviceptr address) noexcept {
-  constexpr CUdeviceptr nobodys = 4096;
   auto const count = static_cast<unsigned int>(asked.size());
   CUresult const code = GPUMEM_REAL(cuPointerGetAttributes)(count, attributes, values, nobodys);
   for (std::size_t i = 0; code == CUDA_SUCCESS && i < asked.size(); ++i) {
@@ -98,6 +99,15 @@ CUresult answer_of_nobody(std::span<CUpointer_attribute const> asked, CUpointer_
     if (told == nobodys) told = address;
   }
   return code;
+}
+
+// Page-locked memory that was freed is nobody's, though the pages of a chain's segment stay locked.
+template <typename Real>
+CUresult about_host(hook which, void* address, Real&& real) noexcept {
+  hook_scope const scope;
+  if (!scope) return real(address);
+  bool const freed = route::is_idle(reinterpret_cast<CUdeviceptr>(address));
+  return counted(which, 0, real(freed ? reinterpret_cast<void*>(nobodys) : address));
 }
 
 // Of memory that natively can be exported; the program would look for the fault in itself.
@@ -227,5 +237,16 @@ CUresult cuIpcGetMemHandle(CUipcMemHandle* handle, CUdeviceptr address) {
     tell_refused_export(code, address);
   }
   return counted(hook::cuIpcGetMemHandle, 0, code);
+}
+
+CUresult cuMemHostGetDevicePointer_v2(CUdeviceptr* result, void* address, unsigned int flags) {
+  return about_host(hook::cuMemHostGetDevicePointer_v2, address, [&](void* asked) {
+    return GPUMEM_REAL(cuMemHostGetDevicePointer_v2)(result, asked, flags);
+  });
+}
+
+CUresult cuMemHostGetFlags(unsigned int* flags, void* address) {
+  return about_host(hook::cuMemHostGetFlags, address,
+                    [&](void* asked) { return GPUMEM_REAL(cuMemHostGetFlags)(flags, asked); });
 }
 }

@@ -25,6 +25,10 @@ GPUMEM_PREFETCH_BATCH(cuMemPrefetchBatchAsync_ptsz)
 GPUMEM_PREFETCH_BATCH(cuMemDiscardAndPrefetchBatchAsync)
 GPUMEM_PREFETCH_BATCH(cuMemDiscardAndPrefetchBatchAsync_ptsz)
 #undef GPUMEM_PREFETCH_BATCH
+extern "C" CUresult CUDAAPI cuMemDiscardBatchAsync(CUdeviceptr* addresses, size_t* sizes, size_t count,
+                                                   unsigned long long flags, CUstream stream);
+extern "C" CUresult CUDAAPI cuMemDiscardBatchAsync_ptsz(CUdeviceptr* addresses, size_t* sizes, size_t count,
+                                                        unsigned long long flags, CUstream stream);
 #endif
 #if CUDA_VERSION < 13010
 struct CUstreamCigCaptureParams_st;

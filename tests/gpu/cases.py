@@ -59,6 +59,7 @@ GROUPS = {
     ],
     "memory": [
         Case("host_memory", ("200",), configs=("host_pool",), counts=False),
+        Case("told_of_addresses", configs=("every_pool", "direct_vmm", "pool_over_cuda_async", "pool_over_vmm"), counts=False),
         *[Case("memory_returns", (mode,), counts=False) for mode in ("back", "earned")],
         Case("memory_returns", ("partners", "20000"), counts=False),
         *[Case("room_for_others", (what,), configs=("pool_over_vmm",) if what == "context" else (), counts=False)
