@@ -59,6 +59,8 @@ GROUPS = {
     ],
     "memory": [
         Case("host_memory", ("200",), configs=("host_pool",), counts=False),
+        *[Case("faulted_kernel", (told_by,), configs=("arena", "direct_vmm", "pool_over_vmm"), counts=False)
+          for told_by in ("device", "stream", "query", "event", "event_query", "copy", "launch")],
         Case("told_of_addresses", configs=("every_pool", "direct_vmm", "pool_over_cuda_async", "pool_over_vmm"), counts=False),
         *[Case("memory_returns", (mode,), counts=False) for mode in ("back", "earned")],
         Case("memory_returns", ("partners", "20000"), counts=False),

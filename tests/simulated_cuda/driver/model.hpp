@@ -107,6 +107,7 @@ struct context {
   unsigned references = 0;  // of a primary context
   int pushed = 0;           // cuCtxPushCurrent of it, on any thread, that was not popped
   std::uint64_t own = 0;    // device memory that it takes for itself
+  CUresult fault = CUDA_SUCCESS;  // of a kernel; from then on what every call about its work and memory says
   stream* legacy = nullptr;
   std::unordered_map<std::uint64_t, stream*> per_thread;
   std::unordered_set<stream*> streams;  // all, with the default ones
