@@ -27,6 +27,11 @@ bool is_about_block(CUpointer_attribute attribute) noexcept {
          attribute == CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE;
 }
 
+// Natively in a memory pool, whose memory legacy IPC does not share.
+bool is_of_pool(route::block_range const& block) noexcept {
+  return route::pool_of(block.base) != nullptr;
+}
+
 // What one attribute says of a block of ours; `value` is where the driver put its own answer.
 void adjust(CUpointer_attribute attribute, void* value, route::block_range const& block) noexcept {
   if (value == nullptr) return;
@@ -49,7 +54,7 @@ void adjust(CUpointer_attribute attribute, void* value, route::block_range const
   // Transports export where this says that they may, and take a refusal then for an error.
   if (attribute == CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE) {
     auto& capable = *static_cast<std::uint32_t*>(value);
-    capable = capable != 0 && can_export(block) ? 1 : 0;
+    capable = capable != 0 && !is_of_pool(block) && can_export(block) ? 1 : 0;
   }
 }
 
@@ -112,7 +117,8 @@ CUresult about_host(hook which, void* address, Real&& real) noexcept {
 
 // Of memory that natively can be exported; the program would look for the fault in itself.
 void tell_refused_export(CUresult code, CUdeviceptr address) noexcept {
-  if (current_context() == nullptr || !route::owns_device_memory(address)) return;
+  bool const could = route::owns_device_memory(address) && route::pool_of(address) == nullptr;
+  if (current_context() == nullptr || !could) return;
   static std::atomic<bool> told{false};
   if (told.exchange(true, std::memory_order_relaxed)) return;
   char text[200];
@@ -229,7 +235,7 @@ CUresult cuIpcGetMemHandle(CUipcMemHandle* handle, CUdeviceptr address) {
   CUresult code = real();
   route::block_range block;
   if (code == CUDA_SUCCESS && route::find(address, block)) {
-    code = export_block(*handle, block);
+    code = is_of_pool(block) ? CUDA_ERROR_INVALID_VALUE : export_block(*handle, block);
     if (code == CUDA_SUCCESS) route::exported(block.base);
   } else if (code == CUDA_SUCCESS && route::is_idle(address)) {
     code = CUDA_ERROR_INVALID_VALUE;
