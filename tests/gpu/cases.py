@@ -65,7 +65,9 @@ GROUPS = {
         *[Case("memory_returns", (mode,), counts=False) for mode in ("back", "earned")],
         Case("memory_returns", ("partners", "20000"), counts=False),
         *[Case("room_for_others", (what,), configs=("pool_over_vmm",) if what == "context" else (), counts=False)
-          for what in ("context", "primary", "module", "library", "local", "heap", "graph", "streams", "events")],
+          for what in ("context", "primary", "module", "library", "local", "heap", "stack", "graph", "upload", "streams", "events")],
+        *[Case("room_for_others", (what,), label="eager", env={"CUDA_MODULE_LOADING": "EAGER"}, counts=False)
+          for what in ("module", "library")],
         *[Case("blocked_stream", (mode,), links=("shared",), counts=False, timeout=120) for mode in ("refused", "served", "freed")],
         Case("freed_before_work", links=("static",), configs=("binning", "pool_over_vmm"), counts=False),
         # What the driver does: nothing of the pools may answer.

@@ -103,10 +103,11 @@ struct context {
   unsigned flags = 0;
   bool primary = false;
   bool alive = false;
-  bool ending = false;      // its end waits for its work, and lets other threads in
-  unsigned references = 0;  // of a primary context
-  int pushed = 0;           // cuCtxPushCurrent of it, on any thread, that was not popped
-  std::uint64_t own = 0;    // device memory that it takes for itself
+  bool ending = false;            // its end waits for its work, and lets other threads in
+  unsigned references = 0;        // of a primary context
+  int pushed = 0;                 // cuCtxPushCurrent of it, on any thread, that was not popped
+  std::uint64_t own = 0;          // device memory that it takes for itself
+  std::uint64_t stack = 1 << 10;  // of each thread
   CUresult fault = CUDA_SUCCESS;  // of a kernel; from then on what every call about its work and memory says
   stream* legacy = nullptr;
   std::unordered_map<std::uint64_t, stream*> per_thread;
