@@ -195,6 +195,14 @@ CUresult cuMemRangeGetAttributes(void** values, size_t* sizes, CUmem_range_attri
       });
 }
 
+// Since 13.4: where the pages of a range lie.
+CUresult cuMemGetLocationInfo(CUdeviceptr address, size_t bytes, size_t summary, size_t sampling,
+                              CUmemLocation* locations) {
+  return about_range(
+      hook::cuMemGetLocationInfo, {address, bytes},
+      [&] { return GPUMEM_REAL(cuMemGetLocationInfo)(address, bytes, summary, sampling, locations); }, [] {});
+}
+
 CUresult cuStreamAttachMemAsync(CUstream stream, CUdeviceptr address, size_t bytes, unsigned int flags) {
   return attach(hook::cuStreamAttachMemAsync, {address, bytes, flags, named_stream(stream, false)},
                 [&] { return GPUMEM_REAL(cuStreamAttachMemAsync)(stream, address, bytes, flags); });

@@ -49,6 +49,11 @@ extern "C" CUresult CUDAAPI cuStreamBeginRecaptureToGraph_ptsz(CUstream stream, 
                                                                CUgraphRecaptureCallback callback, void* data);
 #endif
 
+#if CUDA_VERSION < 13040
+extern "C" CUresult CUDAAPI cuMemGetLocationInfo(CUdeviceptr address, size_t bytes, size_t summary,
+                                                 size_t sampling, CUmemLocation* locations);
+#endif
+
 namespace gpumem::shim {
 
 enum class hook : std::uint16_t {

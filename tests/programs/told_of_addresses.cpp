@@ -1,8 +1,8 @@
 // What calls that only take an address say of it: of a block's base, of its inside, and after its free, while
 // its neighbours live and when all are gone. Page-locked memory by its flags and its device address; memory
 // of the device by the calls about mappings that a program made itself, which it did not; managed memory by
-// a discard within the block, one that leaves it, and one of what was freed, after which the neighbours have
-// what they had. Prints the codes and whether an output was written. Run plain and preloaded by the
+// a discard within the block and one of what was freed, after which the neighbours have what they had, and by
+// where its pages lie. Prints the codes and whether an output was written. Run plain and preloaded by the
 // integration and GPU tests. One thread.
 #include <cuda.h>
 #include <dlfcn.h>
@@ -73,6 +73,26 @@ void of_device() {
   REQUIRE(cuMemFree(blocks[2]));
 }
 
+using locate_call = CUresult (*)(CUdeviceptr, size_t, size_t, size_t, CUmemLocation*);
+
+// Since CUDA 13.4.
+void locations() {
+  const auto locate =
+      reinterpret_cast<locate_call>(dlsym(dlopen("libcuda.so.1", RTLD_NOW), "cuMemGetLocationInfo"));
+  if (locate == nullptr) return;
+  CUdeviceptr blocks[3];
+  for (CUdeviceptr& block : blocks) REQUIRE(cuMemAllocManaged(&block, mib, CU_MEM_ATTACH_GLOBAL));
+  const auto show = [&](const char* what, CUdeviceptr from, std::size_t bytes) {
+    CUmemLocation where{};
+    std::printf("%s located: %d\n", what, locate(from, bytes, bytes, 0, &where));
+  };
+  show("a block", blocks[1], mib);
+  show("a half", blocks[1] + mib / 2, mib / 2);
+  REQUIRE(cuMemFree(blocks[1]));
+  show("a freed block", blocks[1], mib);
+  for (const int at : {0, 2}) REQUIRE(cuMemFree(blocks[at]));
+}
+
 using discard_call = CUresult (*)(CUdeviceptr*, size_t*, size_t, unsigned long long, CUstream);
 
 void discards() {
@@ -106,4 +126,5 @@ int main() {
   for (const std::size_t bytes : {std::size_t{5000}, std::size_t{70000}, 3 * mib}) page_locked(bytes);
   of_device();
   discards();
+  locations();
 }
