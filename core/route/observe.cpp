@@ -116,6 +116,11 @@ void synchronize_done(CUcontext context, std::uint64_t mark) noexcept {
   }
 }
 
+void context_lost() noexcept {
+  if (present == nullptr) return;
+  present->known.each([](context_entry& e) { e.order.look_for_loss(); });
+}
+
 // Nothing runs on it yet: the program learns of the stream when this returns.
 void stream_created(CUcontext, CUstream) noexcept {
   if (present == nullptr) return;

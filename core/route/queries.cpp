@@ -214,7 +214,8 @@ bool is_idle(CUdeviceptr address) noexcept {
 }
 
 bool is_in_segment(CUdeviceptr address) noexcept {
-  return present != nullptr && (live_block_at(*present, address) != space::none || is_idle(address));
+  block_range block;
+  return present != nullptr && (find(address, block) || is_idle(address));
 }
 
 void exported(CUdeviceptr address) noexcept {

@@ -49,6 +49,10 @@ int device_of(CUcontext context) noexcept;
 // The rules of this name, for driver::request::named; 0: there are none.
 std::uint64_t rules_named(char const* name) noexcept;
 
+// A call of the program's was told that a context is lost, it does not say which: those that are serve nobody
+// any more, and every call about them is the driver's to answer.
+void context_lost() noexcept;
+
 // A free that was answered with an error, by a chain or by the driver: for those resources that report
 // faults.
 void refused(driver::free_request const& release) noexcept;

@@ -51,6 +51,7 @@ bool epochs::poll() noexcept {
     if (code == CUDA_ERROR_NOT_READY) return true;
     if (is_refusal(code)) return false;
     if (code != CUDA_SUCCESS) {
+      hear(code);
       trouble_.fetch_or(lost, std::memory_order_acq_rel);
       return true;
     }
@@ -77,8 +78,11 @@ void epochs::close() noexcept {
   epoch_id last = open_.fetch_add(1, std::memory_order_acq_rel);
   base::interleave();
   if (GPUMEM_MUTANT(event_before_free)) ++last;
-  if (!GPUMEM_MUTANT(no_event) && driver::real.cuCtxRecordEvent(context_, event) != CUDA_SUCCESS) {
+  CUresult const code =
+      GPUMEM_MUTANT(no_event) ? CUDA_SUCCESS : driver::real.cuCtxRecordEvent(context_, event);
+  if (code != CUDA_SUCCESS) {
     spare_.push_back(event);  // nothing was recorded: these frees are covered by the next event
+    hear(code);
     return;
   }
   closed_.push({last, event});
@@ -95,7 +99,18 @@ CUevent epochs::take_event() noexcept {
   }
   scoped_context const here = enter();
   if (!here.is_there()) return nullptr;
-  return driver::real.cuEventCreate(&event, CU_EVENT_DISABLE_TIMING) == CUDA_SUCCESS ? event : nullptr;
+  CUresult const code = driver::real.cuEventCreate(&event, CU_EVENT_DISABLE_TIMING);
+  hear(code);
+  return code == CUDA_SUCCESS ? event : nullptr;
+}
+
+// By an event that is under way, or by one that is recorded now.
+void epochs::look_for_loss() noexcept {
+  base::lock_guard lock(mutex_);
+  if (broken()) return;
+  relaxed_mode relaxed;
+  poll();
+  close();
 }
 
 void epochs::complete(epoch_id s) noexcept {
@@ -367,6 +382,7 @@ void epochs::abandon() noexcept {
   closed_.clear();  // the events die with their context
   spare_.clear();
   elsewhere_.clear();
+  loss_.store(CUDA_SUCCESS, std::memory_order_release);
   trouble_.fetch_or(lost, std::memory_order_acq_rel);
   life_.fetch_add(1, std::memory_order_acq_rel);
 }

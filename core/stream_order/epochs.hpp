@@ -17,6 +17,7 @@
 #include "core/base/threads/fixed_stack.hpp"
 #include "core/base/threads/mutex.hpp"
 #include "core/base/threads/sure_allocator.hpp"
+#include "core/driver/sticky_error.hpp"
 #include "core/driver/table.hpp"
 #include "core/stream_order/foreign_work.hpp"
 #include "core/stream_order/free_pace.hpp"
@@ -109,8 +110,20 @@ class epochs {
   // A stream of this context captures.
   bool capturing() const noexcept { return captures_.load(std::memory_order_acquire) > 0; }
 
-  // A sticky error was seen: the context is lost, every call must go to the driver, which tells the program.
+  // A sticky error was seen: the context is lost, and serves nobody. loss() is what the driver says of it;
+  // success: that is not known, or the context is gone.
   bool broken() const noexcept { return (trouble_.load(std::memory_order_acquire) & lost) != 0; }
+  CUresult loss() const noexcept { return loss_.load(std::memory_order_acquire); }
+  // What the driver said of a call in this context.
+  void hear(CUresult code) noexcept {
+    if (!driver::is_sticky(code)) [[likely]]
+      return;
+    loss_.store(code, std::memory_order_release);
+    trouble_.fetch_or(lost, std::memory_order_acq_rel);
+  }
+  // Some context was lost, by what a call of the program's was told: asks the driver whether it is this one.
+  // Not while a stream captures.
+  void look_for_loss() noexcept;
   // The context is gone: forget its captures and events.
   void abandon() noexcept;
   // The driver may be ending the context right now, and hand its addresses out for others' memory before it
@@ -200,6 +213,7 @@ class epochs {
   std::atomic<int> captures_{0};
   static constexpr std::uint32_t lost = 1u << 31;
   static constexpr std::uint32_t watched = 1u << 30;
+  std::atomic<CUresult> loss_{CUDA_SUCCESS};
   std::atomic<std::uint32_t> trouble_{0};  // calls under way that may end the context, `lost`, `watched`
   alignas(64) base::mutex mutex_;
   int synchronizing_ GPUMEM_GUARDED_BY(mutex_) = 0;  // threads in synchronize_context

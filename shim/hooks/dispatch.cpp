@@ -11,6 +11,12 @@ CUcontext context_of(CUstream stream) noexcept {
   return driver::real.cuStreamGetCtx(stream, &context) == CUDA_SUCCESS ? context : nullptr;
 }
 
+void context_lost() noexcept {
+  if (!process::is_running()) return;
+  base::uncancelled const held;
+  route::context_lost();
+}
+
 bool has_made_room() noexcept {
   if (!process::is_running()) return false;
   base::uncancelled const held;

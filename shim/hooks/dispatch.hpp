@@ -8,6 +8,7 @@
 
 #include "core/base/threads/uncancelled.hpp"
 #include "core/driver/request.hpp"
+#include "core/driver/sticky_error.hpp"
 #include "core/driver/table.hpp"
 #include "core/route/requests/hot_path.hpp"
 #include "core/route/router.hpp"
@@ -52,6 +53,14 @@ class hook_scope {
   bool active_;
 };
 
+// A code that a call of the program's was given, whichever call it was.
+[[gnu::cold, gnu::noinline]] void context_lost() noexcept;
+[[gnu::always_inline]] inline CUresult heard(CUresult code) noexcept {
+  if (code != CUDA_SUCCESS && driver::is_sticky(code)) [[unlikely]]
+    context_lost();
+  return code;
+}
+
 inline CUresult counted(hook which, std::uint64_t bytes, CUresult code, bool served = false) noexcept {
   auto& counters = stats::local().hooks[index_of(which)];
   stats::add(counters.calls, 1);
@@ -60,7 +69,7 @@ inline CUresult counted(hook which, std::uint64_t bytes, CUresult code, bool ser
     stats::add(counters.failed, 1);
   else if (bytes != 0)
     stats::add(counters.bytes, bytes);
-  return code;
+  return heard(code);
 }
 
 // The same for a request, or a free, that a chain served with success.
@@ -126,7 +135,7 @@ template <typename Real, typename... Arguments>
 [[gnu::always_inline]] inline CUresult with_own_room(Real const& real, Arguments... arguments) {
   CUresult const code = real(arguments...);
   if (code != CUDA_ERROR_OUT_OF_MEMORY) [[likely]]
-    return code;
+    return heard(code);
   return has_made_room() ? real(arguments...) : code;
 }
 

@@ -1,7 +1,9 @@
-// Hooks of calls that take memory of the device without being asked for any: the variables of a module, local
-// memory and the heap of a kernel, the memory of a graph. What chains keep of freed memory must not make them
-// fail (seen on an H100). Called by the program on any thread, launches as often as it can: what succeeds
-// costs one comparison. Not counted; nothing is noted, and nothing waits for the GPU for long.
+// Hooks of calls that take memory of the device without being asked for any: the code and variables of a
+// module, at once or when they are first asked for (CUDA_MODULE_LOADING), local memory and the heap of a
+// kernel, also by a limit, the memory of a graph, which an upload maps as well. What chains keep of freed
+// memory must not make them fail (seen on an H100). Called by the program on any thread, launches as often as
+// it can: what succeeds costs one comparison. Not counted; nothing is noted, and nothing waits for the GPU
+// for long.
 #include "shim/hooks/dispatch.hpp"
 
 using namespace gpumem::shim;
@@ -23,6 +25,66 @@ CUresult cuModuleLoadDataEx(CUmodule* module, void const* image, unsigned int co
 
 CUresult cuModuleLoadFatBinary(CUmodule* module, void const* image) {
   return with_own_room(GPUMEM_REAL(cuModuleLoadFatBinary), module, image);
+}
+
+CUresult cuModuleGetFunction(CUfunction* function, CUmodule module, char const* name) {
+  return with_own_room(GPUMEM_REAL(cuModuleGetFunction), function, module, name);
+}
+
+CUresult cuModuleGetGlobal_v2(CUdeviceptr* address, std::size_t* bytes, CUmodule module, char const* name) {
+  return with_own_room(GPUMEM_REAL(cuModuleGetGlobal_v2), address, bytes, module, name);
+}
+
+CUresult cuLibraryLoadData(CUlibrary* library, void const* code, CUjit_option* options, void** option_values,
+                           unsigned int count, CUlibraryOption* library_options, void** library_values,
+                           unsigned int library_count) {
+  return with_own_room(GPUMEM_REAL(cuLibraryLoadData), library, code, options, option_values, count,
+                       library_options, library_values, library_count);
+}
+
+CUresult cuLibraryLoadFromFile(CUlibrary* library, char const* file, CUjit_option* options,
+                               void** option_values, unsigned int count, CUlibraryOption* library_options,
+                               void** library_values, unsigned int library_count) {
+  return with_own_room(GPUMEM_REAL(cuLibraryLoadFromFile), library, file, options, option_values, count,
+                       library_options, library_values, library_count);
+}
+
+CUresult cuLibraryGetModule(CUmodule* module, CUlibrary library) {
+  return with_own_room(GPUMEM_REAL(cuLibraryGetModule), module, library);
+}
+
+CUresult cuLibraryGetManaged(CUdeviceptr* address, std::size_t* bytes, CUlibrary library, char const* name) {
+  return with_own_room(GPUMEM_REAL(cuLibraryGetManaged), address, bytes, library, name);
+}
+
+CUresult cuKernelGetFunction(CUfunction* function, CUkernel kernel) {
+  return with_own_room(GPUMEM_REAL(cuKernelGetFunction), function, kernel);
+}
+
+CUresult cuFuncLoad(CUfunction function) {
+  return with_own_room(GPUMEM_REAL(cuFuncLoad), function);
+}
+
+CUresult cuCtxSetLimit(CUlimit limit, std::size_t value) {
+  return with_own_room(GPUMEM_REAL(cuCtxSetLimit), limit, value);
+}
+
+CUresult cuGraphInstantiateWithParams(CUgraphExec* made, CUgraph graph,
+                                      CUDA_GRAPH_INSTANTIATE_PARAMS* parameters) {
+  return with_own_room(GPUMEM_REAL(cuGraphInstantiateWithParams), made, graph, parameters);
+}
+
+CUresult cuGraphInstantiateWithParams_ptsz(CUgraphExec* made, CUgraph graph,
+                                           CUDA_GRAPH_INSTANTIATE_PARAMS* parameters) {
+  return with_own_room(GPUMEM_REAL(cuGraphInstantiateWithParams_ptsz), made, graph, parameters);
+}
+
+CUresult cuGraphUpload(CUgraphExec graph, CUstream stream) {
+  return with_own_room(GPUMEM_REAL(cuGraphUpload), graph, stream);
+}
+
+CUresult cuGraphUpload_ptsz(CUgraphExec graph, CUstream stream) {
+  return with_own_room(GPUMEM_REAL(cuGraphUpload_ptsz), graph, stream);
 }
 
 CUresult cuLibraryGetGlobal(CUdeviceptr* address, std::size_t* bytes, CUlibrary library, char const* name) {

@@ -127,7 +127,13 @@ CUresult cuMemAllocHost_v2(void** result, size_t bytes) {
                   as_address(result), [&] { return GPUMEM_REAL(cuMemAllocHost_v2)(result, bytes); });
 }
 
+// The same of flags that no driver takes.
 CUresult cuMemHostAlloc(void** result, size_t bytes, unsigned int flags) {
+  constexpr unsigned int known =
+      CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP | CU_MEMHOSTALLOC_WRITECOMBINED;
+  if ((flags & ~known) != 0) [[unlikely]]
+    return observe(
+        hook::cuMemHostAlloc, 0, [&] { return GPUMEM_REAL(cuMemHostAlloc)(result, bytes, flags); }, [] {});
   return allocate(hook::cuMemHostAlloc,
                   request_of(bytes, driver::memory_kind::host, __builtin_return_address(0), flags),
                   as_address(result), [&] { return GPUMEM_REAL(cuMemHostAlloc)(result, bytes, flags); });

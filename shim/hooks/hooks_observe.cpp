@@ -118,6 +118,13 @@ CUresult leaving_memory(hook which, std::uint64_t bytes, Begin&& begin, Real&& r
   return counted(which, bytes, code);
 }
 
+// A call that is about memory which a program mapped itself. A block of ours is an allocation of another
+// kind, whatever its segment is: libraries tell them apart by this.
+template <typename Real>
+CUresult of_mapping(CUdeviceptr address, Real&& real) noexcept {
+  return route::is_in_segment(address) ? CUDA_ERROR_INVALID_VALUE : real();
+}
+
 bool is_on_device(CUmemAllocationProp const* property) noexcept {
   return property != nullptr && property->location.type == CU_MEM_LOCATION_TYPE_DEVICE;
 }
@@ -211,14 +218,12 @@ CUresult cuMemRelease(CUmemGenericAllocationHandle handle) {
 
 CUresult cuMemRetainAllocationHandle(CUmemGenericAllocationHandle* handle, void* address) {
   auto const at = reinterpret_cast<CUdeviceptr>(address);
-  // A block of ours is an allocation of another kind, whatever its segment is: libraries tell them apart by
-  // this.
-  auto const real = [&] {
-    return route::is_in_segment(at) ? CUDA_ERROR_INVALID_VALUE
-                                    : GPUMEM_REAL(cuMemRetainAllocationHandle)(handle, address);
-  };
-  return observe(hook::cuMemRetainAllocationHandle, 0, real,
-                 [&] { virtual_memory::instance().retained(*handle, at); });
+  return observe(
+      hook::cuMemRetainAllocationHandle, 0,
+      [&] {
+        return of_mapping(at, [&] { return GPUMEM_REAL(cuMemRetainAllocationHandle)(handle, address); });
+      },
+      [&] { virtual_memory::instance().retained(*handle, at); });
 }
 
 CUresult cuMemMap(CUdeviceptr address, size_t bytes, size_t offset, CUmemGenericAllocationHandle handle,
@@ -231,7 +236,17 @@ CUresult cuMemMap(CUdeviceptr address, size_t bytes, size_t offset, CUmemGeneric
 CUresult cuMemUnmap(CUdeviceptr address, size_t bytes) {
   return leaving_memory(
       hook::cuMemUnmap, bytes, [&] { return virtual_memory::instance().unmaps(address, bytes); },
-      [&] { return GPUMEM_REAL(cuMemUnmap)(address, bytes); });
+      [&] { return of_mapping(address, [&] { return GPUMEM_REAL(cuMemUnmap)(address, bytes); }); });
+}
+
+CUresult cuMemSetAccess(CUdeviceptr address, size_t bytes, CUmemAccessDesc const* access, size_t count) {
+  return observe(
+      hook::cuMemSetAccess, 0,
+      [&] {
+        return of_mapping(address,
+                          [&] { return GPUMEM_REAL(cuMemSetAccess)(address, bytes, access, count); });
+      },
+      nothing);
 }
 
 CUresult cuMemPoolCreate(CUmemoryPool* pool, CUmemPoolProps const* properties) {

@@ -17,12 +17,19 @@ using namespace gpumem::shim;
 
 namespace {
 
+constexpr CUdeviceptr nobodys = 4096;  // as the lowest pages are
+
 // Only these tell a block from its segment.
 bool is_about_block(CUpointer_attribute attribute) noexcept {
   return attribute == CU_POINTER_ATTRIBUTE_RANGE_START_ADDR || attribute == CU_POINTER_ATTRIBUTE_RANGE_SIZE ||
          attribute == CU_POINTER_ATTRIBUTE_SYNC_MEMOPS || attribute == CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE ||
          attribute == CU_POINTER_ATTRIBUTE_BUFFER_ID || attribute == CU_POINTER_ATTRIBUTE_CONTEXT ||
          attribute == CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE;
+}
+
+// Natively in a memory pool, whose memory legacy IPC does not share.
+bool is_of_pool(route::block_range const& block) noexcept {
+  return route::pool_of(block.base) != nullptr;
 }
 
 // What one attribute says of a block of ours; `value` is where the driver put its own answer.
@@ -47,7 +54,7 @@ void adjust(CUpointer_attribute attribute, void* value, route::block_range const
   // Transports export where this says that they may, and take a refusal then for an error.
   if (attribute == CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE) {
     auto& capable = *static_cast<std::uint32_t*>(value);
-    capable = capable != 0 && can_export(block) ? 1 : 0;
+    capable = capable != 0 && !is_of_pool(block) && can_export(block) ? 1 : 0;
   }
 }
 
@@ -85,11 +92,10 @@ CUresult answer_known(route::address_answers const& known, std::span<CUpointer_a
   return CUDA_SUCCESS;
 }
 
-// Freed memory: what the driver says of an address that is nobody's, as the lowest pages are. That the host's
+// Freed memory: what the driver says of an address that is nobody's. That the host's
 // pointer is the address itself, and that a range is left as it was, was measured (driver 580.159).
 CUresult answer_of_nobody(std::span<CUpointer_attribute const> asked, CUpointer_attribute* attributes,
                           void** values, CUdeviceptr address) noexcept {
-  constexpr CUdeviceptr nobodys = 4096;
   auto const count = static_cast<unsigned int>(asked.size());
   CUresult const code = GPUMEM_REAL(cuPointerGetAttributes)(count, attributes, values, nobodys);
   for (std::size_t i = 0; code == CUDA_SUCCESS && i < asked.size(); ++i) {
@@ -100,9 +106,19 @@ CUresult answer_of_nobody(std::span<CUpointer_attribute const> asked, CUpointer_
   return code;
 }
 
+// Page-locked memory that was freed is nobody's, though the pages of a chain's segment stay locked.
+template <typename Real>
+CUresult about_host(hook which, void* address, Real&& real) noexcept {
+  hook_scope const scope;
+  if (!scope) return real(address);
+  bool const freed = route::is_idle(reinterpret_cast<CUdeviceptr>(address));
+  return counted(which, 0, real(freed ? reinterpret_cast<void*>(nobodys) : address));
+}
+
 // Of memory that natively can be exported; the program would look for the fault in itself.
 void tell_refused_export(CUresult code, CUdeviceptr address) noexcept {
-  if (current_context() == nullptr || !route::owns_device_memory(address)) return;
+  bool const could = route::owns_device_memory(address) && route::pool_of(address) == nullptr;
+  if (current_context() == nullptr || !could) return;
   static std::atomic<bool> told{false};
   if (told.exchange(true, std::memory_order_relaxed)) return;
   char text[200];
@@ -219,7 +235,7 @@ CUresult cuIpcGetMemHandle(CUipcMemHandle* handle, CUdeviceptr address) {
   CUresult code = real();
   route::block_range block;
   if (code == CUDA_SUCCESS && route::find(address, block)) {
-    code = export_block(*handle, block);
+    code = is_of_pool(block) ? CUDA_ERROR_INVALID_VALUE : export_block(*handle, block);
     if (code == CUDA_SUCCESS) route::exported(block.base);
   } else if (code == CUDA_SUCCESS && route::is_idle(address)) {
     code = CUDA_ERROR_INVALID_VALUE;
@@ -227,5 +243,16 @@ CUresult cuIpcGetMemHandle(CUipcMemHandle* handle, CUdeviceptr address) {
     tell_refused_export(code, address);
   }
   return counted(hook::cuIpcGetMemHandle, 0, code);
+}
+
+CUresult cuMemHostGetDevicePointer_v2(CUdeviceptr* result, void* address, unsigned int flags) {
+  return about_host(hook::cuMemHostGetDevicePointer_v2, address, [&](void* asked) {
+    return GPUMEM_REAL(cuMemHostGetDevicePointer_v2)(result, asked, flags);
+  });
+}
+
+CUresult cuMemHostGetFlags(unsigned int* flags, void* address) {
+  return about_host(hook::cuMemHostGetFlags, address,
+                    [&](void* asked) { return GPUMEM_REAL(cuMemHostGetFlags)(flags, asked); });
 }
 }

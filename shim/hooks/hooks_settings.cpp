@@ -47,19 +47,32 @@ struct batch {
   CUdeviceptr const* addresses;
   size_t const* sizes;
   size_t count;
-  CUmemLocation const* locations;
-  size_t const* first;  // of each location: the first range that goes there
-  size_t places;
+  CUmemLocation const* locations = nullptr;
+  size_t const* first = nullptr;  // of each location: the first range that goes there
+  size_t places = 0;
 };
+
+bool leaves_blocks(batch const& b) noexcept {
+  for (size_t i = 0; b.addresses != nullptr && b.sizes != nullptr && i < b.count; ++i) {
+    if (route::leaves_block(b.addresses[i], b.sizes[i])) return true;
+  }
+  return false;
+}
+
+template <typename Real>
+CUresult discard(hook which, batch const& b, Real&& real) noexcept {
+  base::uncancelled const held;
+  hook_scope const scope;
+  if (!scope) return real();
+  return counted(which, 0, leaves_blocks(b) ? CUDA_ERROR_INVALID_VALUE : real());
+}
 
 template <typename Real>
 CUresult prefetch(hook which, batch const& b, CUstream stream, Real&& real) noexcept {
   base::uncancelled const held;
   hook_scope const scope;
   if (!scope) return real();
-  for (size_t i = 0; b.addresses != nullptr && b.sizes != nullptr && i < b.count; ++i) {
-    if (route::leaves_block(b.addresses[i], b.sizes[i])) return counted(which, 0, CUDA_ERROR_INVALID_VALUE);
-  }
+  if (leaves_blocks(b)) return counted(which, 0, CUDA_ERROR_INVALID_VALUE);
   CUresult const code = real();
   for (size_t i = 0, place = 0; code == CUDA_SUCCESS && i < b.count; ++i) {
     while (place + 1 < b.places && b.first[place + 1] <= i) ++place;
@@ -153,6 +166,16 @@ GPUMEM_PREFETCH_BATCH(cuMemDiscardAndPrefetchBatchAsync, false)
 GPUMEM_PREFETCH_BATCH(cuMemDiscardAndPrefetchBatchAsync_ptsz, true)
 #undef GPUMEM_PREFETCH_BATCH
 
+#define GPUMEM_DISCARD_BATCH(name)                                                             \
+  CUresult name(CUdeviceptr* addresses, size_t* sizes, size_t count, unsigned long long flags, \
+                CUstream stream) {                                                             \
+    return discard(hook::name, {.addresses = addresses, .sizes = sizes, .count = count},       \
+                   [&] { return GPUMEM_REAL(name)(addresses, sizes, count, flags, stream); }); \
+  }
+GPUMEM_DISCARD_BATCH(cuMemDiscardBatchAsync)
+GPUMEM_DISCARD_BATCH(cuMemDiscardBatchAsync_ptsz)
+#undef GPUMEM_DISCARD_BATCH
+
 CUresult cuMemRangeGetAttribute(void* value, size_t size, CUmem_range_attribute attribute,
                                 CUdeviceptr address, size_t bytes) {
   return about_range(
@@ -170,6 +193,14 @@ CUresult cuMemRangeGetAttributes(void** values, size_t* sizes, CUmem_range_attri
         bool const never = route::never_prefetched(address);
         for (size_t i = 0; i < count; ++i) adjust(attributes[i], values[i], never);
       });
+}
+
+// Since 13.4: where the pages of a range lie.
+CUresult cuMemGetLocationInfo(CUdeviceptr address, size_t bytes, size_t summary, size_t sampling,
+                              CUmemLocation* locations) {
+  return about_range(
+      hook::cuMemGetLocationInfo, {address, bytes},
+      [&] { return GPUMEM_REAL(cuMemGetLocationInfo)(address, bytes, summary, sampling, locations); }, [] {});
 }
 
 CUresult cuStreamAttachMemAsync(CUstream stream, CUdeviceptr address, size_t bytes, unsigned int flags) {

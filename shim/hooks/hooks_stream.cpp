@@ -169,6 +169,42 @@ CUresult cuStreamBeginCaptureToGraph_ptsz(CUstream stream, CUgraph graph, CUgrap
   });
 }
 
+// Since 13.3. The graph's own nodes are captured anew; the capture is one like any other.
+CUresult cuStreamBeginRecaptureToGraph(CUstream stream, CUstreamCaptureMode mode, CUgraph graph,
+                                       CUgraphRecaptureCallback callback, void* data) {
+  return begin_capture(hook::cuStreamBeginRecaptureToGraph, stream, false, mode, [&] {
+    return GPUMEM_REAL(cuStreamBeginRecaptureToGraph)(stream, mode, graph, callback, data);
+  });
+}
+
+CUresult cuStreamBeginRecaptureToGraph_ptsz(CUstream stream, CUstreamCaptureMode mode, CUgraph graph,
+                                            CUgraphRecaptureCallback callback, void* data) {
+  return begin_capture(hook::cuStreamBeginRecaptureToGraph_ptsz, stream, true, mode, [&] {
+    return GPUMEM_REAL(cuStreamBeginRecaptureToGraph_ptsz)(stream, mode, graph, callback, data);
+  });
+}
+
+// Since 13.1: into a command list of a graphics API, by the rules of the relaxed mode (cuda.h).
+CUresult cuStreamBeginCaptureToCig(CUstream stream, CUstreamCigCaptureParams* parameters) {
+  return begin_capture(hook::cuStreamBeginCaptureToCig, stream, false, CU_STREAM_CAPTURE_MODE_RELAXED,
+                       [&] { return GPUMEM_REAL(cuStreamBeginCaptureToCig)(stream, parameters); });
+}
+
+CUresult cuStreamBeginCaptureToCig_ptsz(CUstream stream, CUstreamCigCaptureParams* parameters) {
+  return begin_capture(hook::cuStreamBeginCaptureToCig_ptsz, stream, true, CU_STREAM_CAPTURE_MODE_RELAXED,
+                       [&] { return GPUMEM_REAL(cuStreamBeginCaptureToCig_ptsz)(stream, parameters); });
+}
+
+CUresult cuStreamEndCaptureToCig(CUstream stream) {
+  return end_capture(hook::cuStreamEndCaptureToCig, stream, false,
+                     [&] { return GPUMEM_REAL(cuStreamEndCaptureToCig)(stream); });
+}
+
+CUresult cuStreamEndCaptureToCig_ptsz(CUstream stream) {
+  return end_capture(hook::cuStreamEndCaptureToCig_ptsz, stream, true,
+                     [&] { return GPUMEM_REAL(cuStreamEndCaptureToCig_ptsz)(stream); });
+}
+
 CUresult cuStreamEndCapture(CUstream stream, CUgraph* graph) {
   return end_capture(hook::cuStreamEndCapture, stream, false,
                      [&] { return GPUMEM_REAL(cuStreamEndCapture)(stream, graph); });

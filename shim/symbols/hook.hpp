@@ -25,6 +25,33 @@ GPUMEM_PREFETCH_BATCH(cuMemPrefetchBatchAsync_ptsz)
 GPUMEM_PREFETCH_BATCH(cuMemDiscardAndPrefetchBatchAsync)
 GPUMEM_PREFETCH_BATCH(cuMemDiscardAndPrefetchBatchAsync_ptsz)
 #undef GPUMEM_PREFETCH_BATCH
+extern "C" CUresult CUDAAPI cuMemDiscardBatchAsync(CUdeviceptr* addresses, size_t* sizes, size_t count,
+                                                   unsigned long long flags, CUstream stream);
+extern "C" CUresult CUDAAPI cuMemDiscardBatchAsync_ptsz(CUdeviceptr* addresses, size_t* sizes, size_t count,
+                                                        unsigned long long flags, CUstream stream);
+#endif
+#if CUDA_VERSION < 13010
+struct CUstreamCigCaptureParams_st;
+using CUstreamCigCaptureParams = CUstreamCigCaptureParams_st;
+extern "C" CUresult CUDAAPI cuStreamBeginCaptureToCig(CUstream stream, CUstreamCigCaptureParams* parameters);
+extern "C" CUresult CUDAAPI cuStreamBeginCaptureToCig_ptsz(CUstream stream,
+                                                           CUstreamCigCaptureParams* parameters);
+extern "C" CUresult CUDAAPI cuStreamEndCaptureToCig(CUstream stream);
+extern "C" CUresult CUDAAPI cuStreamEndCaptureToCig_ptsz(CUstream stream);
+#endif
+#if CUDA_VERSION < 13030
+using CUgraphRecaptureCallback = void*;  // a function; it is only handed on
+extern "C" CUresult CUDAAPI cuStreamBeginRecaptureToGraph(CUstream stream, CUstreamCaptureMode mode,
+                                                          CUgraph graph, CUgraphRecaptureCallback callback,
+                                                          void* data);
+extern "C" CUresult CUDAAPI cuStreamBeginRecaptureToGraph_ptsz(CUstream stream, CUstreamCaptureMode mode,
+                                                               CUgraph graph,
+                                                               CUgraphRecaptureCallback callback, void* data);
+#endif
+
+#if CUDA_VERSION < 13040
+extern "C" CUresult CUDAAPI cuMemGetLocationInfo(CUdeviceptr address, size_t bytes, size_t summary,
+                                                 size_t sampling, CUmemLocation* locations);
 #endif
 
 namespace gpumem::shim {

@@ -59,10 +59,15 @@ GROUPS = {
     ],
     "memory": [
         Case("host_memory", ("200",), configs=("host_pool",), counts=False),
+        *[Case("faulted_kernel", (told_by,), configs=("arena", "direct_vmm", "pool_over_vmm"), counts=False)
+          for told_by in ("device", "stream", "query", "event", "event_query", "copy", "launch")],
+        Case("told_of_addresses", configs=("every_pool", "direct_vmm", "pool_over_cuda_async", "pool_over_vmm"), counts=False),
         *[Case("memory_returns", (mode,), counts=False) for mode in ("back", "earned")],
         Case("memory_returns", ("partners", "20000"), counts=False),
         *[Case("room_for_others", (what,), configs=("pool_over_vmm",) if what == "context" else (), counts=False)
-          for what in ("context", "primary", "module", "library", "local", "heap", "graph", "streams", "events")],
+          for what in ("context", "primary", "module", "library", "local", "heap", "stack", "graph", "upload", "streams", "events")],
+        *[Case("room_for_others", (what,), label="eager", env={"CUDA_MODULE_LOADING": "EAGER"}, counts=False)
+          for what in ("module", "library")],
         *[Case("blocked_stream", (mode,), links=("shared",), counts=False, timeout=120) for mode in ("refused", "served", "freed")],
         Case("freed_before_work", links=("static",), configs=("binning", "pool_over_vmm"), counts=False),
         # What the driver does: nothing of the pools may answer.
@@ -97,6 +102,7 @@ GROUPS = {
         Case("capture_rules", ("forbidden",), counts=False, expected="capture_rules.txt"),
         *[Case("capture_rules", (mode,), counts=False) for mode in ("joined", "destroyed", "threads")],
         Case("captured_contexts", links=("driver",)),
+        Case("capture_forms", links=("driver",), configs=TWO_CHAINS),
     ],
     "debugging": [
         Case("reuse_hazard", ("50",), links=("shared",), configs=("debugging",)),

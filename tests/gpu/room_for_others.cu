@@ -1,8 +1,8 @@
 // What the driver takes device memory for by itself, right after the program has freed all of the device: a
-// context, a module with a large variable, local memory of a kernel, its heap, a graph with memory of its
-// own, streams. Natively there is room; a library that keeps what was freed has to make it. Argument: one of
-// context | primary | module | library | local | heap | graph | streams | events. Prints each call's code.
-// One thread.
+// context, a module with a large variable, local memory of a kernel, its heap, larger stacks, a graph with
+// memory of its own, launched or uploaded first, streams. Natively there is room; a library that keeps what
+// was freed has to make it. Argument: one of context | primary | module | library | local | heap | stack |
+// graph | upload | streams | events. Prints each call's code. One thread.
 #include <cuda.h>
 
 #include <cstring>
@@ -48,7 +48,7 @@ char const* const large_variable =
     ".version 7.0\n.target sm_70\n.address_size 64\n"
     ".visible .global .align 4 .b8 large[1073741824];\n.visible .entry nothing() { ret; }\n";
 
-void graph() {
+void graph(bool uploaded) {
   CUgraph made = nullptr;
   CUgraphNode node = nullptr;
   CUgraphNode last = nullptr;
@@ -61,6 +61,7 @@ void graph() {
   REQUIRE(cuGraphAddMemAllocNode(&node, made, nullptr, 0, &wanted));
   REQUIRE(cuGraphAddMemFreeNode(&last, made, &node, 1, wanted.dptr));
   said("cuGraphInstantiate", cuGraphInstantiateWithFlags(&whole, made, 0));
+  if (whole != nullptr && uploaded) said("cuGraphUpload", cuGraphUpload(whole, nullptr));
   if (whole != nullptr) said("cuGraphLaunch", cuGraphLaunch(whole, nullptr));
 }
 
@@ -111,8 +112,14 @@ int main(int argc, char** argv) {
     heap<<<1, 1>>>(static_cast<void**>(out));
     said("launch", cudaGetLastError());
     said("cudaDeviceSynchronize", cudaDeviceSynchronize());
+  } else if (what == "stack") {
+    said("cudaDeviceSetLimit", cudaDeviceSetLimit(cudaLimitStackSize, 32 << 10));
+    said("cudaDeviceSynchronize", cudaDeviceSynchronize());
+  } else if (what == "upload") {
+    graph(true);
+    said("cudaDeviceSynchronize", cudaDeviceSynchronize());
   } else if (what == "graph") {
-    graph();
+    graph(false);
     said("cudaDeviceSynchronize", cudaDeviceSynchronize());
   } else if (what == "streams") {
     int failed = 0;

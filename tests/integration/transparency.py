@@ -17,10 +17,10 @@ SOURCE = HERE / "transparency.toml"
 DOCUMENT = ROOT / "docs" / "transparency.md"
 GROUPS = {
     "L": ("dlsym and the loader", 21),
-    "E": ("Entry points", 10),
+    "E": ("Entry points", 11),
     "P": ("Pointers and sizes", 15),
     "M": ("Memory information", 10),
-    "S": ("Streams, captures, synchronisation", 15),
+    "S": ("Streams, captures, synchronisation", 16),
     "I": ("IPC, virtual memory, peers, several GPUs", 10),
     "X": ("Life cycle", 14),
     "H": ("Hostile surroundings", 10),

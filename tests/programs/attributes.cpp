@@ -72,6 +72,11 @@ int main() {
   REQUIRE(cudaDeviceSynchronize());
   show("device", number(device), number(device));
   show("interior", number(device) + 4321, number(device));
+  show("ordered", number(ordered), number(ordered));
+  show("inside of ordered", number(ordered) + 4321, number(ordered));
+  cudaIpcMemHandle_t handle;
+  const int exported = cudaIpcGetMemHandle(&handle, ordered);
+  std::printf("ordered exported: code %d, last error %d\n", exported, cudaGetLastError());
   show("managed", number(managed), number(managed));
   show("pinned", number(pinned), number(pinned));
   show("null", 0, 0);

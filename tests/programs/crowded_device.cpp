@@ -2,8 +2,8 @@
 // part, as what a pool keeps of freed memory is nobody's. Modes: `managed`: by a call that no chain serves by
 // default; `contexts`: each in a context of its own, by cuMemAlloc. `made`: contexts and streams are made
 // where all of the device was freed a moment ago, each of which takes memory for itself; `loads`: the same of
-// a module and of a launch, on the simulated CUDA (tests/gpu/room_for_others asks a driver). Four threads;
-// the number of rounds is the second argument.
+// a module, of a launch and of larger stacks, on the simulated CUDA (tests/gpu/room_for_others asks a
+// driver). Four threads; the number of rounds is the second argument.
 #include <cuda.h>
 
 #include <barrier>
@@ -70,6 +70,8 @@ void load_and_launch(int rounds) {
     fill_and_free();
     REQUIRE(cuLaunchKernel(function, 1, 1, 1, 1, 1, 1, 0, nullptr, nullptr, nullptr));
     REQUIRE(cuModuleUnload(module));
+    fill_and_free();
+    REQUIRE(cuCtxSetLimit(CU_LIMIT_STACK_SIZE, (64 + static_cast<std::size_t>(i)) << 10));
   }
   REQUIRE(cuCtxSynchronize());
 }

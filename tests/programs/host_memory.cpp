@@ -45,9 +45,16 @@ int main(int argc, char** argv) {
       REQUIRE(cudaFreeHost(block));
     }
   }
-  void* refused = nullptr;
-  std::printf("unknown flags: %d\n", static_cast<int>(cudaHostAlloc(&refused, 5000, 0x40)));
-  cudaGetLastError();
+  void* const untouched = reinterpret_cast<void*>(0x5555);
+  for (const unsigned form : {0x8u, 0x40u}) {
+    void* refused = untouched;
+    const int code = static_cast<int>(cudaHostAlloc(&refused, 5000, form));
+    std::printf("flags %#x: %d, output %s\n", form, code,
+                refused == untouched ? "untouched"
+                : refused == nullptr ? "null"
+                                     : "a block");
+    cudaGetLastError();
+  }
 
   constexpr std::size_t bytes = 8 << 20;
   cudaStream_t stream;

@@ -23,6 +23,10 @@ CUresult simulatedLaunch(CUstream stream, simulated_access const* accesses, unsi
 CUresult simulatedLaunch_ptsz(CUstream stream, simulated_access const* accesses, unsigned count,
                               unsigned long long duration_ns);
 
+/* Puts a kernel on `stream` that faults after `duration_ns`: from then on every call about work or memory of
+   its context gives `code`, until the context ends. */
+CUresult simulatedFault(CUstream stream, int code, unsigned long long duration_ns);
+
 /* How often this thread has waited for work inside a driver call, whoever made it. */
 unsigned long long simulatedHostWaits(void);
 
@@ -104,6 +108,10 @@ inline CUresult launch(CUstream stream, simulated_access const* accesses, unsign
 inline CUresult launch(CUstream stream, void* address, size_t bytes, unsigned long long duration_ns) {
   simulated_access const access = {reinterpret_cast<CUdeviceptr>(address), bytes, 1};
   return launch(stream, &access, 1, duration_ns);
+}
+inline CUresult fault(CUstream stream, int code, unsigned long long duration_ns) {
+  static auto* const function = find<decltype(simulatedFault)>("simulatedFault");
+  return function == nullptr ? CUDA_ERROR_NOT_FOUND : function(stream, code, duration_ns);
 }
 inline void clock_manual(bool manual) {
   if (auto* const function = find<decltype(simulatedClockManual)>("simulatedClockManual"))

@@ -32,11 +32,19 @@ outcome release_after_end(resource::chain_context const& home, driver::free_requ
   return release_carefully(release);
 }
 
+// A live block of a context that a kernel's fault has lost: what the driver says of every block there. Of the
+// block itself it need not know anything, as where its segment is a mapping.
+outcome answer_of_lost(resource::chain_context const& home, CUdeviceptr address) noexcept {
+  CUresult const code = home.epochs.loss();
+  return code != CUDA_SUCCESS && ask_whose(home, address) == whose::ours ? outcome{code} : pass;
+}
+
 }  // namespace
 
 outcome refuse(driver::request const& request, context_entry& entry, std::size_t number,
                driver::allocation_failed const& failed, CUdeviceptr* result) noexcept {
   if (entry.gone.load(std::memory_order_acquire)) return allocate_elsewhere(entry, request, result);
+  entry.order.hear(failed.code());
   // It is the tables that have no room: the driver serves, under the same limits.
   if (failed.kind() == driver::refused_by::tables) return pass;
   resource::chain& chain = *entry.chain_of(number, present->factory);
@@ -136,7 +144,7 @@ void look_closer_slow(context_entry& entry, space::block& b, space::handle h,
 std::optional<outcome> answer_free_slow(resource::chain_context const& home,
                                         driver::free_request const& release) noexcept {
   if (home.epochs.well()) return std::nullopt;
-  if (home.epochs.broken()) return pass;  // the driver tells the program that its context is lost
+  if (home.epochs.broken()) return answer_of_lost(home, release.address);
   if (home.epochs.ending()) {
     whose const found = ask_whose(home, release.address);
     if (found == whose::untold) return pass;
@@ -166,7 +174,7 @@ std::optional<outcome> order_slow(router_state& s, resource::chain_context const
   if ((resource::free_duties.load(std::memory_order_relaxed) & resource::waits) == 0) return std::nullopt;
   // While a stream captures the barrier cannot be had: this free waits for its epoch like any other.
   CUresult const code = home.epochs.synchronize();
-  if (home.epochs.broken()) return pass;
+  if (home.epochs.broken()) return answer_of_lost(home, release.address);
   if (code != CUDA_SUCCESS && code != CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED) return outcome{code};
   when.settled = code == CUDA_SUCCESS;
   return std::nullopt;

@@ -10,7 +10,7 @@
 
 namespace gpumem::stats {
 
-inline constexpr std::size_t max_hooks = 160;   // at least the number of lines of shim/symbols/symbols.def
+inline constexpr std::size_t max_hooks = 176;   // at least the number of lines of shim/symbols/symbols.def
 inline constexpr std::size_t max_devices = 16;  // further devices share the last slot
 // nodes of all chain instances; further ones share the last slot
 inline constexpr std::size_t max_nodes = 96;

@@ -49,9 +49,10 @@ CUresult create(machine& m, CUcontext* out, unsigned flags, CUdevice device) {
 
 CUresult synchronise(machine& m, context& of) {
   SIMULATED_TRY(m.disturbs(of));
+  SIMULATED_TRY(machine::fault_of(&of));
   m.host_wait(m.all_work(of));
   m.trim_pools();
-  return CUDA_SUCCESS;
+  return machine::fault_of(&of);
 }
 
 void reset_primary(machine& m, context& gone) {

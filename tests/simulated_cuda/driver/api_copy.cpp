@@ -77,8 +77,10 @@ CUresult copy(machine& m, CUstream on, copy_shape const& shape, direction way, b
   };
   bool const wait = blocking ? source_on_host || target_on_host : target_on_host && target == nullptr;
   SIMULATED_TRY(m.submit(*where, std::move(work)));
-  if (wait && !where->capturing) m.host_wait(where->tail);
-  return CUDA_SUCCESS;
+  if (!wait || where->capturing) return CUDA_SUCCESS;
+  context* const owner = where->owner;
+  m.host_wait(where->tail);
+  return machine::fault_of(owner);
 }
 
 CUresult fill(machine& m, CUstream on, CUdeviceptr target, std::uint64_t pitch, unsigned value,

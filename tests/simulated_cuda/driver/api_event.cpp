@@ -95,16 +95,17 @@ SIMULATED_API cuEventQuery(CUevent which) {
   SIMULATED_CALL(after_init);
   event* what = nullptr;
   SIMULATED_TRY(observe(m, which, what));
-  return m.host_query(what->when) ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
+  return m.host_query(what->when) ? machine::fault_of(what->owner) : CUDA_ERROR_NOT_READY;
 }
 
 SIMULATED_API cuEventSynchronize(CUevent which) {
   SIMULATED_CALL(after_init);
   event* what = nullptr;
   SIMULATED_TRY(observe(m, which, what));
+  context* const owner = what->owner;
   m.host_wait(what->when);
   m.trim_pools();
-  return CUDA_SUCCESS;
+  return machine::fault_of(owner);
 }
 
 SIMULATED_API cuEventElapsedTime(float* milliseconds, CUevent from, CUevent to) {
@@ -124,6 +125,7 @@ SIMULATED_API cuCtxRecordEvent(CUcontext which_context, CUevent which) {
   SIMULATED_TRY(m.resolve(which_context, of));
   SIMULATED_TRY(m.resolve(which, what));
   if (what->owner != of->home()) return CUDA_ERROR_INVALID_HANDLE;
+  SIMULATED_TRY(machine::fault_of(of));
   SIMULATED_TRY(m.disturbs(*of));
   what->in_capture = nullptr;
   what->recorded = true;

@@ -64,6 +64,7 @@ SIMULATED_API cuMemFreeHost(void* memory) {
   block const* const found = m.memory_.at(reinterpret_cast<std::uint64_t>(memory));
   if (found == nullptr || found->kind != block_kind::host) return CUDA_ERROR_INVALID_VALUE;
   block const gone = *found;
+  SIMULATED_TRY(machine::fault_of(gone.owner));
   m.memory_.erase(gone.base);
   m.host_wait(m.all_work(*gone.owner));  // of its context alone (measured)
   munmap(memory, gone.span);

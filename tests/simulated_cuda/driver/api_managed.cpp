@@ -236,6 +236,22 @@ SIMULATED_PER_THREAD(cuMemDiscardAndPrefetchBatchAsync, _ptsz,
                       size_t* first, size_t places, unsigned long long flags, CUstream on),
                      (addresses, sizes, count, locations, first, places, flags, on))
 
+// Where the last prefetch was to; nothing else moves here.
+SIMULATED_API cuMemGetLocationInfo(CUdeviceptr address, size_t bytes, size_t summary, size_t sampling,
+                                   CUmemLocation* out) {
+  SIMULATED_CALL(with_context);
+  SIMULATED_TRY(in_managed(m, address, bytes));
+  if (out == nullptr || summary == 0 || summary > bytes || sampling > summary)
+    return CUDA_ERROR_INVALID_VALUE;
+  for (std::size_t at = 0; at < bytes; at += summary, ++out) {
+    int const device = common(m, address + at, std::min(summary, bytes - at),
+                              [](range_state const& s) { return s.prefetched; });
+    out->type = static_cast<CUmemLocationType>(type_of(device));
+    out->id = std::max(device, 0);
+  }
+  return CUDA_SUCCESS;
+}
+
 SIMULATED_API cuMemRangeGetAttribute(void* data, size_t size, CUmem_range_attribute attribute,
                                      CUdeviceptr address, size_t bytes) {
   SIMULATED_CALL(with_context);

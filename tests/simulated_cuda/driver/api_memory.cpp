@@ -63,6 +63,7 @@ SIMULATED_API cuMemAllocManaged(CUdeviceptr* out, size_t bytes, unsigned flags) 
   SIMULATED_CALL(with_context);
   if (out == nullptr || bytes == 0) return CUDA_ERROR_INVALID_VALUE;
   if (flags != CU_MEM_ATTACH_GLOBAL && flags != CU_MEM_ATTACH_HOST) return CUDA_ERROR_INVALID_VALUE;
+  SIMULATED_TRY(machine::fault_of(here));
   SIMULATED_TRY(m.unsafe_call());
   return allocate(m, *here, block_kind::managed, out, bytes);
 }
@@ -75,6 +76,7 @@ SIMULATED_API cuMemFree_v2(CUdeviceptr address) {
   context* current = nullptr;
   bool const asked = found == nullptr && address != 0 && this_thread().current() != nullptr;
   if (asked) SIMULATED_TRY(m.current(current));
+  SIMULATED_TRY(machine::fault_of(found != nullptr ? found->owner : current));
   SIMULATED_TRY(m.unsafe_call());
   if (address == 0) return CUDA_SUCCESS;
   if (found == nullptr) return CUDA_ERROR_INVALID_VALUE;

@@ -1,6 +1,8 @@
 // Modules and kernels, only for what of the device's memory they take for themselves: an image is the text
 // "simulated module BYTES", a function of it the text "local BYTES", the local memory of all its threads,
-// which its first launch takes and the context keeps. What a kernel touches is told by simulatedLaunch.
+// which its first launch takes and the context keeps, as it does larger stacks. What a kernel touches is told
+// by simulatedLaunch.
+#include <algorithm>
 #include <cstdlib>
 #include <cstring>
 #include <string>
@@ -39,6 +41,17 @@ SIMULATED_API cuModuleLoadData(CUmodule* out, void const* image) {
   std::uint64_t const bytes = std::strtoull(text + std::strlen(image_begin), nullptr, 10);
   if (!take(m, *here, bytes)) return CUDA_ERROR_OUT_OF_MEMORY;
   *out = reinterpret_cast<CUmodule>(new loaded_module{here, bytes});
+  return CUDA_SUCCESS;
+}
+
+// The stacks of all threads that run at once; other limits take nothing here.
+SIMULATED_API cuCtxSetLimit(CUlimit limit, size_t value) {
+  constexpr std::uint64_t threads = 1 << 10;
+  SIMULATED_CALL(with_context);
+  if (limit != CU_LIMIT_STACK_SIZE) return CUDA_SUCCESS;
+  std::uint64_t const more = value > here->stack ? (value - here->stack) * threads : 0;
+  if (!take(m, *here, more)) return CUDA_ERROR_OUT_OF_MEMORY;
+  here->stack = std::max<std::uint64_t>(here->stack, value);
   return CUDA_SUCCESS;
 }
 

@@ -33,6 +33,18 @@ EXPORTED CUresult simulatedLaunch_ptsz(CUstream on, simulated_access const* acce
   return simulatedLaunch(on, accesses, count, duration);
 }
 
+EXPORTED CUresult simulatedFault(CUstream on, int code, unsigned long long duration) {
+  SIMULATED_CALL(after_init);
+  stream* where = nullptr;
+  SIMULATED_TRY(m.resolve(on, where));
+  operation work;
+  work.name = "kernel that faults";
+  work.duration = duration;
+  context* const of = where->owner->home();
+  work.action = [of, code] { of->fault = static_cast<CUresult>(code); };
+  return m.submit(*where, std::move(work));
+}
+
 EXPORTED void simulatedClockManual(int manual) {
   machine& m = machine::get();
   std::lock_guard const guard(m.lock_);

@@ -133,9 +133,10 @@ SIMULATED_API cuStreamSynchronize(CUstream on) {
   stream* where = nullptr;
   SIMULATED_TRY(m.resolve(on, where));
   SIMULATED_TRY(host_observes(m, *where));
+  context* const owner = where->owner;
   m.host_wait(end_of(*where));
   m.trim_pools();
-  return CUDA_SUCCESS;
+  return machine::fault_of(owner);
 }
 SIMULATED_PER_THREAD(cuStreamSynchronize, _ptsz, (CUstream on), (on))
 
@@ -144,7 +145,7 @@ SIMULATED_API cuStreamQuery(CUstream on) {
   stream* where = nullptr;
   SIMULATED_TRY(m.resolve(on, where));
   SIMULATED_TRY(host_observes(m, *where));
-  return m.host_query(end_of(*where)) ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
+  return m.host_query(end_of(*where)) ? machine::fault_of(where->owner) : CUDA_ERROR_NOT_READY;
 }
 SIMULATED_PER_THREAD(cuStreamQuery, _ptsz, (CUstream on), (on))
 

@@ -238,7 +238,8 @@ SIMULATED_API cuMemUnmap(CUdeviceptr address, size_t bytes) {
 SIMULATED_API cuMemSetAccess(CUdeviceptr address, size_t bytes, CUmemAccessDesc const* access, size_t count) {
   SIMULATED_CALL(after_init);
   block const* const found = m.memory_.find(address);
-  if (access == nullptr || count == 0 || found == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  if (access == nullptr || count == 0 || found == nullptr || found->kind != block_kind::mapping)
+    return CUDA_ERROR_INVALID_VALUE;
   int rights = -1;
   for (std::size_t i = 0; i < count; ++i) {
     // The host plays all devices: what another one may do changes nothing here.

@@ -88,6 +88,7 @@ bool machine::start(context& made) {
   if (made.green_of == nullptr && !memory_.of(made.device).charge(context_bytes_)) return false;
   made.own = made.green_of == nullptr ? context_bytes_ : 0;
   made.alive = true;
+  made.fault = CUDA_SUCCESS;
   made.id = next_id_++;
   made.legacy = make_stream(made, CU_STREAM_DEFAULT, 0);
   made.legacy->is_legacy = true;
@@ -228,10 +229,11 @@ CUresult machine::resolve(CUstream handle, stream*& result) {
   if (handle == nullptr) handle = mine.per_thread_default ? CU_STREAM_PER_THREAD : CU_STREAM_LEGACY;
   if (handle != CU_STREAM_LEGACY && handle != CU_STREAM_PER_THREAD) {
     result = reinterpret_cast<stream*>(handle);
-    return streams_.count(result) != 0 ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
+    return streams_.count(result) != 0 ? fault_of(result->owner) : CUDA_ERROR_INVALID_HANDLE;
   }
   context* here = nullptr;
   if (CUresult const code = current(here); code != CUDA_SUCCESS) return code;
+  if (CUresult const code = fault_of(here); code != CUDA_SUCCESS) return code;
   if (handle == CU_STREAM_LEGACY) {
     result = here->legacy;
     return CUDA_SUCCESS;
@@ -245,7 +247,7 @@ CUresult machine::resolve(CUstream handle, stream*& result) {
 
 CUresult machine::resolve(CUevent handle, event*& result) {
   result = reinterpret_cast<event*>(handle);
-  return events_.count(result) != 0 ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
+  return events_.count(result) != 0 ? fault_of(result->owner) : CUDA_ERROR_INVALID_HANDLE;
 }
 
 counter& machine::calls_of(char const* name) {

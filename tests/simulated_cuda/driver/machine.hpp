@@ -76,6 +76,7 @@ class machine {
   // --- handles
   // --------------------------------------------------------------------------------------------------
   CUresult current(context*& result);
+  static CUresult fault_of(context* of) noexcept { return of != nullptr ? of->home()->fault : CUDA_SUCCESS; }
   CUresult resolve(CUstream handle, stream*& result);
   CUresult resolve(CUevent handle, event*& result);
   CUresult resolve(CUcontext handle, context*& result);

@@ -69,6 +69,9 @@ struct capture {
   std::unordered_set<stream*> members;  // streams pulled in by an event, of any context
   std::unordered_set<stream*> joined;   // those with work that the origin has not waited for
   std::unique_ptr<graph> result;
+  graph* into = nullptr;  // of the program: it gets the nodes
+  bool anew = false;      // in the place of those it has
+  bool to_cig = false;    // a command list of a graphics API gets them, as far as this stand-in is concerned
 };
 
 struct stream {
@@ -100,10 +103,12 @@ struct context {
   unsigned flags = 0;
   bool primary = false;
   bool alive = false;
-  bool ending = false;      // its end waits for its work, and lets other threads in
-  unsigned references = 0;  // of a primary context
-  int pushed = 0;           // cuCtxPushCurrent of it, on any thread, that was not popped
-  std::uint64_t own = 0;    // device memory that it takes for itself
+  bool ending = false;            // its end waits for its work, and lets other threads in
+  unsigned references = 0;        // of a primary context
+  int pushed = 0;                 // cuCtxPushCurrent of it, on any thread, that was not popped
+  std::uint64_t own = 0;          // device memory that it takes for itself
+  std::uint64_t stack = 1 << 10;  // of each thread
+  CUresult fault = CUDA_SUCCESS;  // of a kernel; from then on what every call about its work and memory says
   stream* legacy = nullptr;
   std::unordered_map<std::uint64_t, stream*> per_thread;
   std::unordered_set<stream*> streams;  // all, with the default ones

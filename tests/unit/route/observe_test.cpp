@@ -360,14 +360,14 @@ TEST_F(observe, a_pool_of_the_programs_own_gets_the_ordered_calls) {
   pool_chosen(1 << 20, nullptr);
 }
 
-TEST_F(observe, a_lost_context_is_the_drivers) {
+TEST_F(observe, a_lost_context_serves_nobody) {
   CUdeviceptr const a = must_get(1000);
   give(must_get(1000));
   driver.fail("cuEventQuery", CUDA_ERROR_ILLEGAL_ADDRESS, 1000);
   must_get(1ull << 24);  // the ladder asks, and hears it
   CUdeviceptr unused = 0;
   EXPECT_PASS(get(1000, &unused));
-  EXPECT_PASS(give(a));
+  EXPECT_SERVED(give(a), CUDA_ERROR_ILLEGAL_ADDRESS);
 }
 
 TEST_F(observe, a_forked_child_knows_nothing) {

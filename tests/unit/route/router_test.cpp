@@ -203,6 +203,31 @@ TEST_F(router, each_life_of_an_address_has_a_number_of_its_own) {
   EXPECT_NE(identity_of(a), identity_of(b));
 }
 
+// A kernel faulted: no block of that context serves or is taken back, whatever the driver knows of its
+// address.
+TEST_F(router, a_lost_context_serves_nobody) {
+  CUdeviceptr const a = must_get(1000), b = must_get(1000);
+  EXPECT_SERVED(give(b), CUDA_SUCCESS);
+  done();
+  driver.fail("cuCtxRecordEvent", CUDA_ERROR_ILLEGAL_ADDRESS, 1);
+  context_lost();
+  EXPECT_SERVED(give(a), CUDA_ERROR_ILLEGAL_ADDRESS);
+  EXPECT_SERVED(give(a), CUDA_ERROR_ILLEGAL_ADDRESS);
+  CUdeviceptr none = 0;
+  EXPECT_PASS(get(1000, &none));
+  context_gone(first_context);
+  EXPECT_PASS(give(a));
+}
+
+// The request that had to ask the driver is told first.
+TEST_F(router, a_refusal_may_tell_that_the_context_is_lost) {
+  CUdeviceptr const a = must_get(1000);
+  driver.fail("cuMemAlloc_v2", CUDA_ERROR_ILLEGAL_ADDRESS, 1000);
+  CUdeviceptr none = 0;
+  EXPECT_SERVED(get(900 * mib, &none), CUDA_ERROR_ILLEGAL_ADDRESS);
+  EXPECT_SERVED(give(a), CUDA_ERROR_ILLEGAL_ADDRESS);
+}
+
 TEST_F(router, free_can_be_a_barrier) {
   restart(free_mode::synchronize);
   driver.manual_events(true);

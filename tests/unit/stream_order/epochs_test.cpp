@@ -288,6 +288,27 @@ TEST_F(epochs_test, a_sticky_error_breaks_the_context) {
   EXPECT_EQ(records(), before);
 }
 
+// With no event under way only the record of one can tell.
+TEST_F(epochs_test, a_context_is_lost_by_a_record_that_says_so) {
+  driver.fail("cuCtxRecordEvent", CUDA_ERROR_INVALID_HANDLE);
+  when->look_for_loss();
+  EXPECT_FALSE(when->broken()) << "that is no word about the context";
+  driver.fail("cuCtxRecordEvent", CUDA_ERROR_ASSERT, 1000);
+  when->look_for_loss();
+  EXPECT_TRUE(when->broken());
+  EXPECT_EQ(when->loss(), CUDA_ERROR_ASSERT);
+  when->abandon();
+  EXPECT_EQ(when->loss(), CUDA_SUCCESS) << "it is gone: nothing is said of it";
+}
+
+TEST_F(epochs_test, nobody_looks_for_a_loss_in_a_capture) {
+  when->capture_begins({tests::stream(1)});
+  driver.fail("cuCtxRecordEvent", CUDA_ERROR_ASSERT, 1000);
+  when->look_for_loss();
+  EXPECT_FALSE(when->broken());
+  when->capture_ended(tests::stream(1));
+}
+
 TEST_F(epochs_test, a_wait_ends_when_the_context_breaks_or_goes) {
   epoch_id const s = when->open();
   when->collect(when->open());
