@@ -7,12 +7,12 @@
 #pragma once
 
 #include <linux/membarrier.h>
-#include <sched.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include <atomic>
 
+#include "core/base/threads/backoff.hpp"
 #include "core/base/threads/interleave.hpp"
 #include "core/base/threads/thread_identity.hpp"
 
@@ -76,7 +76,7 @@ class biased_lock {
     visited_.store(true, std::memory_order_seq_cst);
   }
   void enter() noexcept {
-    while (inside_.load(std::memory_order_acquire)) sched_yield();
+    wait_until([this] { return !inside_.load(std::memory_order_acquire); });
   }
   // Whether a visitor needs the barrier.
   bool biased_to_another() const noexcept {
@@ -92,9 +92,7 @@ class biased_lock {
   hold lock_slowly() noexcept;
   void take() noexcept {
     while (held_.exchange(true, std::memory_order_acquire)) {
-      for (int spins = 0; held_.load(std::memory_order_relaxed); ++spins) {
-        if (spins > 64) sched_yield();
-      }
+      wait_until<first_looks::plain>([this] { return !held_.load(std::memory_order_relaxed); });
     }
   }
 

@@ -2,13 +2,12 @@
 // nothing that could be later than what it is about to say.
 #include "core/recording/writer/record.hpp"
 
-#include <sched.h>
-
 #include <algorithm>
 #include <bit>
 #include <cstring>
 
 #include "core/base/clock.hpp"
+#include "core/base/threads/backoff.hpp"
 #include "core/base/threads/interleave.hpp"
 #include "core/base/threads/uncancelled.hpp"
 #include "core/recording/stamp.hpp"
@@ -95,7 +94,7 @@ template <order by>
 [[gnu::noinline]] void put_in_turns(recorder_state& s, std::uint64_t thread, event_words const& one,
                                     std::uint64_t& last) noexcept {
   base::uncancelled const held;
-  while (s.last_ring.test_and_set(std::memory_order_acquire)) ::sched_yield();
+  base::wait_until([&s] { return !s.last_ring.test_and_set(std::memory_order_acquire); });
   put_of_thread<by>(s, max_rings - 1, thread, one, last);
   s.last_ring.clear(std::memory_order_release);
 }

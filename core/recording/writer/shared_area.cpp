@@ -1,13 +1,13 @@
 // See shared_area.hpp.
 #include "core/recording/writer/shared_area.hpp"
 
-#include <sched.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
 #include <cstdio>
 #include <cstring>
 
+#include "core/base/threads/backoff.hpp"
 #include "core/base/threads/uncancelled.hpp"
 
 namespace gpumem::recording {
@@ -55,7 +55,7 @@ bool shared_area::back(void const* part, std::size_t bytes) noexcept {
 
 // A ring is looked at once it is among the used ones: its space comes before.
 void shared_area::make_ring(std::size_t number) noexcept {
-  while (making_.test_and_set(std::memory_order_acquire)) ::sched_yield();
+  base::wait_until([this] { return !making_.test_and_set(std::memory_order_acquire); });
   if (!ring_made_[number].load(std::memory_order_relaxed)) {
     back(area_->events[number], sizeof area_->events[number]);
     auto& used = area_->head.rings_used;

@@ -1,10 +1,9 @@
 // See slow_steps.hpp.
 #include "core/route/requests/slow_steps.hpp"
 
-#include <sched.h>
-
 #include "core/base/kept_heap.hpp"
 #include "core/base/mutant.hpp"
+#include "core/base/threads/backoff.hpp"
 #include "core/base/threads/uncancelled.hpp"
 #include "core/recording/writer/record.hpp"
 #include "core/route/limits.hpp"
@@ -28,7 +27,7 @@ outcome allocate_elsewhere(context_entry& ended, driver::request const& request,
 // again once the call that ended the context has taken its blocks off the map, and waits for nothing any
 // more.
 outcome release_after_end(resource::chain_context const& home, driver::free_request const& release) noexcept {
-  while (home.epochs.ending() && !home.epochs.broken()) sched_yield();
+  base::wait_until([&home] { return !home.epochs.ending() || home.epochs.broken(); });
   return release_carefully(release);
 }
 

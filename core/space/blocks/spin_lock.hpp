@@ -1,14 +1,12 @@
 // A lock for a few dozen instructions, nearly always of one thread: one exchange to take, one store to give
-// back. Waiters yield after a short spin, so that a descheduled holder does not burn a core. Never held
-// across a call that can block, nor across a driver call.
+// back. Waiters yield after a short spin and then sleep, so that a descheduled holder gets its processor.
+// Never held across a call that can block, nor across a driver call.
 #pragma once
-
-#include <sched.h>
 
 #include <atomic>
 
+#include "core/base/threads/backoff.hpp"
 #include "core/base/threads/interleave.hpp"
-#include "core/base/threads/processor_hints.hpp"
 
 namespace gpumem::space {
 
@@ -26,12 +24,7 @@ class spin_lock {
 
  private:
   void wait() noexcept {
-    for (int spins = 0; held_.load(std::memory_order_relaxed); ++spins) {
-      if (spins > 64)
-        sched_yield();
-      else
-        base::pause();
-    }
+    base::wait_until([this] { return !held_.load(std::memory_order_relaxed); });
   }
   std::atomic<bool> held_{false};
 };

@@ -1,7 +1,6 @@
 // See event_log.hpp.
 #include "core/stats/events/event_log.hpp"
 
-#include <sched.h>
 #include <sys/mman.h>
 #include <time.h>
 #include <unistd.h>
@@ -10,6 +9,7 @@
 #include <new>
 
 #include "core/base/clock.hpp"
+#include "core/base/threads/backoff.hpp"
 #include "core/base/threads/interleave.hpp"
 #include "core/base/threads/uncancelled.hpp"
 #include "core/stats/callers/modules.hpp"
@@ -55,7 +55,7 @@ event_log* event_log::find(char const* pattern) noexcept {
 
 event_log* event_log::open(char const* pattern, bool write_through) noexcept {
   base::uncancelled const held;
-  while (opening.test_and_set(std::memory_order_acquire)) ::sched_yield();
+  base::wait_until([] { return !opening.test_and_set(std::memory_order_acquire); });
   event_log* log = find(pattern);
   if (log == nullptr) {
     auto* const made = new (std::nothrow) event_log;
@@ -89,16 +89,16 @@ event_log* event_log::open(char const* pattern, bool write_through) noexcept {
 void event_log::add(event const& one) noexcept {
   std::uint64_t const number = next_.fetch_add(1, std::memory_order_relaxed);
   slot& own = ring_[number % ring_size];
-  while (own.turn.load(std::memory_order_acquire) != number) {
-    if (!write_ready(false)) ::sched_yield();
+  for (base::backoff<> between; own.turn.load(std::memory_order_acquire) != number;) {
+    if (!write_ready(false)) between.wait();
   }
   own.value = {one, wall_ns(), thread_number()};
   base::interleave();
   std::uint64_t mine = number;  // unless the end of the process passed over it
   own.turn.compare_exchange_strong(mine, number + 1, std::memory_order_release, std::memory_order_relaxed);
   if (write_through_.load(std::memory_order_relaxed)) {
-    while (written_.load(std::memory_order_acquire) <= number) {
-      if (!write_ready(false)) ::sched_yield();
+    for (base::backoff<> between; written_.load(std::memory_order_acquire) <= number;) {
+      if (!write_ready(false)) between.wait();
     }
     return;
   }
@@ -117,7 +117,7 @@ bool event_log::write_ready(bool last) noexcept {
   std::uint64_t number = written_.load(std::memory_order_relaxed);
   std::uint64_t const end = last ? next_.load(std::memory_order_relaxed) : number + ring_size;
   std::uint64_t const give_up = last ? base::now_ns() + patience_ns : 0;
-  while (number < end) {
+  for (base::backoff<> between; number < end;) {
     slot& oldest = ring_[number % ring_size];
     if (oldest.turn.load(std::memory_order_acquire) == number + 1) {
       to_->add(oldest.value);
@@ -126,7 +126,7 @@ bool event_log::write_ready(bool last) noexcept {
     } else if (!last) {
       break;
     } else if (base::now_ns() < give_up) {
-      ::sched_yield();
+      between.wait();
     } else {
       std::uint64_t incomplete = number;
       if (oldest.turn.compare_exchange_strong(incomplete, number + ring_size, std::memory_order_acq_rel))
@@ -146,7 +146,7 @@ void event_log::finish_all() noexcept {
     if (log->pid_ != pid) continue;
     log->write_through_.store(true, std::memory_order_relaxed);
     std::uint64_t const give_up = base::now_ns() + patience_ns;
-    while (!log->write_ready(true) && base::now_ns() < give_up) ::sched_yield();
+    base::wait_until([log, give_up] { return log->write_ready(true) || base::now_ns() >= give_up; });
   }
 }
 

@@ -4,11 +4,9 @@
 // most the highest figure since the reset plus a tolerance. Freed bytes return to the thread's share. A
 // thread whose share is used up adds up the shards here, and the shares are dealt out anew, to all: who waits
 // to do the same has its share then. A hit therefore compares two words of its own thread.
-#include <sched.h>
-
 #include <algorithm>
 
-#include "core/base/threads/processor_hints.hpp"
+#include "core/base/threads/backoff.hpp"
 #include "core/stats/callers/libraries.hpp"
 #include "core/stats/events/shard_sums.hpp"
 #include "core/stats/events/windows.hpp"
@@ -112,16 +110,12 @@ void renew_share(int device) noexcept {
   std::size_t const slot = device_slot(device);
   look_again_if_changed();
   device_counters& mine = local().devices[slot];
-  for (int looks = 0; must_settle(mine); ++looks) {
+  for (base::backoff<> between; must_settle(mine); between.wait()) {
     locked const guard(std::try_to_lock);
     if (guard.owns_lock()) {
       if (must_settle(mine)) sample(*now, slot);
       return;
     }
-    if (looks > 64)
-      ::sched_yield();
-    else
-      base::pause();
   }
 }
 

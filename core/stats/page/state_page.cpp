@@ -2,7 +2,6 @@
 // timeline.cpp.
 #include "core/stats/page/state_page.hpp"
 
-#include <sched.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -14,6 +13,7 @@
 #include "core/base/clock.hpp"
 #include "core/base/files/sha256.hpp"
 #include "core/base/log/log.hpp"
+#include "core/base/threads/backoff.hpp"
 #include "core/base/threads/uncancelled.hpp"
 #include "core/stats/page/describe_process.hpp"
 #include "core/stats/page/holdings.hpp"
@@ -130,7 +130,7 @@ page* map_page(unsigned& exec_no) noexcept {
 }  // namespace
 
 locked::locked() noexcept {
-  while (state.lock.test_and_set(std::memory_order_acquire)) ::sched_yield();
+  base::wait_until([] { return !state.lock.test_and_set(std::memory_order_acquire); });
 }
 
 bool back_part(page& page, void const* part, std::size_t bytes) noexcept {
