@@ -79,6 +79,10 @@ class resource : public space::segment_owner {
   // A block that this resource, or one below it, handed out was freed by the program; called before its owner
   // gets it back, from the owner upwards. The block still has its size, rounding and stream.
   virtual void freed(space::handle h, free_order const& order) noexcept;
+  // One below is about to write over such a block, before this one hears that it was freed.
+  virtual void before_overwrite(space::handle, free_order const&) noexcept {}
+  // It fills what lies behind the bytes that it is asked for.
+  virtual bool has_zones() const noexcept { return false; }
 
   // The same of a block whose size has not come back before (space::unproven), freed where memory may go
   // back.

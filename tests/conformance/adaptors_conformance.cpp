@@ -58,6 +58,21 @@ struct guard_above : guarded {
     return built;
   }
 };
+// Each adaptor twice: what one writes, takes or notes the other must not take for the program's.
+struct twice_above : above_a_pool {
+  static constexpr std::uint64_t largest = (8ull << 20) - 1024;
+  static std::unique_ptr<resource::chain> build(resource::chain_context const& home) {
+    auto built = pool(home);
+    for (std::size_t node = 3; node < 11; node += 4) {
+      built->add(std::make_unique<resource::guard>(home, node, resource::guard_options{}, built->top()));
+      built->add(std::make_unique<resource::tracking>(home, node + 1, false, built->top()));
+      built->add(std::make_unique<resource::statistics>(home, node + 2, resource::statistics_options{},
+                                                        built->top()));
+      built->add(std::make_unique<resource::logging>(home, node + 3, built->top(), null_log()));
+    }
+    return built;
+  }
+};
 struct all_above : guarded {
   static std::unique_ptr<resource::chain> build(resource::chain_context const& home) {
     auto built = pool(home);
@@ -82,7 +97,8 @@ struct both_below : above_a_pool {
 };
 
 std::vector<chain_case> adaptors_chains() {
-  return cases_of<logging_above, statistics_above, tracking_above, guard_above, all_above, both_below>();
+  return cases_of<logging_above, statistics_above, tracking_above, guard_above, all_above, twice_above,
+                  both_below>();
 }
 
 }  // namespace gpumem::conformance

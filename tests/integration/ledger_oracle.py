@@ -75,11 +75,22 @@ def tops_of(chain):
     return [node for node in nodes if node["type"] == "direct" or nodes[0]["type"] not in SOURCES][:1]
 
 
+def request_faults(node):
+    """What was neither a hit nor failed had to be asked of upstream; of a fallback's chains none is. `prefetch` counts its calls there."""
+    rest = node["requests"] - node["hits"] - node["failed"]
+    most = 0 if node["type"] == "chain" else node["upstream"]
+    if node["type"] in (*SOURCES, "pinned_host", "rule", "prefetch") or 0 <= rest <= most:
+        return []
+    return [f"{node['name']}: of {node['requests']:,} requests {node['hits']:,} were hits and {node['failed']:,} failed, and upstream was "
+            f"asked {node['upstream']:,} times"]
+
+
 def chain_faults(report):
     """Each block is counted once on its way down and once on its way back: by every resource, and in the ledger."""
     faults = []
     for chain in report["chains"]:
         for node in chain["nodes"]:
+            faults += request_faults(node)
             if node["given_back_bytes"] > node["handed_out_bytes"]:
                 faults.append(f"{chain['route']} of device {chain['device']}: {node['name']}: {node['given_back_bytes']:,} bytes given "
                               f"back of {node['handed_out_bytes']:,}")

@@ -16,7 +16,7 @@ class aligned final : public adaptor {
 
  private:
   space::handle serve(allocation_request const& request) override {
-    if (request.bytes < threshold_) return below_.allocate(request);
+    if (request.bytes < threshold_) return pass_down(request);
     allocation_request larger = request;
     larger.alignment = std::max(request.alignment, alignment_);
     return pass_down(larger);

@@ -1,10 +1,14 @@
 // See guard.hpp.
 #include "core/resource/adaptors/guard.hpp"
 
+#include <time.h>
+
 #include <algorithm>
 #include <array>
 #include <new>
+#include <utility>
 
+#include "core/base/threads/uncancelled.hpp"
 #include "core/driver/error.hpp"
 #include "core/stats/callers/misuse.hpp"
 #include "core/stream_order/relaxed_mode.hpp"
@@ -38,13 +42,21 @@ space::handle guard::serve(allocation_request const& request) {
   return h;
 }
 
+std::uint64_t guard::end_of_zone(space::handle h, std::uint64_t end) noexcept {
+  std::uint64_t const asked = end + options_.redzone;
+  for (resource const* below = &owner_of(home_.where, h); below != this && below != nullptr;
+       below = below->parent(h)) {
+    if (below->has_zones()) return asked;
+  }
+  return std::min(blocks()[h].end(), (asked + space::unit - 1) / space::unit * space::unit);
+}
+
 // Fills the block and its zone, so that both are there before its first use. False: it cannot be done now.
 bool guard::prepare(space::handle h, allocation_request const& request, guarded& block) noexcept {
   if (home_.epochs.capturing()) return false;
   std::uint64_t const begin = blocks()[h].begin();
   std::uint64_t const end = begin + block.bytes;
-  std::uint64_t const zone_end =
-      std::min(blocks()[h].end(), (end + options_.redzone + space::unit - 1) / space::unit * space::unit);
+  std::uint64_t const zone_end = end_of_zone(h, end);
   if (options_.redzone != 0) block.zone = zone_end - end;
   stream_order::relaxed_mode relaxed(true);
   auto const here = home_.epochs.enter();
@@ -58,6 +70,7 @@ bool guard::prepare(space::handle h, allocation_request const& request, guarded&
   bool good = !options_.fill_on_alloc || fill(on, begin, block.bytes, new_pattern);
   good = good && (block.zone == 0 || fill(on, end, block.zone, zone_pattern));
   if (!ordered) good = driver::real.cuStreamSynchronize(on) == CUDA_SUCCESS && good;
+  block.filled = ordered ? home_.epochs.open() : home_.epochs.last_done();
   return good;
 }
 
@@ -77,25 +90,34 @@ bool guard::settle(free_order const& order) noexcept {
 }
 
 void guard::given_back(space::handle h, free_order const& order) noexcept {
-  guarded block;
-  {
-    base::lock_guard lock(mutex_);
-    auto const found = live_.find(h);
-    if (found == live_.end()) return;
-    block = found->second;
-    live_.erase(found);
-  }
+  if (!is_known(h)) return;
   stream_order::relaxed_mode relaxed(true);
   auto const here = home_.epochs.enter();
-  if (!here.is_there() || !settle(order)) return;
-  check(h, block, order.caller());
+  bool const settled = here.is_there() && settle(order);
+  guarded block;
+  if (settled) {
+    base::lock_guard const in_use(looking_);  // not beside a look of another thread's at this block
+    look(h, order.caller());
+    block = take(h);
+  } else {
+    take_unchecked(h);
+  }
   // What another process may have open is left alone.
-  if (!options_.fill_on_free || blocks()[h].is(space::exported)) return;
+  if (!settled || !options_.fill_on_free || blocks()[h].is(space::exported)) return;
   bool const ordered = has_stream(order.slot, order.stream);
   CUstream const on = ordered ? order.stream : own_stream();
   if (!ordered && on == nullptr) return;
+  for (resource* above = parent(h); above != nullptr; above = above->parent(h))
+    above->before_overwrite(h, order);
   fill(on, blocks()[h].begin(), block.bytes, freed_pattern);
   if (!ordered) driver::real.cuStreamSynchronize(on);
+}
+
+// The zone lies in what a guard below fills; that one has waited for the work that may use the block.
+void guard::before_overwrite(space::handle h, free_order const& order) noexcept {
+  base::lock_guard const in_use(looking_);
+  look(h, order.caller());
+  take(h);
 }
 
 void guard::synchronized() noexcept {
@@ -103,17 +125,64 @@ void guard::synchronized() noexcept {
   stream_order::relaxed_mode relaxed(true);
   auto const here = home_.epochs.enter();
   if (!here.is_there()) return;
-  base::lock_guard lock(mutex_);  // none of these blocks is given back meanwhile
-  for (auto& [h, block] : live_) check(h, block, nullptr);
+  base::lock_guard const in_use(looking_);  // none of these blocks is given back meanwhile
+  for (space::handle const h : filled_ones()) look(h, nullptr);
+}
+
+bool guard::is_known(space::handle h) noexcept {
+  base::lock_guard const held(mutex_);
+  return live_.contains(h);
+}
+
+// Another thread may have made a block since the wait that this look follows: its zone is being filled.
+std::vector<space::handle> guard::filled_ones() noexcept try {
+  base::lock_guard const held(mutex_);
+  std::vector<space::handle> all;
+  all.reserve(live_.size());
+  for (auto const& [h, block] : live_) {
+    if (home_.epochs.is_done(block.filled)) all.push_back(h);
+  }
+  return all;
+} catch (std::bad_alloc const&) {
+  return {};
+}
+
+// In a capture, or in a host function, where no driver call is allowed. A look of another thread's at this
+// block ends soon, unless it waits for the GPU and the GPU for this host function.
+void guard::take_unchecked(space::handle h) noexcept {
+  constexpr timespec pause{.tv_sec = 0, .tv_nsec = 50'000};
+  base::uncancelled const held;
+  bool alone = looking_.try_lock();
+  for (int i = 0; !alone && i < 400; ++i) {
+    nanosleep(&pause, nullptr);
+    alone = looking_.try_lock();
+  }
+  take(h);
+  if (alone) looking_.unlock();
+}
+
+guard::guarded guard::take(space::handle h) noexcept {
+  base::lock_guard const held(mutex_);
+  auto const found = live_.find(h);
+  if (found == live_.end()) return {};
+  guarded const block = found->second;
+  live_.erase(found);
+  return block;
 }
 
 // Once a block: after the first report its zone tells nothing new.
-void guard::check(space::handle h, guarded& block, void const* caller) noexcept {
+void guard::look(space::handle h, void const* caller) noexcept {
+  guarded block;
+  {
+    base::lock_guard const held(mutex_);
+    auto const found = live_.find(h);
+    if (found == live_.end()) return;
+    block = found->second;
+  }
   if (block.zone == 0 || block.reported) return;
   std::uint64_t const begin = blocks()[h].begin();
   damage const found = look_at_zone(begin + block.bytes, block.zone);
-  if (found.bytes == 0) return;
-  block.reported = true;
+  if (found.bytes == 0 || !report_once(h)) return;
   stats::note_misuse({.kind = stats::misuse_kind::damaged_zone,
                       .node = node_,
                       .address = begin,
@@ -122,6 +191,13 @@ void guard::check(space::handle h, guarded& block, void const* caller) noexcept 
                       .damaged = found.bytes,
                       .here = caller != nullptr ? stats::site_of(node_, {&caller, 1}) : stats::no_site,
                       .allocated_at = block.from});
+}
+
+// Not of a block that a host function has freed meanwhile.
+bool guard::report_once(space::handle h) noexcept {
+  base::lock_guard const held(mutex_);
+  auto const found = live_.find(h);
+  return found != live_.end() && !std::exchange(found->second.reported, true);
 }
 
 guard::damage guard::look_at_zone(std::uint64_t address, std::uint64_t bytes) noexcept {

@@ -3,10 +3,11 @@
 // goes on. A write in front of a block usually hits the zone of the block before it. Must stand above the
 // resource that makes blocks. Slow: a fill of memory without a stream is waited for; a free waits for the
 // work that may use the block (native cudaFree does, cudaFreeAsync does not). Does nothing while a stream
-// of the context captures. Any thread; takes a lock and the heap.
+// of the context captures. Any thread; takes locks and the heap.
 #pragma once
 
 #include <unordered_map>
+#include <vector>
 
 #include "core/base/threads/mutex.hpp"
 #include "core/resource/adaptors/adaptor.hpp"
@@ -31,6 +32,8 @@ class guard final : public adaptor {
     stats::open_caller_tables();
   }
 
+  bool has_zones() const noexcept override { return options_.redzone != 0; }
+  void before_overwrite(space::handle h, free_order const& order) noexcept override;
   void synchronized() noexcept override;
   void forget() noexcept override;
 
@@ -40,8 +43,9 @@ class guard final : public adaptor {
 
   // What is known of a live block.
   struct guarded {
-    std::uint64_t bytes = 0;  // as asked
-    std::uint64_t zone = 0;   // bytes behind it that hold the pattern
+    std::uint64_t bytes = 0;     // as asked
+    std::uint64_t zone = 0;      // bytes behind it that hold the pattern
+    space::epoch_id filled = 0;  // once this one is done
     stats::call_site from = stats::no_site;
     bool reported = false;
   };
@@ -51,6 +55,8 @@ class guard final : public adaptor {
     std::uint64_t first = 0;  // offset in the zone
   };
 
+  // Where the zone of a new block ends that has these bytes: at a whole unit, or before another guard's.
+  std::uint64_t end_of_zone(space::handle h, std::uint64_t end) noexcept;
   // Fills a new block and its zone; false: that cannot be now.
   bool prepare(space::handle h, allocation_request const& request, guarded& block) noexcept;
   // Sets the bytes in the order of this stream; false: the driver refused. Waits for nothing.
@@ -60,10 +66,19 @@ class guard final : public adaptor {
   // Copies the zone to the host and compares it.
   damage look_at_zone(std::uint64_t address, std::uint64_t bytes) noexcept;
   // Reports the block once if its zone is damaged.
-  void check(space::handle h, guarded& block, void const* caller) noexcept;
+  void look(space::handle h, void const* caller) noexcept;
+  bool report_once(space::handle h) noexcept;
+  bool is_known(space::handle h) noexcept;
+  // Blocks whose zone holds the pattern by now; none where there is no host memory for the list.
+  std::vector<space::handle> filled_ones() noexcept;
+  // The lock is tried in a loop, which clang's analysis cannot follow.
+  void take_unchecked(space::handle h) noexcept GPUMEM_ANNOTATE(no_thread_safety_analysis);
+  // It is known no more; what was known of it.
+  guarded take(space::handle h) noexcept;
   CUstream own_stream() noexcept;
 
   guard_options const options_;
+  base::mutex looking_;  // by whoever looks at zones, while it waits for the GPU; before the other
   base::mutex mutex_;
   std::unordered_map<space::handle, guarded> live_ GPUMEM_GUARDED_BY(mutex_);
   std::atomic<CUstream> own_{nullptr};  // work on it is waited for at once

@@ -33,7 +33,7 @@ void limiting::take(std::uint64_t bytes) {
 
 space::handle limiting::pass_on(allocation_request const& request, std::uint64_t bytes) {
   try {
-    return below_.allocate(request);
+    return pass_down(request);
   } catch (driver::allocation_failed const&) {
     budget_.give(bytes);
     throw;
@@ -74,7 +74,7 @@ extent limiting_source::serve(allocation_request const& request) {
   if (!budget_.take(asked)) throw budget_.refusal(asked);
   extent memory;
   try {
-    memory = below_.reserve(request);
+    memory = pass_down(request);
   } catch (driver::allocation_failed const&) {
     budget_.give(asked);
     throw;

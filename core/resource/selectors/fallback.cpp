@@ -89,7 +89,12 @@ extent fallback_source::reserve(allocation_request const& request) {
   try {
     served = first_that_serves(branches_.size(), [&](std::size_t i) {
       stats::add(stats::local().nodes[branches_[i].node].requests, 1);
-      memory = branches_[i].segments->reserve(request);
+      try {
+        memory = branches_[i].segments->reserve(request);
+      } catch (driver::allocation_failed const&) {
+        stats::add(stats::local().nodes[branches_[i].node].failed, 1);
+        throw;
+      }
     });
   } catch (driver::allocation_failed const&) {
     stats::add(stats::local().nodes[node_].failed, 1);

@@ -45,6 +45,8 @@ options parse(int argc, char** argv) {
       crowded = true;
     } else if (std::strcmp(argv[i], "--requests-wait") == 0) {
       requests_wait = true;
+    } else if (std::strcmp(argv[i], "--calls-wait") == 0) {
+      requests_wait = frees_wait = true;
     } else {
       auto const number = std::strtoul(argv[i], nullptr, 10);
       if (plain == 0) found.seed = static_cast<unsigned>(number);

@@ -59,6 +59,10 @@ def test_pool(build):
     expect_clean(build, "pool")
 
 
+def test_watched(build):
+    expect_clean(build, "watched")
+
+
 def test_small_pool(build):
     expect_clean(build, "small_pool")
 

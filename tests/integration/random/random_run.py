@@ -40,6 +40,13 @@ CONFIGS = {
                 '[resource.limiting]\nallocation_limit = "300 MiB"\n[resource.managed_pool]\ntype = "pool"\n',
     "pool_over_spilling": 'version = 1\n[route]\ndevice = ["pool", "fallback"]\nmanaged = ["managed"]\n'
                           '[resource.fallback]\nchains = [["limiting", "cuda"], ["managed"]]\n[resource.limiting]\nallocation_limit = "300 MiB"\n',
+    # Each that looks on, twice: what one of them writes, takes or notes is not the program's.
+    "watched": 'version = 1\n[route]\ndevice = ["guard", "tracking", "statistics", "limiting", "logging", "lower_guard", "lower_tracking", '
+               '"lower_statistics", "lower_limiting", "lower_logging", "pool", "cuda"]\n[resource.guard]\nredzone = "700 B"\nfill_on_alloc = false\n'
+               'fill_on_free = false\n[resource.lower_guard]\ntype = "guard"\nfill_on_alloc = false\n[resource.lower_tracking]\ntype = "tracking"\n'
+               '[resource.lower_statistics]\ntype = "statistics"\n[resource.limiting]\nallocation_limit = "6 GiB"\n'
+               '[resource.lower_limiting]\ntype = "limiting"\nallocation_limit = "6 GiB"\n[resource.logging]\nfile = "/dev/null"\n'
+               '[resource.lower_logging]\ntype = "logging"\nfile = "/dev/null"\n',
     "cuda": 'version = 1\n[route]\ndevice = ["cuda"]\nhost = ["pinned_host"]\n',
     "cuda_async": 'version = 1\n[route]\ndevice = ["cuda_async"]\n',
     "synchronize": 'version = 1\n[route]\ndevice = ["pool", "cuda"]\n[behavior]\nfree = "synchronize"\n',
@@ -53,6 +60,7 @@ CONFIGS = {
 # Their requests may wait for the device: plain memory out of the driver's pool is there once its stream has come so far, and
 # managed memory can go back by no other call than one that waits.
 REQUESTS_WAIT = ("cuda_async", "pool_over_cuda_async", "spilling", "pool_over_spilling")
+CALLS_WAIT = ("watched",)  # frees as well: a guard looks at a block when its work is done
 NEEDS = {"pool_over_system": {"GPUMEM_SIMULATED_PAGEABLE": "1"}}  # of the device
 SMALL_DEVICE = {"GPUMEM_SIMULATED_MEMORY": str(5 << 30)}
 # One in some hundred requests is refused natively: each chain gives back what others keep, all the time. With --crowded.
@@ -65,16 +73,21 @@ FIGURES = re.compile(r"allocations (\d+) operations (\d+) faults (\d+) hazards (
 
 def options_of(config):
     """What the program is to know of its chain."""
+    if config in CALLS_WAIT:
+        return ("--calls-wait",)
     return ("--requests-wait",) if config in REQUESTS_WAIT else ()
 
 
 def figures_that_disagree(folder):
-    """Of the reports in `folder`: with one another, and with what the simulated driver of the process knew at its end."""
+    """Of the reports in `folder`: with one another, and with what the simulated driver of the process knew at its end. The program
+    writes nothing behind its blocks: nobody says that it did."""
     faults = []
     for path in folder.glob("figures.*.json"):
         truth = folder / path.name.replace("figures", "simulated")
         known = json.loads(truth.read_text()) if truth.exists() else None
-        faults += harness.ledger_faults(json.loads(path.read_text()), known, peaks=False)
+        report = json.loads(path.read_text())
+        faults += harness.ledger_faults(report, known, peaks=False)
+        faults += [f"{misuse['kind']} at {misuse['address']:#x}" for misuse in report["misuses"] if "damaged_bytes" in misuse]
     return faults
 
 

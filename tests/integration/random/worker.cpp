@@ -281,7 +281,7 @@ void worker::fork_child() {
   std::string const seed = std::to_string(below(1u << 20));
   pid_t const child = fork();
   if (child == 0) {
-    char const* const more = requests_wait ? "--requests-wait" : nullptr;
+    char const* const more = frees_wait ? "--calls-wait" : requests_wait ? "--requests-wait" : nullptr;
     if (anew) execl("/proc/self/exe", "random_program", seed.c_str(), "200", "2", "quiet", more, nullptr);
     if (device_work::on_a_gpu()) _exit(0);
     CUdeviceptr address = 0;

@@ -36,6 +36,8 @@ inline bool too_many_faults() {
 inline bool crowded = false;
 // A chain whose requests wait for the device where natively none does (random_run.py says which, and why).
 inline bool requests_wait = false;
+// The same of frees.
+inline bool frees_wait = false;
 inline std::atomic<int> refusals{0};
 // Whether the memory is there; any other refusal is a fault.
 bool got(CUresult code, char const* what);

@@ -71,6 +71,41 @@ TEST_F(guard_test, the_free_finds_it_too) {
   EXPECT_EQ(faults(), before + 1);
 }
 
+// What the lower one fills at the free holds the zone of the upper one.
+TEST_F(guard_test, a_guard_below_another_does_not_accuse_the_program) {
+  auto lower = over(make_pool());
+  auto upper = over(*lower);
+  auto const before = faults();
+  auto const plain = get_from(*upper, 3000, code(1)), ordered = get_from(*upper, 3000, code(1), 1);
+  auto const bad = get_from(*upper, 3000, code(1));
+  give_from(plain, code(2));
+  give_from(ordered, code(2), 1);
+  EXPECT_EQ(faults(), before);
+  EXPECT_TRUE(all(bytes_of(plain), 3512, guard::freed_pattern));
+  bytes_of(bad)[3001] = 0;
+  give_from(bad, code(2));
+  EXPECT_EQ(faults(), before + 1) << "once, by the one whose zone it is";
+  int const fills = driver.calls("cuMemsetD8Async");
+  auto const odd = get_from(*upper, 3001, code(1));
+  EXPECT_EQ(driver.calls("cuMemsetD8Async"), fills + 4);
+  bytes_of(odd)[3001 + 512] = 0;
+  give_from(odd, code(2));
+  EXPECT_EQ(faults(), before + 2) << "what is behind the one zone is the other's alone";
+}
+
+// Threads allocate while another one has waited for the context: the zone of a newer block is being filled.
+TEST_F(guard_test, a_wait_looks_only_at_zones_that_were_filled_before_it) {
+  auto part = over(make_pool());
+  auto const h = get_from(*part, 3000, code(1), 1);
+  int const looks = driver.calls("cuMemcpyDtoHAsync_v2");
+  part->synchronized();
+  EXPECT_EQ(driver.calls("cuMemcpyDtoHAsync_v2"), looks) << "its fill is not known to be done";
+  ASSERT_EQ(here->epochs.synchronize(), CUDA_SUCCESS);
+  part->synchronized();
+  EXPECT_EQ(driver.calls("cuMemcpyDtoHAsync_v2"), looks + 1);
+  give_from(h, code(2), 1);
+}
+
 // The scripted context is busy until it is synchronised: what fills before that would fill under a kernel.
 TEST_F(guard_test, a_free_waits_for_the_work_before_it_fills) {
   auto part = over(make_pool());

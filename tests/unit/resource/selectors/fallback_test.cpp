@@ -129,6 +129,10 @@ TEST_F(fallback_fixture, below_a_pool_segments_come_from_either_and_go_home) {
   space::handle const b = get(p, 4 * mib);
   EXPECT_EQ(driver.calls("cuMemAllocManaged"), 1);
   EXPECT_EQ(second_current(), 4 * mib);
+  auto const& first = stats::local().nodes[first_node];
+  EXPECT_EQ(first.requests - first_before.requests,
+            first.hits - first_before.hits + first.failed - first_before.failed)
+      << "what a chain did not serve it refused";
   give(p, a);
   give(p, b);
   p.give_back(give_back_scope::all);
