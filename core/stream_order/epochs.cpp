@@ -77,7 +77,7 @@ void epochs::close() noexcept {
   epoch_id last = open_.fetch_add(1, std::memory_order_acq_rel);
   base::interleave();
   if (GPUMEM_MUTANT(event_before_free)) ++last;
-  if (!GPUMEM_MUTANT(no_event) && driver::real.cuCtxRecordEvent(context_, event) != CUDA_SUCCESS) {
+  if (!GPUMEM_MUTANT(no_event) && driver::real.cuCtxRecordEvent(context(), event) != CUDA_SUCCESS) {
     spare_.push_back(event);  // nothing was recorded: these frees are covered by the next event
     return;
   }
@@ -156,7 +156,7 @@ CUresult epochs::synchronize() noexcept {
     if (driver::real.cuCtxRecordEvent != nullptr && !broken()) mine = take_event();
     if (mine != nullptr) {
       mark = synchronize_begins();
-      CUresult const code = driver::real.cuCtxRecordEvent(context_, mine);
+      CUresult const code = driver::real.cuCtxRecordEvent(context(), mine);
       if (code != CUDA_SUCCESS) {
         spare_.push_back(mine);
         if (is_refusal(code)) return code;
@@ -369,6 +369,16 @@ void epochs::abandon() noexcept {
   elsewhere_.clear();
   trouble_.fetch_or(lost, std::memory_order_acq_rel);
   life_.fetch_add(1, std::memory_order_acq_rel);
+}
+
+void epochs::begin_again(CUcontext next) noexcept {
+  base::lock_guard lock(mutex_);
+  context_.store(next, std::memory_order_release);
+  done_.store(open_.fetch_add(1, std::memory_order_acq_rel), std::memory_order_release);
+  in_vain_ = 0;
+  pace.end();
+  life_.fetch_add(1, std::memory_order_acq_rel);
+  trouble_.store(0, std::memory_order_release);
 }
 
 }  // namespace gpumem::stream_order
