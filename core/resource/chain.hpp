@@ -1,6 +1,6 @@
 // One chain for one context: its resources in order, top first, and the sources below them. Built by
-// config/builder/builder, used by the router. Owns everything in it; lives until the process ends, and is
-// emptied when its context goes.
+// config/builder/builder, used by the router. Owns everything in it; lives until the process ends. It is
+// emptied when its context goes, and may then serve another one of the device.
 #pragma once
 
 #include <algorithm>
@@ -90,6 +90,11 @@ class chain {
   void forget() noexcept {
     for (auto part = resources_.rbegin(); part != resources_.rend(); ++part) (*part)->forget();
     for (auto const& part : sources_) part->forget();
+  }
+  // After that: bottom up, as it was built. Throws driver::allocation_failed, and is to forget() again then.
+  void begin_again() {
+    for (auto const& part : sources_) part->begin_again();
+    for (auto const& part : resources_) part->begin_again();
   }
 
  private:

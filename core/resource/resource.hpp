@@ -1,7 +1,7 @@
 // What every resource of a chain does: serve blocks and take them back. Called by the router (the top of a
 // chain) or by the resource above, from any thread, with no lock held. allocate throws
-// driver::allocation_failed and nothing else; the others never throw. A resource is never destroyed while its
-// context lives, and forgets all when it goes.
+// driver::allocation_failed and nothing else; the others never throw. A resource is never destroyed: it
+// forgets all when its context goes, and may serve another one then.
 #pragma once
 
 #include <atomic>
@@ -26,7 +26,6 @@ class suballocator;
 struct chain_context {
   space::block_registry& where;
   stream_order::epochs& epochs;
-  CUcontext context;
   int device;
   driver::memory_kind kind;
   // Gives back empty segments of every chain of this context; null: only of the resource that asks.
@@ -39,6 +38,9 @@ struct chain_context {
   stream_order::streams* streams = nullptr;
   // Where this device's counters lie in a shard.
   std::size_t device_slot = stats::device_slot(device);
+
+  // Another one after the end of the first (begin_again).
+  CUcontext context() const noexcept { return epochs.context(); }
 };
 
 // A free by the program that was refused: nothing of ours that is live begins at `address`.
@@ -123,6 +125,9 @@ class resource : public space::segment_owner {
   virtual void lost(space::handle) noexcept {}
   // The context is gone and all memory with it: forget every segment, make no driver call.
   virtual void forget() noexcept {}
+  // After forget(): another context of the device is its own from now on. As when it was made, what it has
+  // learned of the program's sizes apart. Throws driver::allocation_failed where it reserves memory.
+  virtual void begin_again() {}
 
   chain_context const& home() const noexcept { return home_; }
   // Itself where it is a suballocator, whose hits need no virtual call; else null.

@@ -71,6 +71,8 @@ class source {
   virtual void lost(extent const&) noexcept {}
   // After the last lost(): drops what the source itself holds in the driver.
   virtual void forget() noexcept {}
+  // After forget(): another context of the device is its own from now on.
+  virtual void begin_again() {}
   // The program enabled or disabled access by other devices; chain_context::peers says which have it now.
   virtual void peers_changed() noexcept {}
   // Advice of the program's for this part of its memory was taken back: the source's own holds again.

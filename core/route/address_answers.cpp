@@ -51,11 +51,11 @@ address_answers::address_answers(CUdeviceptr address, CUcontext current) noexcep
   space::handle const h = block_around(*present, address, owner);
   if (h == space::none) return;
   resource::chain_context const& home = owner->home();
-  if (home.kind != driver::memory_kind::device || home.context != current || !home.epochs.well()) return;
+  if (home.kind != driver::memory_kind::device || home.context() != current || !home.epochs.well()) return;
   space::block const& b = present->where.blocks[h];
   block_ = {b.begin(), b.bytes() - b.rounding};
   handle_ = h;
-  context_ = home.context;
+  context_ = home.context();
   device_ = home.device;
   segment_ = &present->where.segments[b.segment];
 }

@@ -126,7 +126,7 @@ CUcontext context_of(CUdeviceptr block, CUcontext real) noexcept {
   space::handle const h = present != nullptr ? live_block_at(*present, block) : space::none;
   if (h == space::none) return real;
   if (is_of_pool(present->where.blocks[h], h)) return nullptr;
-  return real != nullptr ? real : resource::owner_of(present->where, h).home().context;
+  return real != nullptr ? real : resource::owner_of(present->where, h).home().context();
 }
 
 void count_taken(router_state& s, int device, space::block& b) noexcept {

@@ -102,14 +102,14 @@ void join_ended(CUcontext context, bool joined) noexcept {
 std::uint64_t synchronize_begins(CUcontext context) noexcept {
   if (present != nullptr && present->known.find_green(context) != nullptr) return 0;
   context_entry* const entry = known_entry(context);
-  return entry != nullptr ? entry->serial << 32 | entry->order.synchronize_begins() : 0;
+  return entry != nullptr ? entry->serial.load() << 32 | entry->order.synchronize_begins() : 0;
 }
 
 void synchronize_done(CUcontext context, std::uint64_t mark) noexcept {
   if (mark == 0) return;
   // The handle may name another context by now.
   if (context_entry* const entry = known_entry(context);
-      entry != nullptr && static_cast<std::uint32_t>(entry->serial) == mark >> 32) {
+      entry != nullptr && static_cast<std::uint32_t>(entry->serial.load()) == mark >> 32) {
     entry->order.synchronize_done(static_cast<stream_order::epoch_id>(mark));
     entry->each_chain([](resource::chain& c) { c.synchronized(); });
     give_back_at_synchronisation(*entry);

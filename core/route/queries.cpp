@@ -59,6 +59,7 @@ bool captures(CUstream stream) noexcept {
 stream_place look_up(router_state& s, CUstream stream, CUcontext current) noexcept {
   std::uint64_t const now = s.streams_changed.load(std::memory_order_acquire);
   stream_place const place = ask_driver(s, stream, current);
+  memo.renew(now);
   if (place.entry != nullptr && place.slot != stream_order::no_slot) memo.keep(stream, current, place, now);
   return place;
 }
@@ -72,7 +73,7 @@ static whose ask_whose_by_address(resource::chain_context const& home, CUdevicep
   switch (driver::real.cuPointerGetAttribute(&now, CU_POINTER_ATTRIBUTE_CONTEXT, address)) {
     case CUDA_SUCCESS:
       if (now == nullptr && !present->where.segments.is_contextless(address)) return whose::others;
-      return now == home.context || now == nullptr ? whose::ours : whose::others;
+      return now == home.context() || now == nullptr ? whose::ours : whose::others;
     case CUDA_ERROR_NOT_PERMITTED:
       return whose::untold;
     default:
@@ -82,6 +83,7 @@ static whose ask_whose_by_address(resource::chain_context const& home, CUdevicep
 
 whose ask_whose(resource::chain_context const& home, CUdeviceptr address) noexcept {
   context_entry* const entry = present->known.find_by(home.epochs);
+  std::uint64_t const serial = entry != nullptr ? entry->serial.load() : 0;
   if (entry == nullptr || entry->id == 0) return ask_whose_by_address(home, address);
   switch (driver::state_of(entry->handle, entry->id)) {
     case driver::context_state::not_told:
@@ -89,7 +91,7 @@ whose ask_whose(resource::chain_context const& home, CUdeviceptr address) noexce
     case driver::context_state::same:
       return whose::ours;
     default:
-      present->known.end(*entry);
+      present->known.end(*entry, serial);
       return whose::others;
   }
 }
@@ -139,7 +141,7 @@ bool ask_unknown_free(router_state& s, CUdeviceptr address) noexcept {
   if (inside.in == nullptr) return false;
   if (inside.owner == nullptr) return true;
   resource::chain_context const& home = resource::owner_of(inside).home();
-  if (home.epochs.life() != 0) return false;  // it went with its context, and is others' by now
+  if (home.epochs.ended()) return false;  // it went with its context, and is others' by now
   return !home.epochs.ending() || ask_whose(home, address) == whose::ours;
 }
 

@@ -77,8 +77,15 @@ struct stream_place {
 class route_memo {
  public:
   context_entry* find(CUcontext context, std::uint64_t now) const noexcept {
-    return context_ == context && since_ == now ? entry_ : nullptr;
+    return since_ == now ? remembered(context) : nullptr;
   }
+  // The same whatever has changed since: for who asks is_of() afterwards, once the context was found well.
+  context_entry* remembered(CUcontext context) const noexcept {
+    return context_ == context ? entry_ : nullptr;
+  }
+  // No stream and no context came or went since it was found. Asked last: an entry that is well by now may be
+  // so for another context.
+  bool is_of(std::uint64_t now) const noexcept { return since_ == now; }
   void keep(CUcontext context, context_entry* entry, std::uint64_t now) noexcept {
     renew(now);
     context_ = context;
@@ -92,6 +99,12 @@ class route_memo {
       if (line.stream == stream && line.current == current) return line.place();
     }
     return find_elsewhere(stream, current);
+  }
+  // Forgets all when a stream or a context came or went since.
+  void renew(std::uint64_t now) noexcept {
+    if (since_ == now) return;
+    *this = {};
+    since_ = now;
   }
   void keep(CUstream stream, CUcontext current, stream_place const& place, std::uint64_t now) noexcept {
     renew(now);
@@ -126,13 +139,6 @@ class route_memo {
     }
     return {};
   }
-  // Forgets all when a stream or a context came or went since.
-  void renew(std::uint64_t now) noexcept {
-    if (since_ == now) return;
-    *this = {};
-    since_ = now;
-  }
-
   std::uint64_t since_ = 0;
   CUcontext context_ = nullptr;
   context_entry* entry_ = nullptr;
@@ -144,6 +150,11 @@ inline constinit thread_local route_memo memo;
 context_entry* look_up(router_state& s, CUcontext context) noexcept;
 inline context_entry* entry_of(router_state& s, CUcontext context) noexcept {
   auto* const known = memo.find(context, s.streams_changed.load(std::memory_order_acquire));
+  return known != nullptr ? known : look_up(s, context);
+}
+// The same, to be asked about (route_memo::is_of).
+inline context_entry* remembered_entry_of(router_state& s, CUcontext context) noexcept {
+  auto* const known = memo.remembered(context);
   return known != nullptr ? known : look_up(s, context);
 }
 

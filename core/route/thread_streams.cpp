@@ -16,7 +16,13 @@ namespace {
 struct own_stream {
   router_state* of;  // a forked child leaves its parent's router behind
   context_entry* entry;
+  std::uint64_t serial;  // of the context, as the entry may be another's
   std::uint64_t id;
+
+  bool is_there() const noexcept {
+    return of == present && entry->serial.load(std::memory_order_acquire) == serial &&
+           !entry->gone.load(std::memory_order_acquire);
+  }
   own_stream* next;
 };
 
@@ -28,7 +34,7 @@ constinit thread_local own_stream* own_streams = nullptr;
 void leave(void* first) {
   own_streams = nullptr;
   for (auto* each = static_cast<own_stream*>(first); each != nullptr;) {
-    if (each->of == present) drop_slot(*each->entry, each->entry->streams.forget(each->id));
+    if (each->is_there()) drop_slot(*each->entry, each->entry->streams.forget(each->id));
     own_stream* const next = each->next;
     delete each;
     each = next;
@@ -48,11 +54,17 @@ void drop_slot(context_entry& entry, stream_order::slot slot) noexcept {
 void keep_thread_stream(context_entry& entry, std::uint64_t id) noexcept {
   static bool const have_key = pthread_key_create(&key, leave) == 0;
   if (!have_key) return;
-  own_stream* const first = own_streams;
-  for (auto* each = first; each != nullptr; each = each->next) {
-    if (each->entry == &entry && each->id == id) return;
+  for (auto* each = own_streams; each != nullptr; each = each->next) {
+    if (each->entry == &entry && each->id == id && each->is_there()) return;
   }
-  auto* const made = new (std::nothrow) own_stream{present, &entry, id, first};
+  // One of a context that has ended serves again.
+  for (auto* each = own_streams; each != nullptr; each = each->next) {
+    if (each->is_there()) continue;
+    own_stream* const next = each->next;
+    *each = {present, &entry, entry.serial, id, next};
+    return;
+  }
+  auto* const made = new (std::nothrow) own_stream{present, &entry, entry.serial, id, own_streams};
   if (made == nullptr) return;
   if (pthread_setspecific(key, made) != 0) return delete made;
   own_streams = made;

@@ -79,7 +79,7 @@ void epochs::close() noexcept {
   base::interleave();
   if (GPUMEM_MUTANT(event_before_free)) ++last;
   CUresult const code =
-      GPUMEM_MUTANT(no_event) ? CUDA_SUCCESS : driver::real.cuCtxRecordEvent(context_, event);
+      GPUMEM_MUTANT(no_event) ? CUDA_SUCCESS : driver::real.cuCtxRecordEvent(context(), event);
   if (code != CUDA_SUCCESS) {
     spare_.push_back(event);  // nothing was recorded: these frees are covered by the next event
     hear(code);
@@ -171,7 +171,7 @@ CUresult epochs::synchronize() noexcept {
     if (driver::real.cuCtxRecordEvent != nullptr && !broken()) mine = take_event();
     if (mine != nullptr) {
       mark = synchronize_begins();
-      CUresult const code = driver::real.cuCtxRecordEvent(context_, mine);
+      CUresult const code = driver::real.cuCtxRecordEvent(context(), mine);
       if (code != CUDA_SUCCESS) {
         spare_.push_back(mine);
         if (is_refusal(code)) return code;
@@ -385,6 +385,17 @@ void epochs::abandon() noexcept {
   loss_.store(CUDA_SUCCESS, std::memory_order_release);
   trouble_.fetch_or(lost, std::memory_order_acq_rel);
   life_.fetch_add(1, std::memory_order_acq_rel);
+}
+
+void epochs::begin_again(CUcontext next) noexcept {
+  base::lock_guard lock(mutex_);
+  context_.store(next, std::memory_order_release);
+  done_.store(open_.fetch_add(1, std::memory_order_acq_rel), std::memory_order_release);
+  in_vain_ = 0;
+  pace.end();
+  loss_.store(CUDA_SUCCESS, std::memory_order_release);
+  life_.fetch_add(1, std::memory_order_acq_rel);
+  trouble_.store(0, std::memory_order_release);
 }
 
 }  // namespace gpumem::stream_order

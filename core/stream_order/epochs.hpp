@@ -126,6 +126,9 @@ class epochs {
   void look_for_loss() noexcept;
   // The context is gone: forget its captures and events.
   void abandon() noexcept;
+  // After that, and with nobody served: this is `next`'s from now on, of the same device. Numbers go on, so
+  // that what anybody still has of the context before is of an epoch that is done, and of another life.
+  void begin_again(CUcontext next) noexcept;
   // The driver may be ending the context right now, and hand its addresses out for others' memory before it
   // says so.
   bool ending() const noexcept { return (trouble_.load(std::memory_order_acquire) & ~(lost | watched)) != 0; }
@@ -137,16 +140,20 @@ class epochs {
   // Captures of any context watch what threads do: well() is false meanwhile.
   void watch(bool on) noexcept;
 
-  // Moves on when the context is gone: what was asked of the driver before and comes back after it belongs to
-  // nobody.
+  // Moves on when the context is gone, and when the next one begins: what was asked of the driver in one life
+  // and comes back in another belongs to nobody.
   std::uint32_t life() const noexcept { return life_.load(std::memory_order_acquire); }
+  bool ended() const noexcept { return is_over(life()); }
+  // The life that was there then is over.
+  bool ended_since(std::uint32_t then) const noexcept { return is_over(then) || life() != then; }
   // Makes the context current for the life of the guard, unless it has ended.
   [[nodiscard]] scoped_context enter(
       context_visits::if_ending then = context_visits::if_ending::refuse) const noexcept {
-    return scoped_context(context_, then, &life_);
+    std::uint32_t const now = life();  // before the handle, which is the next one's in the next life
+    return scoped_context(context(), then, {&life_, now, is_over(now)});
   }
 
-  CUcontext context() const noexcept { return context_; }
+  CUcontext context() const noexcept { return context_.load(std::memory_order_acquire); }
   int device() const noexcept { return device_; }
 
   free_pace pace{*this};
@@ -205,9 +212,11 @@ class epochs {
   // There is room to close another epoch; far from the limit, as threads close epochs at once.
   bool may_close() const noexcept { return open() - last_done() < window / 2; }
 
-  CUcontext context_;
+  static bool is_over(std::uint32_t life) noexcept { return life % 2 != 0; }
+
+  std::atomic<CUcontext> context_;
   int device_;
-  std::atomic<std::uint32_t> life_{0};
+  std::atomic<std::uint32_t> life_{0};  // odd: over
   alignas(64) std::atomic<epoch_id> open_;
   std::atomic<epoch_id> done_;
   std::atomic<int> captures_{0};

@@ -25,6 +25,8 @@ class free_pace {
     std::uint64_t const step = step_.load(std::memory_order_relaxed);
     return step == 0 || bytes >= step / small_part;
   }
+  // Off, as if it had never begun.
+  void end() noexcept { step_.store(0, std::memory_order_relaxed); }
   enum class noted : std::uint8_t { off, on, step };  // off, or over; a step that ended
   // After a free of so many bytes.
   noted note(std::uint64_t bytes) noexcept;

@@ -43,17 +43,26 @@ inline bool is_current(CUcontext context) noexcept {
   return driver::real.cuCtxGetCurrent(&now) == CUDA_SUCCESS && now == context;
 }
 
+// The life of a context that epochs count, as it was before its handle was read.
+struct counted_life {
+  std::atomic<std::uint32_t> const* now = nullptr;
+  std::uint32_t then = 0;
+  bool was_over = false;
+
+  bool is_over() const noexcept {
+    return now != nullptr && (was_over || now->load(std::memory_order_acquire) != then);
+  }
+};
+
 // Makes `context` current for the life of the guard; for calls that act on the current context. One that may
-// be ending is not entered, nor one that `ended` says is gone: its handle may name another by now, or one
-// that is only being made (580.159 crashes). Chains have theirs by epochs::enter.
+// be ending is not entered, nor one whose life is over: its handle may name another by now, or one that is
+// only being made (580.159 crashes). Chains have theirs by epochs::enter.
 class scoped_context {
  public:
   explicit scoped_context(CUcontext context,
                           context_visits::if_ending then = context_visits::if_ending::refuse,
-                          std::atomic<std::uint32_t> const* ended = nullptr) noexcept {
-    auto const is_gone = [ended] {
-      return ended != nullptr && ended->load(std::memory_order_acquire) != 0 && !GPUMEM_MUTANT(gone_entered);
-    };
+                          counted_life const& life = {}) noexcept {
+    auto const is_gone = [&life] { return life.is_over() && !GPUMEM_MUTANT(gone_entered); };
     code_ = CUDA_ERROR_CONTEXT_IS_DESTROYED;
     if (is_gone()) return;
     if (is_current(context)) {

@@ -54,6 +54,14 @@ CUstream streams::handle_of(slot s) noexcept {
   return named != ids_.end() ? named->first : nullptr;
 }
 
+void streams::begin_again() noexcept {
+  base::lock_guard lock(mutex_);
+  by_id_.clear();
+  ids_.clear();
+  spare_.clear();
+  used_ = 1;
+}
+
 void streams::recycle(slot s) noexcept try {
   base::lock_guard lock(mutex_);
   if (s != no_slot) spare_.push_back(s);

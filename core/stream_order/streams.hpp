@@ -35,6 +35,8 @@ class streams {
   static void green_context_made() noexcept { handles_last_.store(false, std::memory_order_relaxed); }
   // The slot may be another stream's.
   void recycle(slot s) noexcept;
+  // Of another context from now on, which has none yet.
+  void begin_again() noexcept;
 
  private:
   static inline std::atomic<bool> handles_last_{true};

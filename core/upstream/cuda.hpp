@@ -48,6 +48,7 @@ class pinned_host final : public resource::source {
   void release(resource::extent const& memory, resource::release_order const& order) noexcept override;
   void lost(resource::extent const& memory) noexcept override;
   void forget() noexcept override;
+  void begin_again() noexcept override { refused_.begin_again(); }
   std::uint64_t trim(resource::give_back_scope) noexcept override;
   bool takes_back_when_idle() const noexcept override { return true; }  // cuMemFreeHost waits for kernels
 

@@ -268,6 +268,12 @@ void cuda_async::forget() noexcept {
   granted_ = 0;
 }
 
+void cuda_async::begin_again() noexcept {
+  base::lock_guard lock(mutex_);
+  waiting_.begin_again();
+  stream_ = nullptr;  // it went with the context; both are made at the first use
+}
+
 std::uint64_t cuda_async::trim(resource::give_back_scope scope) noexcept {
   free_what_waits(scope == resource::give_back_scope::all);
   if (stream_ == nullptr || home_.epochs.capturing()) return 0;

@@ -27,6 +27,7 @@ class cuda_async final : public resource::source {
   void release(resource::extent const& memory, resource::release_order const& order) noexcept override;
   void lost(resource::extent const& memory) noexcept override;
   void forget() noexcept override;
+  void begin_again() noexcept override;
   void peers_changed() noexcept override;
   std::uint64_t trim(resource::give_back_scope scope) noexcept override;
   // Segments of all these that lie in the device's default pool.

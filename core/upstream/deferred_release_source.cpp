@@ -116,4 +116,10 @@ void deferred_release_source::forget() noexcept {
   any_waits_.store(false, std::memory_order_relaxed);
 }
 
+void deferred_release_source::begin_again() noexcept {
+  base::lock_guard lock(waiting_mutex_);
+  forgotten_ = false;
+  had_work_.store(0, std::memory_order_relaxed);
+}
+
 }  // namespace gpumem::upstream

@@ -19,6 +19,7 @@ class deferred_release_source : public resource::source {
  public:
   void release(resource::extent const& memory, resource::release_order const& order) noexcept override;
   void forget() noexcept override;
+  void begin_again() noexcept override;
   std::uint64_t trim(resource::give_back_scope scope) noexcept override;
   void synchronized() noexcept override { release_done(false, false); }
   std::uint64_t pending() noexcept override;

@@ -32,6 +32,12 @@ class refused_frees {
     for (resource::extent const& memory : take(true)) lost(memory);
   }
 
+  // Another context from now on.
+  void begin_again() noexcept {
+    base::lock_guard const held(mutex_);
+    forgotten_ = false;
+  }
+
   // Of all that waits.
   std::uint64_t bytes() const noexcept { return bytes_.load(std::memory_order_relaxed); }
 

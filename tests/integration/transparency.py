@@ -22,7 +22,7 @@ GROUPS = {
     "M": ("Memory information", 10),
     "S": ("Streams, captures, synchronisation", 16),
     "I": ("IPC, virtual memory, peers, several GPUs", 10),
-    "X": ("Life cycle", 14),
+    "X": ("Life cycle", 15),
     "H": ("Hostile surroundings", 11),
     "U": ("Under gpumem run, and what check says", 5),
     "R": ("The report", 6),

@@ -24,7 +24,7 @@ void limiting::take(std::uint64_t bytes) {
   if (budget_.take(bytes)) return;
   if (budget_.may_hold_idle() && home_.relieve != nullptr) {
     for (give_back_scope const scope : {give_back_scope::done, give_back_scope::all}) {
-      home_.relieve(home_.context, scope);
+      home_.relieve(home_.context(), scope);
       if (budget_.take(bytes)) return;
     }
   }

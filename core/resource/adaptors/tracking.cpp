@@ -62,4 +62,9 @@ void tracking::forget() noexcept {
   });
 }
 
+// What a context freed is no second free of the next one's.
+void tracking::begin_again() noexcept {
+  for (freed_block& each : recent_) each.address.store(0, std::memory_order_relaxed);
+}
+
 }  // namespace gpumem::resource

@@ -23,6 +23,7 @@ class tracking final : public adaptor {
 
   bool refused(refused_free const& what) noexcept override;
   void forget() noexcept override;
+  void begin_again() noexcept override;
 
  private:
   space::handle serve(allocation_request const& request) override;

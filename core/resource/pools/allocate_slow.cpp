@@ -316,7 +316,7 @@ space::handle suballocator::drain(lock& held, slow_request& c) {
 std::uint64_t suballocator::relieve(lock& held, give_back_scope scope) noexcept {
   GPUMEM_EXPECTS(held.owns_lock());
   held.unlock();
-  std::uint64_t given = home_.relieve != nullptr ? home_.relieve(home_.context, scope) : 0;
+  std::uint64_t given = home_.relieve != nullptr ? home_.relieve(home_.context(), scope) : 0;
   if (home_.relieve == nullptr || home_.kind == driver::memory_kind::host) given += give_back(scope);
   held.lock();
   reap();

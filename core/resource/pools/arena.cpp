@@ -148,4 +148,8 @@ void arena::forget() noexcept {
   each([&](suballocator& p) { p.forget(); });
 }
 
+void arena::begin_again() {
+  each([&](suballocator& p) { p.begin_again(); });
+}
+
 }  // namespace gpumem::resource

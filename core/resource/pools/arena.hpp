@@ -47,6 +47,7 @@ class arena final : public resource {
   void give_back_due(moment const& at) noexcept override;
   void stream_gone(stream_order::slot s) noexcept override;
   void forget() noexcept override;
+  void begin_again() override;
 
  private:
   using part = std::atomic<suballocator*>;

@@ -43,12 +43,12 @@ extent direct::reserve(allocation_request const& request) {
     if (failed.code() != CUDA_ERROR_OUT_OF_MEMORY || home_.relieve == nullptr) throw;
   }
   // What it says is too little to rely on, as the driver's own pools give back too.
-  home_.relieve(home_.context, give_back_scope::done);
+  home_.relieve(home_.context(), give_back_scope::done);
   extent memory;
   try {
     memory = upstream_.reserve(request);
   } catch (driver::allocation_failed const&) {
-    home_.relieve(home_.context, give_back_scope::all);
+    home_.relieve(home_.context(), give_back_scope::all);
     memory = upstream_.reserve(request);
   }
   stats::add(count_device().rung_trimmed, 1);
@@ -71,13 +71,14 @@ space::handle direct::make(allocation_request const& request) {
                                     driver::refused_by::largest_block);
   }
   if (request.alignment > space::unit) rounded.bytes += request.alignment - space::unit;
+  std::uint32_t const life = home_.epochs.life();
   extent const memory = reserve(rounded);
   space::handle h = space::none;
   std::uint32_t units = 0;
   bool ended = false;  // it is of the context that its handle names by now
   {
     base::lock_guard lock(mutex_);
-    ended = home_.epochs.life() != 0;
+    ended = home_.epochs.ended_since(life);
     // The new segment is the only idle space, so the search finds just that.
     if (!ended) units = add(memory, request.alignment);
     if (units != 0) h = region_.take(space::done, units, true);

@@ -214,7 +214,17 @@ void suballocator::forget() noexcept {
     upstream_.lost({s->base, s->bytes, s->token});
     region_.remove_segment(s);
   }
-  caches_.retire();  // nothing is asked of this object again; the next context's takes over
+  backing_->all_lost();
+}
+
+// A thread that freed a block while its context ended may have put it into a magazine since.
+void suballocator::begin_again() {
+  {
+    lock held(mutex_);
+    caches_.visit([&](magazine& m) { m.empty(blocks()); });
+    bins_.empty(blocks());
+  }
+  prepare();
 }
 
 // Where the driver waits for all work when it takes memory back, nothing goes while work does not end.

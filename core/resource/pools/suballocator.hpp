@@ -78,6 +78,7 @@ class suballocator : public resource, public source {
   std::uint64_t give_back(give_back_scope scope) noexcept override;
   void stream_gone(stream_order::slot s) noexcept override;
   void forget() noexcept override;
+  void begin_again() override;
   void give_back_due(moment const& at) noexcept override;
 
   using resource::lost;

@@ -70,8 +70,8 @@ void log_passthrough(int device, char const* why) noexcept {
 
 template <std::size_t... numbers>
 std::array<resource::chain_context, max_chains> homes(space::block_registry& where, peers const& access,
-                                                      stream_order::epochs& order, CUcontext context,
-                                                      int device, rule_set const* rules, reliever relieve,
+                                                      stream_order::epochs& order, int device,
+                                                      rule_set const* rules, reliever relieve,
                                                       stream_order::streams& streams,
                                                       std::index_sequence<numbers...>) noexcept {
   auto const kind = [rules](std::size_t number) {
@@ -81,7 +81,7 @@ std::array<resource::chain_context, max_chains> homes(space::block_registry& whe
   auto const reach = [&](std::size_t number) {
     return kind(number) == driver::memory_kind::device ? access.mask_of(device) : nullptr;
   };
-  return {{{where, order, context, device, kind(numbers), relieve, reach(numbers), numbers, &streams}...}};
+  return {{{where, order, device, kind(numbers), relieve, reach(numbers), numbers, &streams}...}};
 }
 
 }  // namespace
@@ -105,9 +105,10 @@ context_entry::context_entry(space::block_registry& where, peers const& access, 
                              reliever relieve)
     : handle(context),
       serial(order_of_making),
+      known_as(context),
       device(device_number),
       order(context, device_number),
-      homes_(homes(where, access, order, context, device_number, rules, relieve, streams,
+      homes_(homes(where, access, order, device_number, rules, relieve, streams,
                    std::make_index_sequence<max_chains>())) {
   for (std::size_t i = 0; rules != nullptr && i < rules->size(); ++i) {
     rule const& r = (*rules)[i];
@@ -128,7 +129,8 @@ resource::chain* context_entry::make_chain(std::size_t k, chain_factory factory)
     stream_order::relaxed_mode relaxed(true);
     auto const here = order.enter();
     if (!here.is_there()) return nullptr;
-    resource::chain* const made = factory(homes_[k]).release();
+    if (kept_[k] != nullptr) kept_[k]->begin_again();
+    resource::chain* const made = kept_[k] != nullptr ? kept_[k] : factory(homes_[k]).release();
     chains_[k].store(made, std::memory_order_release);
     if (made != nullptr) quick_[k].store(made->top().quick(), std::memory_order_release);
   } catch (driver::allocation_failed const& failed) {
@@ -137,17 +139,25 @@ resource::chain* context_entry::make_chain(std::size_t k, chain_factory factory)
     log_passthrough(device, "no host memory");
   }
   made_[k].store(true, std::memory_order_release);
-  return chains_[k].load(std::memory_order_relaxed);
+  resource::chain* const published = chains_[k].load(std::memory_order_relaxed);
+  if (published == nullptr && kept_[k] != nullptr) kept_[k]->forget();  // what it reserved so far
+  return published;
 }
 
-bool context_entry::lives() const noexcept {
-  return id == 0 || GPUMEM_MUTANT(ended_served) || !driver::has_ended(handle, id);
+// The serial first: of another context's handle and number nobody can say that the one of this serial ended.
+std::uint64_t context_entry::ended_serial() const noexcept {
+  std::uint64_t const of = serial.load(std::memory_order_acquire);
+  std::uint64_t const number = id.load(std::memory_order_acquire);
+  bool const lives = number == 0 || GPUMEM_MUTANT(ended_served) || !driver::has_ended(handle, number);
+  return lives ? 0 : of;
 }
 
-bool context_entry::forget() noexcept {
+bool context_entry::forget(std::uint64_t ended) noexcept {
   {
     base::lock_guard lock(mutex_);  // a chain that is being made is there, or is never made
-    if (gone.exchange(true, std::memory_order_acq_rel)) return false;
+    if (serial.load(std::memory_order_relaxed) != ended || gone.exchange(true, std::memory_order_acq_rel))
+      return false;
+    known_as.store(no_handle(), std::memory_order_release);
     order.abandon();
   }
   base::interleave();
@@ -155,13 +165,51 @@ bool context_entry::forget() noexcept {
   return true;
 }
 
+// Each chain begins again at its first request: until then it reserves nothing.
+void context_entry::begin_again(CUcontext context) noexcept {
+  base::lock_guard lock(mutex_);
+  is_free.store(false, std::memory_order_relaxed);
+  for (std::size_t k = 0; k < chains_.size(); ++k) {
+    quick_[k].store(nullptr, std::memory_order_relaxed);
+    if (auto* const chain = chains_[k].exchange(nullptr, std::memory_order_relaxed); chain != nullptr)
+      kept_[k] = chain;
+    made_[k].store(false, std::memory_order_relaxed);
+  }
+  streams.begin_again();
+  handle.store(context, std::memory_order_release);
+  id.store(driver::id_of(context), std::memory_order_release);
+  order.begin_again(context);
+}
+
+// Found from here on, with all that is written above.
+void context_entry::begun(std::uint64_t order_of_making) noexcept {
+  base::lock_guard lock(mutex_);
+  serial.store(order_of_making, std::memory_order_release);
+  gone.store(false, std::memory_order_release);
+  known_as.store(handle, std::memory_order_release);
+}
+
 context_entry* contexts::find_alive(CUcontext context) noexcept {
   for (;;) {
     context_entry* const found = find(context);
-    if (found == nullptr || !found->order.ending() || found->lives()) return found;
-    if (GPUMEM_MUTANT(stale_context)) return found;
-    end(*found);
+    if (found == nullptr) return found;
+    std::uint64_t const ended = found->order.ending() ? found->ended_serial() : 0;
+    if (ended != 0 && !GPUMEM_MUTANT(stale_context)) {
+      end(*found, ended);
+      continue;
+    }
+    // Since it was found its context may have ended, and another one of another handle be served by it. Of a
+    // green context it is the primary one's.
+    if (find(context) == found) return found;
   }
+}
+
+context_entry* contexts::find_free(int device) const noexcept {
+  if (GPUMEM_MUTANT(entries_not_used_again)) return nullptr;
+  for (auto* e = first_.load(std::memory_order_acquire); e != nullptr; e = e->next) {
+    if (e->device == device && e->is_free.load(std::memory_order_acquire)) return e;
+  }
+  return nullptr;
 }
 
 void contexts::end_begins(context_ending& call) noexcept {
@@ -177,7 +225,9 @@ void contexts::end_begins(context_ending& call) noexcept {
 void contexts::settle(context_ending const& call, bool ended) noexcept {
   base::lock_guard lock(mutex_);
   each([&](context_entry& e) {
-    if (e.handle == call.handle_ && ((ended && e.serial <= call.since_) || !e.lives())) end(e);
+    if (e.handle != call.handle_) return;
+    std::uint64_t const serial = e.serial;
+    if ((ended && serial <= call.since_) || e.ended_serial() != 0) end(e, serial);
   });
 }
 
@@ -191,11 +241,12 @@ void contexts::end_over(context_ending const& call) noexcept {
   });
 }
 
-void contexts::end(context_entry& gone) noexcept {
-  if (GPUMEM_MUTANT(stale_context) || !gone.forget()) return;
+void contexts::end(context_entry& gone, std::uint64_t serial) noexcept {
+  if (GPUMEM_MUTANT(stale_context) || !gone.forget(serial)) return;
   captures_over();
   changes_.fetch_add(1, std::memory_order_acq_rel);
   forget_peers_of(gone.handle);
+  gone.is_free.store(true, std::memory_order_release);
 }
 
 void contexts::peers_changed() noexcept {
@@ -262,17 +313,27 @@ context_entry* contexts::find_or_make(CUcontext context) noexcept {
   base::give_up_kept_heap();  // for what is made of the context and its chain
   register_device(device);
   look_first(context, device);
-  context_entry* made = nullptr;
-  try {
-    made = new context_entry(where_, access_, context, device, rules_, ++made_, relieve_);
-  } catch (std::bad_alloc const&) {
-    return nullptr;
+  context_entry* const again = find_free(device);
+  context_entry* made = again;
+  if (again != nullptr) {
+    again->begin_again(context);
+  } else {
+    try {
+      made = new context_entry(where_, access_, context, device, rules_, made_ + 1, relieve_);
+    } catch (std::bad_alloc const&) {
+      return nullptr;
+    }
   }
+  ++made_;
   for (context_ending const* call = endings_; call != nullptr; call = call->next_) {
     if (call->handle_ == context) made->order.end_begins();
   }
-  made->next = first_.load(std::memory_order_relaxed);
-  first_.store(made, std::memory_order_release);
+  if (again != nullptr) {
+    again->begun(made_);
+  } else {
+    made->next = first_.load(std::memory_order_relaxed);
+    first_.store(made, std::memory_order_release);
+  }
   watch_captures();
   return made;
 }

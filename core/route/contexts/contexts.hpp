@@ -1,6 +1,7 @@
 // The contexts of this process as core knows them, each with its epochs, stream identities and chains, made
-// at its first request. Found by handle without a lock. An entry is never destroyed, only marked gone,
-// because the driver may use a handle again for another context.
+// at its first request. Found by handle without a lock. An entry is never destroyed, as others may be at it
+// at any time. When its context has ended it waits for the next one of its device, whatever its handle: a
+// program may make and end contexts for ever. Who had found it by its old handle must not take it for that.
 #pragma once
 
 #include <array>
@@ -58,19 +59,28 @@ struct context_entry {
     stats::add(counters.requests, 1);
     stats::add(counters.bytes_in, bytes);
   }
-  // False: the driver says that the context has ended, though nobody has said so yet.
-  bool lives() const noexcept;
-  // Once, whoever is first: its memory is nobody's any more. False: another thread did it.
-  bool forget() noexcept;
+  // Zero: it lives. Else the serial of the context that the driver says has ended, though nobody has said so
+  // yet.
+  std::uint64_t ended_serial() const noexcept;
+  // Once, whoever is first: its memory is nobody's any more. False: another thread did it, or by now it is
+  // another context's than that of this serial.
+  bool forget(std::uint64_t ended) noexcept;
+  // After its end: serves another context of its device. In two steps, as only who makes it may see it
+  // between them. Under the mutex of `contexts`.
+  void begin_again(CUcontext context) noexcept;
+  void begun(std::uint64_t order_of_making) noexcept;
 
-  CUcontext const handle;
-  std::uint64_t const id = driver::id_of(handle);
-  std::uint64_t const serial;  // of all that were made, from 1 on
+  std::atomic<CUcontext> handle;
+  std::atomic<std::uint64_t> id{driver::id_of(handle)};
+  std::atomic<std::uint64_t> serial;  // of all contexts that were met, from 1 on
+  // What it is found by: the handle, while its context lives; else what is no handle.
+  std::atomic<CUcontext> known_as;
   int const device;
   std::size_t const device_slot = stats::device_slot(device);
   stream_order::epochs order;
   stream_order::streams streams;
   std::atomic<bool> gone{false};
+  std::atomic<bool> is_free{false};  // gone, and all that is to be done about it
   context_entry* next = nullptr;
 
   template <typename Visit>
@@ -90,13 +100,18 @@ struct context_entry {
   }
 
  private:
-  // Builds it, once; null: it could not be built, which was said, or the context is gone.
+  CUcontext no_handle() const noexcept {
+    return reinterpret_cast<CUcontext>(const_cast<context_entry*>(this));
+  }
+  // Builds it, or the one of an earlier context begins again, once; null: that could not be, which was said,
+  // or the context is gone.
   resource::chain* make_chain(std::size_t number, chain_factory factory) noexcept;
 
   std::array<resource::chain_context, max_chains> homes_;
   std::array<std::atomic<resource::chain*>, max_chains> chains_{};
   std::array<std::atomic<resource::suballocator*>, max_chains> quick_{};
   std::array<std::atomic<bool>, max_chains> made_{};
+  std::array<resource::chain*, max_chains> kept_{};  // of an earlier context; under mutex_
   std::vector<std::size_t> rule_nodes_;
   base::mutex mutex_;  // of who makes a chain, or ends the context
 };
@@ -122,7 +137,7 @@ class contexts {
   // The entry of this handle, or of the primary context of a green one; null: none yet. No lock.
   context_entry* find(CUcontext context) const noexcept {
     for (auto* e = first_.load(std::memory_order_acquire); e != nullptr; e = e->next) {
-      if (e->handle == context && !e->gone.load(std::memory_order_acquire)) return e;
+      if (e->known_as.load(std::memory_order_acquire) == context) return e;
     }
     green_context const* const green = find_green(context);
     return green != nullptr ? find(green->primary) : nullptr;
@@ -164,15 +179,16 @@ class contexts {
   void settle(context_ending const& call, bool ended) noexcept;
   // The call is over, whatever came of it.
   void end_over(context_ending const& call) noexcept;
-  // It has ended.
-  void end(context_entry& gone) noexcept;
+  // The context of this serial has ended.
+  void end(context_entry& gone, std::uint64_t serial) noexcept;
   // Of stream_order::one_stream, which holds no longer.
   void end_one_stream(char const* why) noexcept;
 
   // The chain of a resource; null: its context is gone.
   resource::chain* chain_of(resource::chain_context const& home) const noexcept {
-    context_entry* const entry = find(home.context);
-    return entry != nullptr ? entry->made_chain(home.number) : nullptr;
+    context_entry* const entry = find_by(home.epochs);
+    return entry != nullptr && !entry->gone.load(std::memory_order_acquire) ? entry->made_chain(home.number)
+                                                                            : nullptr;
   }
 
   template <typename Visit>
@@ -183,6 +199,9 @@ class contexts {
   }
 
  private:
+  // An entry that waits for a context of the device; null: none does.
+  context_entry* find_free(int device) const noexcept;
+
   space::block_registry& where_;
   peers& access_;
   std::atomic<std::uint64_t>& changes_;

@@ -30,13 +30,16 @@ inline bool captures_run() noexcept {
 [[gnu::always_inline]] inline stream_place find_place_fast(router_state& s,
                                                            driver::request const& request) noexcept {
   return request.stream_ordered ? place_of(s, request.stream, request.context)
-                                : stream_place{.entry = entry_of(s, request.context)};
+                                : stream_place{.entry = remembered_entry_of(s, request.context)};
 }
 
 // Nothing rare holds: the context is well, no capture and no count of the program's own pool is concerned.
+// Whether it is the one that was remembered comes last, as an entry is another context's when its own has
+// ended.
 [[gnu::always_inline]] inline bool is_usual_fast(router_state& s, stream_place const& place,
                                                  driver::request const& request) noexcept {
   if (place.entry == nullptr || !place.entry->order.well()) return false;
+  if (!memo.is_of(s.streams_changed.load(std::memory_order_acquire))) return false;
   if (!request.stream_ordered) return true;
   return s.pool_use_of(place.entry->device) == pool_use::served && !place.capturing;
 }
@@ -126,7 +129,7 @@ template <bool careful = false>
   router_state* const s = present;
   if (s == nullptr) [[unlikely]]
     return pass;
-  stream_place const place = find_place_fast(*s, request);
+  stream_place const place = careful ? find_place_slow(*s, request) : find_place_fast(*s, request);
   bool counts = false;  // in the figures of a pool that the program asked for
   if constexpr (careful) {
     if (auto const answer = answer_request_slow(*s, place, request, result, counts)) return *answer;
@@ -192,7 +195,7 @@ template <bool careful = false>
                                               freed_after& when) noexcept {
   if (!release.stream_ordered) return true;
   stream_place const place = place_of(s, release.stream, release.context);
-  if (place.entry == nullptr || place.entry->handle != home.context || place.capturing) return false;
+  if (place.entry == nullptr || &place.entry->order != &home.epochs || place.capturing) return false;
   when = {.slot = place.slot, .stream = release.stream};
   return true;
 }

@@ -16,10 +16,11 @@ namespace gpumem::route {
 
 namespace {
 
-// The context of `ended` is gone, though nobody has said so: the same again, of what its handle names now.
-outcome allocate_elsewhere(context_entry& ended, driver::request const& request,
+// The context of this serial is gone, though nobody has said so: the same again, of what its handle names
+// now.
+outcome allocate_elsewhere(context_entry& ended, std::uint64_t serial, driver::request const& request,
                            CUdeviceptr* result) noexcept {
-  present->known.end(ended);
+  present->known.end(ended, serial);
   return allocate_carefully(request, result);
 }
 
@@ -42,11 +43,13 @@ outcome answer_of_lost(resource::chain_context const& home, CUdeviceptr address)
 
 outcome refuse(driver::request const& request, context_entry& entry, std::size_t number,
                driver::allocation_failed const& failed, CUdeviceptr* result) noexcept {
-  if (entry.gone.load(std::memory_order_acquire)) return allocate_elsewhere(entry, request, result);
+  resource::chain* const made = entry.made_chain(number);
+  if (made == nullptr || entry.gone.load(std::memory_order_acquire))
+    return allocate_carefully(request, result);
   entry.order.hear(failed.code());
   // It is the tables that have no room: the driver serves, under the same limits.
   if (failed.kind() == driver::refused_by::tables) return pass;
-  resource::chain& chain = *entry.chain_of(number, present->factory);
+  resource::chain& chain = *made;
   bool const is_kept = is_refusal_kept();
   stats::free_blocks free;
   if (is_kept) chain.count_free(free);
@@ -78,19 +81,28 @@ outcome release_carefully(driver::free_request const& release) noexcept {
   return route::release<true>(release);
 }
 
+stream_place find_place_slow(router_state& s, driver::request const& request) noexcept {
+  return request.stream_ordered ? place_of(s, request.stream, request.context)
+                                : stream_place{.entry = entry_of(s, request.context)};
+}
+
 std::optional<outcome> answer_request_slow(router_state& s, stream_place const& place,
                                            driver::request const& request, CUdeviceptr* result,
                                            bool& counts) noexcept {
   context_entry* const entry = place.entry;
   if (entry == nullptr || entry->order.broken()) return pass;
   if (!entry->order.well()) {
-    if (entry->order.ending() && !entry->lives()) return allocate_elsewhere(*entry, request, result);
+    std::uint64_t const ended = entry->order.ending() ? entry->ended_serial() : 0;
+    if (ended != 0) return allocate_elsewhere(*entry, ended, request, result);
     CUresult const refusal = place.capturing ? CUDA_SUCCESS : stream_order::ask_captures();
     if (refusal != CUDA_SUCCESS) {
       *result = 0;
       return outcome{refusal};
     }
   }
+  // It may be another context's since it was found.
+  if (!memo.is_of(s.streams_changed.load(std::memory_order_acquire)))
+    return allocate_carefully(request, result);
   if (!request.stream_ordered) return std::nullopt;
   pool_use const use = s.pool_use_of(entry->device);
   if (place.capturing) return pass;
@@ -109,6 +121,9 @@ taken take_slow(supply from, context_entry& entry, std::size_t number, driver::r
                                             .flags = request.flags,
                                             .alignment = request.alignment,
                                             .by = &request};
+  // What this thread remembers of the way may be of an earlier context.
+  if (entry.made_chain(number) == nullptr && entry.chain_of(number, present->factory) == nullptr)
+    return {.refusal = pass};
   if (from.own == nullptr) base::give_up_kept_heap();  // for the thread's or stream's magazine
   try {
     return {from.quick->allocate_slow(wanted, from.own, look)};
@@ -159,7 +174,7 @@ std::optional<outcome> order_slow(router_state& s, resource::chain_context const
     stream_place const place = place_of(s, release.stream, release.context);
     if (place.entry == nullptr) return pass;
     if (place.capturing) return outcome{refusal_by_driver(release)};
-    if (place.entry->handle == home.context) {
+    if (&place.entry->order == &home.epochs) {
       when = {.slot = place.slot, .stream = release.stream};
       return std::nullopt;
     }

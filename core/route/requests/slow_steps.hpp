@@ -44,6 +44,9 @@ bool take_rule(rule_set& rules, context_entry const& entry, driver::request cons
 std::optional<outcome> answer_request_slow(router_state& s, stream_place const& place,
                                            driver::request const& request, CUdeviceptr* result,
                                            bool& counts) noexcept;
+// As find_place_fast, of what has not changed since.
+stream_place find_place_slow(router_state& s, driver::request const& request) noexcept;
+
 // What a chain refused: the program hears of it, unless the context is gone.
 [[gnu::noinline, gnu::cold]] outcome refuse(driver::request const& request, context_entry& entry,
                                             std::size_t number, driver::allocation_failed const& failed,

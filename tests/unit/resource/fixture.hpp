@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "core/resource/chain.hpp"
+#include "core/resource/pools/cache/cache_set.hpp"
 #include "core/resource/pools/direct.hpp"
 #include "core/resource/pools/fixed_size.hpp"
 #include "core/resource/pools/pool.hpp"
@@ -28,7 +29,7 @@ constexpr std::uint64_t kib = 1ull << 10, mib = 1ull << 20, gib = 1ull << 30;
 struct world {
   space::block_registry where;
   stream_order::epochs epochs{tests::first_context, 0};
-  chain_context home{where, epochs, tests::first_context, 0, driver::memory_kind::device};
+  chain_context home{where, epochs, 0, driver::memory_kind::device};
   upstream::cuda cuda{home, 0};
   std::vector<std::unique_ptr<source>> sources;
   std::vector<std::unique_ptr<resource>> parts;
@@ -52,6 +53,7 @@ struct resource_fixture : testing::Test {
     EXPECT_FALSE(driver.capture_hurt());
     here->epochs.abandon();
     for (auto part = here->parts.rbegin(); part != here->parts.rend(); ++part) (*part)->forget();
+    cache_set::forget_all();  // nobody uses these again
   }
 
   template <typename Part, typename... Arguments>

@@ -109,6 +109,8 @@ class backing {
   // Bytes taken so that more blocks of a size take turns (growth_request::at_least), and not given back
   // since.
   std::uint64_t rotated() const noexcept { return rotated_; }
+  // All segments went with their context. Under the mutex.
+  void all_lost() noexcept { apart_ = rotated_ = 0; }
   // More bytes of segments made for one block each would be too many (growth_request::apart).
   bool may_make_apart(std::uint64_t bytes) const noexcept;
 

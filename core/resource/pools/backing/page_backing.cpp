@@ -55,8 +55,8 @@ std::uint64_t page_backing::left() const noexcept {
 
 // After each time without the mutex: whoever ended the context took all segments and blocks of the region,
 // and `held` protects nothing that was known before.
-void page_backing::expect_context() const {
-  if (pool_.home.epochs.life() != 0) throw pool_.refuse.no_context();
+void page_backing::expect_context(std::uint32_t life) const {
+  if (pool_.home.epochs.ended_since(life)) throw pool_.refuse.no_context();
 }
 
 bool page_backing::open_place(pool_lock& held, std::uint32_t needed, std::uint32_t wished, bool whole,
@@ -66,11 +66,12 @@ bool page_backing::open_place(pool_lock& held, std::uint32_t needed, std::uint32
   place = pool_.region.open(needed, page, wished, whole);
   if (place.middle != space::none) return true;
   extent range;
+  std::uint32_t const life = pool_.home.epochs.life();
   {
     unlocked const meanwhile(held);
     range = pages_.claim(needed * space::unit);
   }
-  if (pool_.home.epochs.life() != 0) {
+  if (pool_.home.epochs.ended_since(life)) {
     hand_back(held, range);
     throw pool_.refuse.no_context();
   }
@@ -86,6 +87,7 @@ std::uint64_t page_backing::release_pieces(pool_lock& held, std::uint64_t wanted
   GPUMEM_EXPECTS(held.owns_lock());
   auto& blocks = pool_.home.where.blocks;
   std::uint32_t const page = as_units(pages_.page());
+  std::uint32_t const life = pool_.home.epochs.life();
   std::uint64_t released = 0;
   while (released < wanted) {
     space::handle const h = pool_.region.take_pages(page, as_units(wanted - released));
@@ -96,7 +98,7 @@ std::uint64_t page_backing::release_pieces(pool_lock& held, std::uint64_t wanted
       unlocked const meanwhile(held);
       gone = pages_.unmap(blocks[h].begin(), size);
     }
-    if (pool_.home.epochs.life() != 0) break;  // the block went with the region
+    if (pool_.home.epochs.ended_since(life)) break;  // the block went with the region
     if (!gone) {
       pool_.region.put(h, space::done);
       break;
@@ -109,11 +111,12 @@ std::uint64_t page_backing::release_pieces(pool_lock& held, std::uint64_t wanted
 
 bool page_backing::make_room(pool_lock& held, std::uint64_t bytes) {
   GPUMEM_EXPECTS(held.owns_lock());
+  std::uint32_t const life = pool_.home.epochs.life();
   for (std::uint64_t fits = left(); fits < bytes; fits = left()) {
     std::uint64_t const missing = bytes - fits;
     if (pool_.region.whole_pages(as_units(pages_.page()), missing) < missing) return false;
     std::uint64_t const released = release_pieces(held, missing);
-    expect_context();
+    expect_context(life);
     if (released == 0) return false;
   }
   return true;
@@ -131,6 +134,12 @@ std::uint64_t page_backing::fill_place(pool_lock& held, space::region::opening c
   std::uint64_t wanted = std::min(middle.bytes(), std::max(needed, left()));
   std::uint64_t mapped = 0;
   std::uint64_t piece = largest_piece;
+  std::uint32_t const life = pool_.home.epochs.life();
+  auto const expect_still = [&] {
+    if (!pool_.home.epochs.ended_since(life)) return;
+    growing_ -= mapped;
+    throw pool_.refuse.no_context();
+  };
   // What the device has no room for takes no part of it meanwhile: others may need what there is.
   if (needed >= large_request) {
     std::uint64_t const idle = pool_.region.whole_pages(as_units(page), needed);
@@ -139,7 +148,7 @@ std::uint64_t page_backing::fill_place(pool_lock& held, space::region::opening c
       unlocked const meanwhile(held);
       lacking = idle < needed && pages_.lacks(needed - idle);
     }
-    expect_context();
+    expect_still();
     if (lacking) return 0;
   }
   for (bool released = false;;) {
@@ -154,7 +163,7 @@ std::uint64_t page_backing::fill_place(pool_lock& held, space::region::opening c
     }
     growing_ -= fresh - made;
     mapped += made;
-    expect_context();
+    expect_still();
     wanted = needed;
     if (mapped >= needed || code != CUDA_ERROR_OUT_OF_MEMORY) break;
     if (piece > page) {
@@ -164,7 +173,7 @@ std::uint64_t page_backing::fill_place(pool_lock& held, space::region::opening c
     std::uint64_t const missing = needed - mapped;
     if (released || pool_.region.whole_pages(as_units(page), missing) < missing) break;
     bool const enough = release_pieces(held, missing) >= missing;
-    expect_context();
+    expect_still();
     if (!enough || left() < missing) break;  // others may have taken it
     released = true;
     piece = largest_piece;
@@ -177,6 +186,7 @@ space::handle page_backing::grow_in_pieces(pool_lock& held, growth_request const
   GPUMEM_EXPECTS(held.owns_lock());
   space::region& region = pool_.region;
   std::uint64_t const room = wanted.room(), reserved = region.reserved_bytes();
+  std::uint32_t const life = pool_.home.epochs.life();
   if (room > pool_.options.maximum) throw pool_.refuse.at_maximum(reserved, room);
   bool const sparing = wanted.for_whole_piece || would_exceed(room);
   std::uint64_t more = pool_.options.growth;
@@ -190,7 +200,7 @@ space::handle page_backing::grow_in_pieces(pool_lock& held, growth_request const
     std::uint64_t const gone = release_pieces(held, room);
     if (at_bound) ahead.note_late(gone, reserved);
   }
-  expect_context();
+  expect_context(life);
   bool const whole = policy().keeps_pieces_whole(region.reserved_bytes(), room);
   space::region::opening place;
   if (!open_place(held, as_units(room), as_units(wished), whole, place)) throw pool_.refuse.no_tables();

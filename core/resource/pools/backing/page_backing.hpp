@@ -29,8 +29,8 @@ class page_backing final : public backing {
   // Whole pages of what stayed idle, less what is to be kept.
   std::uint64_t due_bytes(due_memory const& due) const noexcept;
   space::handle grow_in_pieces(pool_lock& held, growth_request const& wanted, std::uint64_t largest_piece);
-  // Throws where the context has ended.
-  void expect_context() const;
+  // Throws where the context has ended that had this life.
+  void expect_context(std::uint32_t life) const;
   // Finds the place, claiming a new range of addresses when there is none. False: no host memory.
   bool open_place(pool_lock& held, std::uint32_t needed, std::uint32_t wished, bool whole,
                   space::region::opening& place);

@@ -188,6 +188,7 @@ bool segment_backing::has_work_left(pool_lock& held) noexcept {
 // hold it.
 space::handle segment_backing::grow(pool_lock& held, growth_request const& wanted) {
   GPUMEM_EXPECTS(held.owns_lock());
+  std::uint32_t const life = pool_.home.epochs.life();
   std::uint64_t const bytes = wanted.anywhere || wanted.apart ? wanted.room() : wanted.units * space::unit;
   // Where memory is short, or to be spared: what is empty is of no use for this request. Below a maximum what
   // fits exactly gets the pool fuller before it refuses.
@@ -220,7 +221,7 @@ space::handle segment_backing::grow(pool_lock& held, growth_request const& wante
   if (too.goes != 0 && !has_work_left(held))
     excess_.spent(room.waited_ns + std::min(base::now_ns() - room.since, too.give_ns));
   // What came back after the context ended is of the one that its handle names by now.
-  if (pool_.home.epochs.life() != 0) {
+  if (pool_.home.epochs.ended_since(life)) {
     hand_back(held, memory);
     throw pool_.refuse.no_context();
   }

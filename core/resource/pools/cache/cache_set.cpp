@@ -9,7 +9,8 @@ namespace {
 
 using lock = std::lock_guard<base::adaptive_mutex>;
 
-// Indices into thread_slots, given out to sets that live at the same time.
+// Indices into thread_slots. A set keeps its own for good, with the threads' magazines that stand there: it
+// serves one context after the other.
 std::atomic<std::uint64_t> free_indices{~std::uint64_t{0}};
 
 std::size_t take_index() noexcept {
@@ -25,15 +26,15 @@ std::size_t take_index() noexcept {
 }  // namespace
 
 cache_set::cache_set(base::adaptive_mutex& mutex, bool one_for_all) noexcept
-    : mutex_(mutex),
-      one_for_all_(one_for_all),
-      index_(one_for_all ? thread_slots::most : take_index()),
-      has_index_(index_ < thread_slots::most) {}
+    : mutex_(mutex), one_for_all_(one_for_all), index_(one_for_all ? thread_slots::most : take_index()) {}
 
-void cache_set::retire() noexcept {
-  if (!has_index_) return;
-  has_index_ = false;
-  free_indices.fetch_or(1ull << index_, std::memory_order_relaxed);
+// Only of a chain that could not be built: nobody has looked for a magazine here.
+cache_set::~cache_set() {
+  if (index_ < thread_slots::most) free_indices.fetch_or(1ull << index_, std::memory_order_relaxed);
+}
+
+void cache_set::forget_all() noexcept {
+  free_indices.store(~std::uint64_t{0}, std::memory_order_relaxed);
 }
 
 magazine* cache_set::find_or_make(stream_order::slot s) noexcept {

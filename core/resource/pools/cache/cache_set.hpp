@@ -24,7 +24,7 @@ class cache_set {
  public:
   // `one_for_all`: all threads share one magazine. The mutex outlives this.
   cache_set(base::adaptive_mutex& mutex, bool one_for_all) noexcept;
-  ~cache_set() { retire(); }
+  ~cache_set();
   cache_set(cache_set const&) = delete;
 
   // This thread's magazine, or the stream's. Null: not made yet, or none can be. Of a thread it stays the
@@ -48,10 +48,11 @@ class cache_set {
   // Magazines made so far; under the mutex.
   std::size_t count() const noexcept { return made_.size(); }
 
+  // In a forked child, which uses none of its parent's sets.
+  static void forget_all() noexcept;
+
   // The thread of this magazine has ended: the next new thread may have it. Takes the mutex.
   void hand_back(magazine* m) noexcept;
-  // Nobody looks for a magazine here again: the place in thread_slots may be another set's.
-  void retire() noexcept;
 
   // Calls `visit` with each magazine (or with `only`), which nobody else uses meanwhile; under the mutex.
   template <typename Visit>
@@ -129,7 +130,6 @@ class cache_set {
   base::adaptive_mutex& mutex_;
   bool const one_for_all_;
   std::size_t const index_;  // in thread_slots; thread_slots::most: none
-  bool has_index_;
   std::uint32_t keeps_up_to_ = ~0u;
   std::vector<std::unique_ptr<magazine>> made_;  // of threads and of streams
   std::array<std::atomic<magazine*>, stream_order::most_slots> by_stream_{};

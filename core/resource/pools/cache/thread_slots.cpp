@@ -48,6 +48,7 @@ thread_slots* attach_thread() noexcept {
 }
 
 void drop_thread() noexcept {
+  cache_set::forget_all();
   if (own_slots == &no_slots) return;
   own_slots = &no_slots;
   base::forget_thread();

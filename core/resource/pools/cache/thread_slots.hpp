@@ -18,7 +18,7 @@ struct thread_slots {
   static constexpr std::size_t most = 64;
   // This thread's magazine of one suballocator.
   struct entry {
-    cache_set* owner = nullptr;  // an index is reused after a context is gone; owners never are
+    cache_set* owner = nullptr;  // an index may be that of a chain that could not be built before
     magazine* own = nullptr;
   };
   // This thread's last stream-less route, from context to magazine, cached to skip dependent loads. `from` is

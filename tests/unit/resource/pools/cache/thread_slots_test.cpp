@@ -38,10 +38,10 @@ TEST_F(thread_slots_test, a_block_freed_by_another_thread_is_not_lost) {
   });
 }
 
-// A program may make and reset contexts for days; each has suballocators of its own.
-TEST_F(thread_slots_test, contexts_that_are_gone_give_their_index_back) {
+// A program may make and reset contexts for days; one suballocator serves them all.
+TEST_F(thread_slots_test, contexts_that_come_and_go_use_the_same_magazines) {
+  pool& p = make_pool();
   for (int context = 0; context < 200; ++context) {
-    pool& p = make_pool();
     space::handle const a = get(p, 1000);
     give(p, a);
     here->epochs.synchronize_done(here->epochs.synchronize_begins());
@@ -49,7 +49,11 @@ TEST_F(thread_slots_test, contexts_that_are_gone_give_their_index_back) {
     EXPECT_EQ(get(p, 1000), a) << "context " << context;
     ASSERT_EQ(rung(&stats::device_counters::rung_cached), hits + 1)
         << "context " << context << " has no magazine";
+    here->epochs.abandon();
     p.forget();
+    EXPECT_EQ(p.measure().idle, 0u);
+    here->epochs.begin_again(tests::first_context);
+    p.begin_again();
   }
 }
 
