@@ -68,8 +68,8 @@ bool address_answers::tell(std::span<CUpointer_attribute const> attributes,
     asked |= bit(attributes[i]);
   }
   if ((asked & ~segment_->learnt.load(std::memory_order_relaxed)) != 0) return false;
-  bool const in_context = (asked & bit(CU_POINTER_ATTRIBUTE_CONTEXT)) == 0 ||
-                          !is_of_pool(present->where.blocks[handle_], handle_);
+  bool const in_context =
+      (asked & bit(CU_POINTER_ATTRIBUTE_CONTEXT)) == 0 || !is_of_pool(present->where.blocks[handle_]);
   for (std::size_t i = 0; i < attributes.size(); ++i)
     write_expected(attributes[i], values[i], address_, in_context ? context_ : nullptr, device_);
   return true;

@@ -110,10 +110,6 @@ static bool is_of_default_pool(space::block const& b) noexcept {
   return b.where != stream_order::no_slot || b.is(space::counted);
 }
 
-bool is_of_pool(space::block const& b, space::handle h) noexcept {
-  return is_of_default_pool(b) || present->pools.of(b, h) != nullptr;
-}
-
 CUmemoryPool pool_of(CUdeviceptr block) noexcept {
   space::handle const h = present != nullptr ? live_block_at(*present, block) : space::none;
   if (h == space::none) return nullptr;
@@ -125,7 +121,7 @@ CUmemoryPool pool_of(CUdeviceptr block) noexcept {
 CUcontext context_of(CUdeviceptr block, CUcontext real) noexcept {
   space::handle const h = present != nullptr ? live_block_at(*present, block) : space::none;
   if (h == space::none) return real;
-  if (is_of_pool(present->where.blocks[h], h)) return nullptr;
+  if (is_of_pool(present->where.blocks[h])) return nullptr;
   return real != nullptr ? real : resource::owner_of(present->where, h).home().context();
 }
 

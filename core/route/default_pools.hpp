@@ -13,6 +13,7 @@
 #include "core/route/pool_figures.hpp"
 #include "core/route/router.hpp"
 #include "core/space/blocks/block.hpp"
+#include "core/stream_order/streams.hpp"
 
 namespace gpumem::route {
 
@@ -49,7 +50,9 @@ CUmemoryPool pool_of(CUdeviceptr block) noexcept;
 // driver's answer for the segment.
 CUcontext context_of(CUdeviceptr block, CUcontext real) noexcept;
 // Whether the live block is memory of some pool, to the program.
-bool is_of_pool(space::block const& b, space::handle h) noexcept;
+inline bool is_of_pool(space::block const& b) noexcept {
+  return b.where != stream_order::no_slot || b.is(space::counted) || b.is(space::pooled);
+}
 
 // On the way of a request and of a free, once anybody has asked: see pool_figures.
 void count_taken(router_state& s, int device, space::block& b) noexcept;

@@ -7,6 +7,7 @@
 #include "core/base/clock.hpp"
 #include "core/base/mutant.hpp"
 #include "core/base/threads/uncancelled.hpp"
+#include "core/route/default_pools.hpp"
 #include "core/route/router_state.hpp"
 #include "core/route/thread_streams.hpp"
 #include "core/stats/page/state_page.hpp"
@@ -220,18 +221,20 @@ bool is_in_segment(CUdeviceptr address) noexcept {
   return present != nullptr && (find(address, block) || is_idle(address));
 }
 
-void exported(CUdeviceptr address) noexcept {
+bool exported(CUdeviceptr address) noexcept {
   space::handle const h = present != nullptr ? live_block_at(*present, address) : space::none;
-  if (h == space::none) return;
+  if (h == space::none) return true;
   auto& where = present->where;
-  if (GPUMEM_MUTANT(exported_served)) return;
   space::block& b = where.blocks[h];
+  if (is_of_pool(b)) return false;
+  if (GPUMEM_MUTANT(exported_served)) return true;
   b.mark(space::exported);
   std::atomic_ref<bool>(where.segments[b.segment].pinned).store(true, std::memory_order_relaxed);
   // Its segment may lie in a block of a resource below.
   std::array<space::segment_owner*, 8> owners{};
   std::size_t const count = where.segments.owners_of(address, owners);
   for (std::size_t i = 1; i < count; ++i) static_cast<resource::resource*>(owners[i])->exported(address);
+  return true;
 }
 
 std::uint64_t idle_bytes(CUcontext context) noexcept {

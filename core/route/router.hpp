@@ -112,7 +112,9 @@ void green_context_gone(green_context& ended) noexcept;
 // The context that memory made in this one belongs to: of a part of a primary context, that one.
 CUcontext home_of(CUcontext context) noexcept;
 void context_gone(CUcontext context) noexcept;  // it has ended: its blocks are dead
-void exported(CUdeviceptr address) noexcept;  // an IPC handle names this block: its memory serves nobody else
+// An IPC handle names this block: its memory serves nobody else. False, and nothing done: natively it is in a
+// pool, whose memory legacy IPC does not share.
+bool exported(CUdeviceptr address) noexcept;
 // The program set a memory pool of its own: stream-ordered calls on the device go to the driver.
 void pool_chosen(int device, CUmemoryPool pool) noexcept;
 

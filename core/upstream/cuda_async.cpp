@@ -8,6 +8,7 @@
 
 #include "core/driver/managed_memory.hpp"
 #include "core/upstream/call.hpp"
+#include "core/upstream/decompression.hpp"
 #include "core/upstream/known_refusals.hpp"
 
 namespace gpumem::upstream {
@@ -66,6 +67,7 @@ CUresult cuda_async::find_pool() noexcept {
   CUmemPoolProps properties{};
   properties.allocType = CU_MEM_ALLOCATION_TYPE_PINNED;
   properties.location = here;
+  if (decompresses(home_.device)) properties.usage = for_decompression;
   return real.cuMemPoolCreate(&pool_, &properties);
 }
 

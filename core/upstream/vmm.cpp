@@ -8,6 +8,7 @@
 
 #include "core/stats/page/state_page.hpp"
 #include "core/upstream/call.hpp"
+#include "core/upstream/decompression.hpp"
 #include "core/upstream/known_refusals.hpp"
 
 namespace gpumem::upstream {
@@ -64,6 +65,7 @@ vmm::vmm(resource::chain_context const& home, std::size_t node, std::uint64_t re
   // As cuMemAlloc's memory is: network cards may read and write it.
   if (attribute(home.device, CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WITH_CUDA_VMM_SUPPORTED))
     wanted_.allocFlags.gpuDirectRDMACapable = 1;
+  if (decompresses(home.device)) wanted_.allocFlags.usage = for_decompression;
   std::size_t page = 0;
   CUresult const code =
       driver::real.cuMemGetAllocationGranularity(&page, &wanted_, CU_MEM_ALLOC_GRANULARITY_MINIMUM);

@@ -235,8 +235,8 @@ CUresult cuIpcGetMemHandle(CUipcMemHandle* handle, CUdeviceptr address) {
   CUresult code = real();
   route::block_range block;
   if (code == CUDA_SUCCESS && route::find(address, block)) {
-    code = is_of_pool(block) ? CUDA_ERROR_INVALID_VALUE : export_block(*handle, block);
-    if (code == CUDA_SUCCESS) route::exported(block.base);
+    code = export_block(*handle, block);
+    if (code == CUDA_SUCCESS && !route::exported(block.base)) code = CUDA_ERROR_INVALID_VALUE;
   } else if (code == CUDA_SUCCESS && route::is_idle(address)) {
     code = CUDA_ERROR_INVALID_VALUE;
   } else if (code != CUDA_SUCCESS) {

@@ -18,7 +18,7 @@ DOCUMENT = ROOT / "docs" / "transparency.md"
 GROUPS = {
     "L": ("dlsym and the loader", 21),
     "E": ("Entry points", 11),
-    "P": ("Pointers and sizes", 15),
+    "P": ("Pointers and sizes", 16),
     "M": ("Memory information", 10),
     "S": ("Streams, captures, synchronisation", 16),
     "I": ("IPC, virtual memory, peers, several GPUs", 10),
