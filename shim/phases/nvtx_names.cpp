@@ -136,6 +136,10 @@ domain add_domain(char const* name, domain theirs) noexcept {
   return theirs != nullptr ? theirs : &domains[used];
 }
 
+void let_go_of_names_in_child() noexcept {
+  busy.clear(std::memory_order_release);
+}
+
 registered add_string(char const* text, registered theirs) noexcept {
   base::yielding_guard const guard(busy);
   known_string* const all = table_of_strings();

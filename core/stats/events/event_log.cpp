@@ -86,6 +86,10 @@ event_log* event_log::open(char const* pattern, bool write_through) noexcept {
   return log;
 }
 
+void event_log::forget_in_child() noexcept {
+  opening.clear(std::memory_order_release);
+}
+
 void event_log::add(event const& one) noexcept {
   std::uint64_t const number = next_.fetch_add(1, std::memory_order_relaxed);
   slot& own = ring_[number % ring_size];

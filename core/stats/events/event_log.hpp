@@ -29,6 +29,8 @@ class event_log {
   // The log of this pattern in this process, made at its first use. Null, and a message, when its file cannot
   // be had. For slow paths.
   static event_log* open(char const* pattern, bool write_through) noexcept;
+  // A parent's thread that was in open() does not leave it here.
+  static void forget_in_child() noexcept;
 
   // Any thread; no heap. Writes the file itself now and then, and waits where the ring is full.
   void add(event const& one) noexcept;
