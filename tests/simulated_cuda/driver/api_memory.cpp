@@ -141,6 +141,7 @@ static CUresult attribute_of(machine& m, void* data, CUpointer_attribute attribu
     case CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL:
       return give(found->device);
     case CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE:
+    case CU_POINTER_ATTRIBUTE_IS_GPU_DIRECT_RDMA_CAPABLE:  // of a pool's memory 0 as well (measured)
       return give(found->kind == block_kind::device ? 1u : 0u);
     case CU_POINTER_ATTRIBUTE_RANGE_START_ADDR:
       return give(found->base);
@@ -175,6 +176,7 @@ SIMULATED_API cuPointerGetAttributes(unsigned count, CUpointer_attribute* attrib
     } else if (attributes[i] == CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL) {
       *static_cast<int*>(data[i]) = -2;
     } else if (attributes[i] == CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE ||
+               attributes[i] == CU_POINTER_ATTRIBUTE_IS_GPU_DIRECT_RDMA_CAPABLE ||
                attributes[i] == CU_POINTER_ATTRIBUTE_SYNC_MEMOPS) {
       *static_cast<unsigned*>(data[i]) = 0;
     } else {
