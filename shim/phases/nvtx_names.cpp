@@ -1,6 +1,7 @@
 // See nvtx_names.hpp. Tables only grow, and a place is complete before the count says that it is there.
 #include "shim/phases/nvtx_names.hpp"
 
+#include <pthread.h>
 #include <string.h>
 #include <sys/mman.h>
 
@@ -40,6 +41,13 @@ void copy_text(char (&to)[size], char const* from) noexcept {
   std::size_t const length = from == nullptr ? 0 : ::strnlen(from, size - 1);
   if (length != 0) ::memcpy(to, from, length);
   to[length] = '\0';
+}
+
+// A parent's thread that was adding a name does not leave it to a child.
+void watch_forks() noexcept {
+  static bool const done =
+      ::pthread_atfork(nullptr, nullptr, [] { busy.clear(std::memory_order_release); }) == 0;
+  static_cast<void>(done);
 }
 
 known_domain* find_domain(domain of) noexcept {
@@ -114,6 +122,7 @@ bool is_own_string(registered handle) noexcept {
 }
 
 domain add_domain(char const* name, domain theirs) noexcept {
+  watch_forks();
   base::yielding_guard const guard(busy);
   std::size_t const used = domains_used.load(std::memory_order_relaxed);
   for (std::size_t i = 0; i < used; ++i) {
@@ -136,11 +145,8 @@ domain add_domain(char const* name, domain theirs) noexcept {
   return theirs != nullptr ? theirs : &domains[used];
 }
 
-void let_go_of_names_in_child() noexcept {
-  busy.clear(std::memory_order_release);
-}
-
 registered add_string(char const* text, registered theirs) noexcept {
+  watch_forks();
   base::yielding_guard const guard(busy);
   known_string* const all = table_of_strings();
   if (all == nullptr) return theirs;

@@ -13,9 +13,6 @@ namespace gpumem::shim::nvtx {
 domain add_domain(char const* name, domain theirs) noexcept;
 registered add_string(char const* text, registered theirs) noexcept;
 
-// A parent's thread that was in one of these does not leave it here.
-void let_go_of_names_in_child() noexcept;
-
 // A handle of ours.
 bool is_own_domain(domain handle) noexcept;
 bool is_own_string(registered handle) noexcept;

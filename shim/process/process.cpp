@@ -31,7 +31,6 @@
 #include "shim/observed/memory_pools.hpp"
 #include "shim/observed/observed_memory.hpp"
 #include "shim/observed/virtual_memory.hpp"
-#include "shim/phases/nvtx_names.hpp"
 #include "shim/process/left_to_run.hpp"
 #include "shim/process/primary_calls.hpp"
 #include "shim/process/report_memory.hpp"
@@ -72,7 +71,6 @@ void in_forked_child() noexcept {
   if (state.load(std::memory_order_relaxed) == life::off) return;
   recording::forget_in_child();
   stats::event_log::forget_in_child();
-  nvtx::let_go_of_names_in_child();
   stats::drop_in_child();
   stats::forget_sampled_sites();
   if (state.load(std::memory_order_relaxed) == life::running) route::forked_child();

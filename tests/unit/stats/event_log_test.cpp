@@ -13,8 +13,6 @@
 #include <string>
 #include <thread>
 
-
-
 namespace gpumem::stats {
 namespace {
 
