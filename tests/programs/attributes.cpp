@@ -23,7 +23,8 @@ bool is_address(CUpointer_attribute attribute) {
          attribute == CU_POINTER_ATTRIBUTE_RANGE_START_ADDR;
 }
 
-void show(const char* what, CUdeviceptr address, CUdeviceptr base) {
+// `of_pool`: how large a piece of the pool's the driver mapped at once is its own affair (32 MiB, 580.159).
+void show(const char* what, CUdeviceptr address, CUdeviceptr base, bool of_pool = false) {
   for (int number = 1; number <= 20; ++number) {
     const auto attribute = static_cast<CUpointer_attribute>(number);
     if (attribute == CU_POINTER_ATTRIBUTE_P2P_TOKENS) continue;  // gone from current drivers
@@ -36,7 +37,8 @@ void show(const char* what, CUdeviceptr address, CUdeviceptr base) {
     std::printf("%s attribute %d: code %d and %d, ", what, number, code, code_of_all);
     if (code != 0) {
       std::printf("no value\n");
-    } else if (is_number_of_the_run(attribute)) {
+    } else if (is_number_of_the_run(attribute) ||
+               (of_pool && attribute == CU_POINTER_ATTRIBUTE_MAPPING_SIZE)) {
       std::printf("set %d %d\n", value[0] != 0, all_at_once[0] != 0);
     } else if (is_address(attribute)) {
       std::printf("base %+lld %+lld\n", static_cast<long long>(value[0] - base),
@@ -72,8 +74,8 @@ int main() {
   REQUIRE(cudaDeviceSynchronize());
   show("device", number(device), number(device));
   show("interior", number(device) + 4321, number(device));
-  show("ordered", number(ordered), number(ordered));
-  show("inside of ordered", number(ordered) + 4321, number(ordered));
+  show("ordered", number(ordered), number(ordered), true);
+  show("inside of ordered", number(ordered) + 4321, number(ordered), true);
   cudaIpcMemHandle_t handle;
   const int exported = cudaIpcGetMemHandle(&handle, ordered);
   std::printf("ordered exported: code %d, last error %d\n", exported, cudaGetLastError());

@@ -20,8 +20,9 @@ REPORT = {
     ]},
     "end": {"kind": "exit"},
     "chains": [{"route": "device", "device": 0, "nodes": [
-        {"name": "pool", "type": "pool", "requests": 4, "failed": 1, "handed_out_bytes": 16, "given_back_bytes": 10, "now_bytes": 6},
-        {"name": "cuda", "type": "cuda", "handed_out_bytes": 10, "given_back_bytes": 0, "now_bytes": 10}]}],
+        {"name": "pool", "type": "pool", "requests": 4, "hits": 2, "failed": 1, "upstream": 1, "handed_out_bytes": 16,
+         "given_back_bytes": 10, "now_bytes": 6},
+        {"name": "cuda", "type": "cuda", "requests": 1, "hits": 0, "failed": 0, "upstream": 0, "handed_out_bytes": 10, "given_back_bytes": 0, "now_bytes": 10}]}],
     "devices": [{"device": 0, "live_blocks": 1, "counters": {
         "allocated_blocks": 3, "freed_blocks": 1, "lost_blocks": 1, "allocated_requested_bytes": 14, "freed_requested_bytes": 5,
         "lost_requested_bytes": 4, "allocated_handed_bytes": 16, "freed_handed_bytes": 6, "lost_handed_bytes": 4},
@@ -72,7 +73,7 @@ def test_a_ledger_that_does_not_add_up_is_named(build):
 
 def test_bytes_that_a_chain_counts_twice_or_not_at_all_are_named(build):
     for node, key, value in ((0, "now_bytes", 7), (0, "given_back_bytes", 9), (0, "handed_out_bytes", 17), (0, "failed", 0),
-                             (1, "given_back_bytes", 11), (1, "now_bytes", 11)):
+                             (0, "hits", 0), (0, "hits", 4), (0, "upstream", 0), (1, "given_back_bytes", 11), (1, "now_bytes", 11)):
         assert harness.ledger_faults(changed(("chains", 0, "nodes", node, key), value)), f"not named: {node} {key} = {value}"
     for key in ("allocated_blocks", "lost_requested_bytes", "freed_handed_bytes"):
         assert harness.ledger_faults(changed(("devices", 0, "counters", key), 0)), f"not named: {key} = 0"
