@@ -104,6 +104,14 @@ document find_what_stands_out(stats::snapshot const& from, std::string const& en
   if (from.config_warnings != 0) {
     add("!", counted(from.config_warnings, "warning") + " about the configuration", "gpumem check");
   }
+  for (auto const& device : from.devices) {
+    if (device.highest_ordinal <= device.ordinal) continue;
+    std::string const all = std::to_string(device.ordinal) + " to " + std::to_string(device.highest_ordinal);
+    add("!",
+        "devices " + all + " are counted together, as device " + std::to_string(device.ordinal) +
+            ", and share its limits",
+        "");
+  }
   if (from.shards_shared) {
     add("!",
         "more than " + std::to_string(stats::max_shards - 1) + " threads at once: some counts may be too low",

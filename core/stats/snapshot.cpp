@@ -263,6 +263,7 @@ class parser {
       if (entry.present == 0 && devices_[i].allocated_blocks == 0 && devices_[i].out_of_memory == 0) continue;
       device_totals device;
       device.ordinal = static_cast<int>(i);
+      device.highest_ordinal = static_cast<int>(std::max<std::uint64_t>(i, entry.highest));
       device.name = text_of(entry.name), device.uuid = text_of(entry.uuid);
       device.counters = devices_[i];
       device.gauges = read_gauges(gauges, head_->gauge_offset + i * gauges.words() * 8);

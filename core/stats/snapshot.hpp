@@ -32,6 +32,7 @@ struct library_totals {
 
 struct device_totals {
   int ordinal = 0;
+  int highest_ordinal = 0;  // of those that are counted as this one
   std::string name;
   std::string uuid;
   device_counters counters{};

@@ -12,7 +12,7 @@
 namespace gpumem::stats {
 
 inline constexpr std::uint64_t page_magic = 0x6567'6170'6d65'6d67;  // "gmempage", little endian
-inline constexpr std::uint32_t layout_version = 13;
+inline constexpr std::uint32_t layout_version = 14;
 inline constexpr std::size_t max_shards = 1024;  // threads alive at once; further ones share the last shard
 inline constexpr std::size_t max_failures = 16;  // the first ones are kept; all are counted
 inline constexpr std::size_t timeline_samples = 512;
@@ -56,6 +56,7 @@ struct device_entry {
   char name[96];
   char uuid[48];
   std::uint64_t present;  // 1 once registered; registered_ahead
+  std::uint64_t highest;  // ordinal of those counted here: devices beyond the slots share the last one
   std::uint64_t timeline_period_ns;
   std::uint64_t timeline_count;
 };

@@ -263,6 +263,7 @@ std::size_t register_device(int ordinal, std::string_view name, std::string_view
   if (now == nullptr) return slot;
   locked guard;
   device_entry& entry = now->fixed.devices[slot];
+  if (ordinal > 0) entry.highest = std::max(entry.highest, static_cast<std::uint64_t>(ordinal));
   if (get(entry.present) != 0) return slot;
   copy_text(entry.name, name);
   copy_text(entry.uuid, uuid);

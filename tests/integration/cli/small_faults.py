@@ -51,6 +51,16 @@ def test_a_chain_that_could_not_be_built_is_a_finding(build):
     harness.equal(told(build, f"take({MIB})\n")[0]["config"]["unbuilt_chains"], 0, "unbuilt_chains of a good one")
 
 
+def test_devices_that_share_a_row_are_a_finding(build):
+    """A report has rows for 16 devices; chains have their own for each."""
+    each = f"for device in range(N): assert runtime.cudaSetDevice(device) == 0 and take({MIB})[0] == 0\n"
+    for count, wanted in ((16, []), (20, ["devices 15 to 19 are counted together, as device 15, and share its limits"])):
+        run = build.run([sys.executable, "-c", START + each.replace("N", str(count))], preload=True, env={"GPUMEM_SIMULATED_DEVICES": str(count)})
+        harness.equal(run.code, 0, f"exit code, {run.stderr}")
+        harness.equal([f["text"] for f in run.reports[0]["findings"] if "counted together" in f["text"]], wanted, f"{count} devices")
+        harness.equal("devices 15 to 19 are counted together" in run.texts[0], count == 20, f"the text of {count} devices")
+
+
 def test_what_is_refused_was_not_handed_out(build):
     refused = f"for i in range(3): assert take({408 * MIB})[0] == 2\n"
     chains = {"pool": 'device = ["pool", "cuda"]\n[resource.pool]\nmaximum_pool_size = "100 MiB"\n',
