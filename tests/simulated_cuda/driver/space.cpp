@@ -49,8 +49,10 @@ std::uint64_t space::take(std::uint64_t bytes) {
     auto const [address, size] = *it;
     holes_.erase(it);
     if (size > bytes) holes_[address + bytes] = size - bytes;
-    auto const moved = moved_.lower_bound(address);  // pieces that moved one by one are in no order
-    if (moved != moved_.end() && moved->first < address + bytes) renew(address, bytes);
+    if (has_moved(address, bytes)) {  // pieces that moved one by one are in no order
+      empty(address, bytes);
+      renew(address, bytes);
+    }
     return address;
   }
   used_ -= bytes;
@@ -77,16 +79,32 @@ void space::renew(std::uint64_t address, std::uint64_t bytes) {
   file_end_ += bytes;
 }
 
+bool space::has_moved(std::uint64_t address, std::uint64_t bytes) const noexcept {
+  auto const moved = moved_.lower_bound(address);
+  return moved != moved_.end() && moved->first < address + bytes;
+}
+
+// The contents are lost, and the host's memory for them is given back.
+void space::empty(std::uint64_t address, std::uint64_t bytes) noexcept {
+  auto const punch = [this](std::uint64_t offset, std::uint64_t size) {
+    fallocate(file_, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, static_cast<off_t>(offset),
+              static_cast<off_t>(size));
+  };
+  if (!has_moved(address, bytes)) return punch(address - base_, bytes);
+  for (std::uint64_t i = 0; i < bytes; i += driver_block) {
+    auto const moved = moved_.find(address + i);
+    punch(moved != moved_.end() ? moved->second : address + i - base_, driver_block);
+  }
+}
+
 void space::give(std::uint64_t address, std::uint64_t bytes) {
   used_ -= bytes;
   auto const first = exported_.lower_bound(address), last = exported_.lower_bound(address + bytes);
-  auto const moved = moved_.lower_bound(address);
-  if (first != last || (moved != moved_.end() && moved->first < address + bytes)) {
+  if (first != last) {  // an importer keeps what it was
     exported_.erase(first, last);
     renew(address, bytes);
   } else {
-    fallocate(file_, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, static_cast<off_t>(address - base_),
-              static_cast<off_t>(bytes));
+    empty(address, bytes);
   }
   auto next = holes_.lower_bound(address);
   if (next != holes_.end() && next->first == address + bytes) {

@@ -48,6 +48,8 @@ class space {
       moved_;  // address of a step -> where it lies, if not at its distance from base
   std::uint64_t file_end_ = 0;
 
+  bool has_moved(std::uint64_t address, std::uint64_t bytes) const noexcept;
+  void empty(std::uint64_t address, std::uint64_t bytes) noexcept;
   void renew(std::uint64_t address, std::uint64_t bytes);
 };
 
