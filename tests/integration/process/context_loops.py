@@ -11,8 +11,9 @@ import harness
 
 CONFIGS = pathlib.Path(__file__).resolve().parents[1] / "programs" / "configs"
 CONTEXTS = 400
-# Of the driver, which keeps the event that the library made in the context.
+# Of the driver, which keeps 128 for an event that the library made in the context; `every_pool` makes two.
 MOST_FOR_EACH = 256
+ONCE = 4096  # what is made once, at whichever context, in all
 
 
 def grown(build, mode, **options):
@@ -30,7 +31,7 @@ def more_with_the_library(build, mode, bug=None, config=None):
 
 def expect_nothing_is_left(build, mode, config=None):
     more = more_with_the_library(build, mode, config=config)
-    assert more <= MOST_FOR_EACH, f"{mode}, {config}: each context left {more:.0f} bytes"
+    assert more <= MOST_FOR_EACH + ONCE / CONTEXTS, f"{mode}, {config}: each context left {more:.0f} bytes"
 
 
 def test_one_after_the_other(build):
