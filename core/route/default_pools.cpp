@@ -106,10 +106,6 @@ void trimmed(served_pool const& pool, std::uint64_t keep) noexcept {
   pool.figures->trimmed(keep);
 }
 
-static bool is_of_default_pool(space::block const& b) noexcept {
-  return b.where != stream_order::no_slot || b.is(space::counted);
-}
-
 CUmemoryPool pool_of(CUdeviceptr block) noexcept {
   space::handle const h = present != nullptr ? live_block_at(*present, block) : space::none;
   if (h == space::none) return nullptr;

@@ -49,9 +49,12 @@ CUmemoryPool pool_of(CUdeviceptr block) noexcept;
 // What the driver would say: no context owns memory of a pool, and all other memory has one. `real`: the
 // driver's answer for the segment.
 CUcontext context_of(CUdeviceptr block, CUcontext real) noexcept;
-// Whether the live block is memory of some pool, to the program.
+// Whether the live block is memory of the default pool, and of some pool, to the program.
+inline bool is_of_default_pool(space::block const& b) noexcept {
+  return b.where != stream_order::no_slot || b.is(space::counted);
+}
 inline bool is_of_pool(space::block const& b) noexcept {
-  return b.where != stream_order::no_slot || b.is(space::counted) || b.is(space::pooled);
+  return is_of_default_pool(b) || b.is(space::pooled);
 }
 
 // On the way of a request and of a free, once anybody has asked: see pool_figures.

@@ -1,14 +1,13 @@
 // See guard.hpp.
 #include "core/resource/adaptors/guard.hpp"
 
-#include <time.h>
-
 #include <algorithm>
 #include <array>
 #include <new>
 #include <utility>
 
-#include "core/base/threads/uncancelled.hpp"
+#include "core/base/clock.hpp"
+#include "core/base/threads/backoff.hpp"
 #include "core/driver/error.hpp"
 #include "core/stats/callers/misuse.hpp"
 #include "core/stream_order/relaxed_mode.hpp"
@@ -150,13 +149,10 @@ std::vector<space::handle> guard::filled_ones() noexcept try {
 // In a capture, or in a host function, where no driver call is allowed. A look of another thread's at this
 // block ends soon, unless it waits for the GPU and the GPU for this host function.
 void guard::take_unchecked(space::handle h) noexcept {
-  constexpr timespec pause{.tv_sec = 0, .tv_nsec = 50'000};
-  base::uncancelled const held;
-  bool alone = looking_.try_lock();
-  for (int i = 0; !alone && i < 400; ++i) {
-    nanosleep(&pause, nullptr);
-    alone = looking_.try_lock();
-  }
+  constexpr std::uint64_t patience_ns = 20'000'000;
+  std::uint64_t const give_up = base::now_ns() + patience_ns;
+  bool alone = false;
+  base::wait_until([&] { return (alone = looking_.try_lock()) || base::now_ns() >= give_up; });
   take(h);
   if (alone) looking_.unlock();
 }
