@@ -9,9 +9,11 @@ import os
 import pathlib
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
+import time
 import zipfile
 
 HERE = pathlib.Path(__file__).resolve()
@@ -59,6 +61,35 @@ def test_a_program_from_there(build):
             assert "50 of 50 allocations routed" in done.stderr, done.stderr
         said = subprocess.run([tree / "bin" / "gpumem", "-V"], capture_output=True, text=True, timeout=20, check=True).stdout
         harness.equal(said.splitlines(), [f"gpumem {version()}", f"library {os.path.realpath(library)}"], "gpumem -V")
+
+
+def test_a_new_version_beside_processes_that_run_the_old_one(build):
+    """The old file stays as it is for who has mapped it, down to code that was never read: a new one is put in its place."""
+    with tempfile.TemporaryDirectory() as folder:
+        tree = install(build, f"{folder}/tree")
+        library = tree / "lib" / "gpumem" / "libgpumem.so"
+        env = {**os.environ, "LD_LIBRARY_PATH": str(build.simulated), "LD_PRELOAD": str(library), "GPUMEM_STATE_DIR": f"{folder}/state",
+               "GPUMEM_REPORT": "stderr"}
+        running = subprocess.Popen([build.program("runtime_loop.static"), "20000"], env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                                   text=True)
+        try:
+            while running.poll() is None and not list(pathlib.Path(folder, "state").glob("*")):  # a page: it made its first call
+                time.sleep(0.01)
+            running.send_signal(signal.SIGSTOP)
+            old = library.stat()
+            os.utime(library, (1, 1))  # or cmake takes it for what it would put there
+            install(build, tree)
+            assert library.stat().st_ino != old.st_ino, "the file that a process runs was written into"
+            new = subprocess.run([build.program("runtime_loop.static"), "50"], env=env, capture_output=True, text=True, timeout=60)
+            assert new.returncode == 0 and "50 of 50 allocations routed" in new.stderr, new.stderr
+            harness.equal(running.poll(), None, "the end of the process before the new version came")
+            running.send_signal(signal.SIGCONT)
+            _, said = running.communicate(timeout=60)
+            harness.equal(running.returncode, 0, said)
+            assert "20,000 of 20,000 allocations routed" in said, said
+        finally:
+            running.kill()
+            running.wait()
 
 
 CONSUMER = """cmake_minimum_required(VERSION 3.25)
