@@ -108,11 +108,13 @@ def run_group(build, group, results, extra, deadline):
             if begin > end:
                 results.note(group.name, variant.name, f"repeat {repeat + 1} not started: the group's time was up")
                 continue
-            own = [f"seed={repeat + 1}"] if group.seeds else []
-            found, ended_well = run_once(build, group, variant, results, [*own, *extra], end + 5 - begin)
-            lines[variant] += found
-            if not ended_well:
-                ended_badly.add(variant)
+            seed = [f"seed={repeat + 1}"] if group.seeds else []
+            for own in group.processes:
+                found, ended_well = run_once(build, group, variant, results, [*seed, *own, *extra], end + 5 - time.monotonic())
+                lines[variant] += found
+                if not ended_well:
+                    ended_badly.add(variant)
+                    break
             print(f"  {variant.name}: {time.monotonic() - begin:.1f} s", flush=True)
     for variant, found in lines.items():
         results.add(group, variant, found)

@@ -28,6 +28,7 @@ class Group:
     limit: int = 20              # seconds for one process; what it printed until then counts
     seconds: int = 60            # for the group: no process is started after it
     repeats: int = 1             # processes a variant, in turn with the others'; the median counts
+    processes: tuple = ((),)     # arguments of processes of their own, for what must not inherit what another case left
     fewer: dict = dataclasses.field(default_factory=dict)   # variant name -> its own arguments
     seeds: bool = False          # each repeat has its own, the same for all variants
     higher_is_better: bool = False
@@ -65,8 +66,9 @@ WITHOUT_BINNING = tuple(peer for peer in PEERS if peer.allocator != "rmm-binning
 GROUPS = [
     Group("pairs", "pairs", (MALLOC, ASYNC, CUDART_ALONE, *DEFAULTS, MALLOC_SHARED, ASYNC_SHARED, ours("malloc", link="shared"),
                              ours("async", link="shared"), *PEERS), repeats=5, seconds=120),
-    Group("threads", "threads", (MALLOC, ASYNC, *DEFAULTS, ours("async", "arena"), *PEERS), limit=15, repeats=3, seconds=150,
-          higher_is_better=True),
+    # One thread after sixteen others finds their blocks and is faster than in a program that has one: a process for each number.
+    Group("threads", "threads", (MALLOC, ASYNC, *DEFAULTS, ours("async", "arena"), *PEERS), limit=15, repeats=3, seconds=210,
+          processes=tuple((f"from={many}", f"threads={many}") for many in (1, 2, 4, 8, 16)), higher_is_better=True),
     Group("producer_consumer", "producer_consumer", (MALLOC, ASYNC, *DEFAULTS, *WITHOUT_BINNING), limit=15,
           higher_is_better=True),
     Group("random_allocations", "random_allocations", (ASYNC, *CHAINS, *PEERS, MALLOC), ("seconds=0.1",), limit=15,
