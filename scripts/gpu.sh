@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Runs tests/gpu on this machine's GPU, plain and preloaded, within 8 minutes; a compact table comes last.
 # gpu.sh [BUILD] [--group NAME,...] [--only TEXT]: the build folder (build); where it was carried here with its programs
-# nothing is compiled. Without --group every group runs but two_gpus, which needs two GPUs and is asked for by name. The
+# nothing is compiled. Without --group every group runs but those that need more time or GPUs (features, two_gpus, ...). The
 # whole table is saved as gpu.md (gpu-GROUP.md) in $OUT when that is set, otherwise in docs/gpu-results/ by device; a run
 # of selected cases only is not kept there. Needs no network. Exits 77 where there is no GPU.
 set -euo pipefail

@@ -41,6 +41,9 @@ TORCH = {
     "cudaMallocAsync": {"PYTORCH_ALLOC_CONF": "backend:cudaMallocAsync",
                         "PYTORCH_CUDA_ALLOC_CONF": "backend:cudaMallocAsync"},
 }
+EXPANDABLE = {"PYTORCH_ALLOC_CONF": "expandable_segments:True", "PYTORCH_CUDA_ALLOC_CONF": "expandable_segments:True"}
+JAX = {name: {"XLA_PYTHON_CLIENT_ALLOCATOR": name} for name in ("default", "platform", "cuda_async")}
+CHAINS_OF_FEATURES = ("arena", "pool_over_vmm")
 STREAM_MODES = (("many", "10000"), ("defaults",), ("wake",))
 PROGRAM_CONFIGS = pathlib.Path(__file__).resolve().parents[1] / "integration" / "programs" / "configs"
 EXAMPLES = pathlib.Path(__file__).resolve().parents[2] / "config" / "examples"
@@ -173,6 +176,14 @@ GROUPS = {
         *[python("torch_capture.py", label=label, env=TORCH[label]) for label in ("own cache", "cache off")],
         python("cupy_loop.py"),
         python("jax_step.py"),
+    ],
+    "features": [
+        *[python("torch_features.py", env={**QUIET_TORCH, **env}, label=label, configs=CHAINS_OF_FEATURES if label == "cache off" else (), timeout=120)
+          for label, env in TORCH.items()],
+        python("torch_features.py", label="expandable", env={**QUIET_TORCH, **EXPANDABLE}, timeout=120),
+        python("torch_features.py", "compiled", env=QUIET_TORCH, timeout=240),
+        python("cupy_features.py", configs=CHAINS_OF_FEATURES),
+        *[python("jax_features.py", label=label, env=env, timeout=120) for label, env in JAX.items()],
     ],
     "speed": [
         Case("alloc_pairs", counts=False),

@@ -1,11 +1,12 @@
 """Runs every program of the label gpu plain and preloaded on a real GPU and prints one table: result, times, figures.
 
 run.py [--build FOLDER] [--out FILE] [--group NAME,...] [--only TEXT] [--seconds N] [--probe]. Equal stdout (lines `time:`
-aside), stderr and exit code, counts equal to the program's own, no wrong word. Without --group all groups run but
-two_gpus. Ends with a compact table. Exits 77 without a GPU, 1 when a row failed.
+aside), stderr and exit code, counts equal to the program's own, no wrong word. Without --group all groups run that fit
+into the time. Ends with a compact table. Exits 77 without a GPU, 1 when a row failed.
 """
 import argparse
 import ctypes
+import os
 import pathlib
 import re
 import subprocess
@@ -29,8 +30,8 @@ from table import Table
 
 PROGRAMS = ROOT / "tests" / "integration" / "programs"
 CONFIGS = (PROGRAMS / "configs", ROOT / "tests" / "gpu" / "configs", ROOT / "config" / "examples")
-USUAL = ("must_fail", *GROUPS, "limits", "adaptors", "memcheck")
-NAMES = (*USUAL, "two_gpus", "runtimes", "transports", "tools", "told", "interfaces", "pages")
+USUAL = ("must_fail", *(name for name in GROUPS if name != "features"), "limits", "adaptors", "memcheck")
+NAMES = (*USUAL, "features", "two_gpus", "runtimes", "transports", "tools", "told", "interfaces", "pages")
 TIME = re.compile(r"^time: (.*?) ([\d.]+) (ns|us|ms)$", re.MULTILINE)
 
 
@@ -207,6 +208,7 @@ def main():
         print(f"skipped: {build.folder}/gpu is not built; run scripts/build.sh release gpu_programs")
         sys.exit(harness.SKIP)
 
+    os.environ["TEST_PROGRAMS"] = str(build.folder / "gpu")  # for Python programs, which open libraries there
     table, begin = Table(), time.monotonic()
     for name, job in [job for group in groups for job in jobs_of(group, build, table, count, options.rounds)]:
         if options.only not in name:
