@@ -113,6 +113,8 @@ GROUPS = {
         *[Case(program, mode, configs=("pool_over_cuda_async",) if mode[0] == "many" else ())
           for program in ("stream_life", "stream_life_per_thread") for mode in STREAM_MODES],
         Case("stream_life", ("inside",), counts=False, timeout=20),
+        *[Case("host_function_calls", (way,), links=("driver",), counts=False, configs=("every_pool",), timeout=20)
+          for way in ("host_function", "callback")],
         Case("async_streams"),
         # Not "threads": without the library, too, a thread that ends with work on its own stream hangs in the
         # driver now and then (580.159, main thread in pthread_join).

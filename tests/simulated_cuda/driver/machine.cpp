@@ -49,6 +49,7 @@ machine::machine() {
   char const* const clock = std::getenv("GPUMEM_SIMULATED_CLOCK");
   manual_clock_ = clock != nullptr && std::strcmp(clock, "manual") == 0;
   strict_ = number("GPUMEM_SIMULATED_STRICT", 0) != 0;
+  host_thread_ = number("GPUMEM_SIMULATED_HOST_THREAD", 0) != 0;
   stale_pushes_ = number("GPUMEM_SIMULATED_STALE_PUSHES", 0) != 0;
   pageable_ = number("GPUMEM_SIMULATED_PAGEABLE", 0) != 0;
   context_bytes_ = number("GPUMEM_SIMULATED_CONTEXT", 0);

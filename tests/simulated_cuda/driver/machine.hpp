@@ -111,6 +111,7 @@ class machine {
   std::mutex lock_;
   nanoseconds now_ = 0;
   bool manual_clock_ = false;
+  bool host_thread_ = false;  // host functions run on a thread of the driver's own
   bool strict_ = false;
   bool stale_pushes_ = false;        // are reported
   bool pageable_ = false;            // devices reach any memory of the host
