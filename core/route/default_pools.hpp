@@ -38,9 +38,16 @@ void attribute_set(served_pool const& pool, CUmemPool_attribute attribute) noexc
 // Gives idle memory of the device's chains back, unless they hold no more than `keep`.
 void trimmed(served_pool const& pool, std::uint64_t keep) noexcept;
 
-// After the program made a pool, and before it is destroyed.
+// After the program made a pool.
 void pool_made(CUmemoryPool pool, CUmemPoolProps const& properties) noexcept;
-void pool_destroyed(CUmemoryPool pool) noexcept;
+// What a pool was that is to be destroyed.
+struct pool_ending {
+  bool served = false;
+  std::uint64_t current_on = 0;  // bit d: of device d
+};
+// Before the call, after which the handle may be another pool's; and where the driver refused.
+pool_ending pool_ends(CUmemoryPool pool) noexcept;
+void pool_survived(CUmemoryPool pool, pool_ending const& was) noexcept;
 // cuMemAllocFromPoolAsync, of a stream-ordered request; pass: the driver must answer.
 outcome allocate_from_pool(CUmemoryPool pool, driver::request const& request, CUdeviceptr* result) noexcept;
 

@@ -33,8 +33,10 @@ class program_pools {
 
   // Of a plain one. Beyond the last entry pools are the driver's alone.
   void made(CUmemoryPool handle, int device) noexcept;
-  // Destroyed, or opened to others: serves no more. Its blocks live on.
-  void withdraw(CUmemoryPool handle) noexcept;
+  // Destroyed, or opened to others: serves no more. Its blocks live on. False: it did not serve.
+  bool withdraw(CUmemoryPool handle) noexcept;
+  // It was not destroyed after all.
+  void restore(CUmemoryPool handle) noexcept;
   // Null: no pool that is served.
   pool* find(CUmemoryPool handle) noexcept;
 

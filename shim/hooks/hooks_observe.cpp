@@ -262,15 +262,17 @@ CUresult cuMemPoolDestroy(CUmemoryPool pool) {
   base::uncancelled const held;
   hook_scope const scope;
   if (!scope) return GPUMEM_REAL(cuMemPoolDestroy)(pool);
-  // Before the call: after it the handle may be another pool's. One that could not be destroyed is asked
-  // about anew.
+  // Before the call: after it the handle may be another pool's. One that could not be destroyed, as beside a
+  // capture, is asked about anew, and is what it was.
   memory_pools::instance().destroyed(pool);
-  route::pool_destroyed(pool);
-  return counted(hook::cuMemPoolDestroy, 0, GPUMEM_REAL(cuMemPoolDestroy)(pool));
+  route::pool_ending const was = route::pool_ends(pool);
+  CUresult const code = GPUMEM_REAL(cuMemPoolDestroy)(pool);
+  if (code != CUDA_SUCCESS) route::pool_survived(pool, was);
+  return counted(hook::cuMemPoolDestroy, 0, code);
 }
 
 CUresult cuMemHostRegister_v2(void* address, size_t bytes, unsigned int flags) {
-  return observe(
+  return observe_with_own_room(
       hook::cuMemHostRegister_v2, bytes,
       [&] { return GPUMEM_REAL(cuMemHostRegister_v2)(address, bytes, flags); }, nothing);
 }

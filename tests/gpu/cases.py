@@ -137,7 +137,7 @@ GROUPS = {
         Case("lost_context", counts=False),
         *[Case(name, counts=False) for name in ("attributes", "default_pool", "pitched", "unknown_pointers", "out_of_memory")],
         Case("pool_attributes", counts=False, configs=("program_pools",)),
-        Case("default_pool", ("late",), counts=False),
+        *[Case("default_pool", (mode,), counts=False, configs=("program_pools",)) for mode in ("late", "between", "refused")],
         Case("settings", configs=("every_pool",), counts=False),
         *[Case("first_call", (call,), links=("static",), counts=False)
           for call in ("free0", "malloc0", "malloc", "async", "info", "reset", "bad_free", "too_big", "host", "cu_alloc",
@@ -196,6 +196,7 @@ TWO_GPUS = [
     Case("peer_pair", configs=(*TWO_CHAINS, "pool_over_vmm")),
     Case("peers", configs=(*TWO_CHAINS, "pool_over_vmm")),
     Case("stream_kinds", ("devices",), configs=TWO_CHAINS),
+    Case("default_pool", ("shared",), counts=False),
     Case("freed_beside_another_device", links=("static",), counts=False, expected="freed_beside_another_device.txt",
          env={"GPUMEM_CONFIG": str(PROGRAM_CONFIGS / "passthrough.toml")}),
     Case("freed_on_foreign_streams", ("devices",), configs=FOREIGN, counts=False,

@@ -78,6 +78,7 @@ session::session(unsigned seed, options wanted)
     : seed_(seed), tame_(wanted.tame), checks_(wanted.checks), without_(std::move(wanted.without)) {
   said(cuInit(0), "cuInit");
   said(cuDeviceGetCount(&devices_), "cuDeviceGetCount");
+  if (asks_early()) ask_early();
 }
 
 void session::step(unsigned number, unsigned thread) {
