@@ -275,6 +275,13 @@ CUresult observe(hook which, std::uint64_t bytes, Real&& real, After&& after) no
   return counted(which, bytes, code);
 }
 
+// The same of one that takes memory of the device for itself.
+template <typename Real, typename After>
+CUresult observe_with_own_room(hook which, std::uint64_t bytes, Real&& real, After&& after) noexcept {
+  return observe(
+      which, bytes, [&] { return with_own_room(real); }, after);
+}
+
 // A call that takes memory of the current device, and reserves `most` bytes of the limits first. `keep` tells
 // the reservation what it took. A refusal leaves the output alone.
 template <typename Real, typename Keep>

@@ -1,6 +1,7 @@
 // Hooks of memory that is counted but never served by a chain: arrays, pools, virtual memory, registered
 // host memory, IPC imports. Called by the program on any thread. The driver does the work; here its result
-// is noted. An allocation that ran out of memory is tried once more after cached memory went back.
+// is noted. An allocation that ran out of memory is tried once more after cached memory went back, and so is
+// what maps memory: page tables are the device's memory as well.
 #include <algorithm>
 
 #include "core/route/default_pools.hpp"
@@ -228,7 +229,7 @@ CUresult cuMemRetainAllocationHandle(CUmemGenericAllocationHandle* handle, void*
 
 CUresult cuMemMap(CUdeviceptr address, size_t bytes, size_t offset, CUmemGenericAllocationHandle handle,
                   unsigned long long flags) {
-  return observe(
+  return observe_with_own_room(
       hook::cuMemMap, bytes, [&] { return GPUMEM_REAL(cuMemMap)(address, bytes, offset, handle, flags); },
       [&] { virtual_memory::instance().mapped(address, bytes, handle); });
 }
@@ -240,7 +241,7 @@ CUresult cuMemUnmap(CUdeviceptr address, size_t bytes) {
 }
 
 CUresult cuMemSetAccess(CUdeviceptr address, size_t bytes, CUmemAccessDesc const* access, size_t count) {
-  return observe(
+  return observe_with_own_room(
       hook::cuMemSetAccess, 0,
       [&] {
         return of_mapping(address,
@@ -284,13 +285,13 @@ CUresult cuMemHostUnregister(void* address) {
 
 // The memory is another process's: calls are counted, bytes are not.
 CUresult cuIpcOpenMemHandle(CUdeviceptr* result, CUipcMemHandle handle, unsigned int flags) {
-  return observe(
+  return observe_with_own_room(
       hook::cuIpcOpenMemHandle, 0, [&] { return GPUMEM_REAL(cuIpcOpenMemHandle)(result, handle, flags); },
       nothing);
 }
 
 CUresult cuIpcOpenMemHandle_v2(CUdeviceptr* result, CUipcMemHandle handle, unsigned int flags) {
-  return observe(
+  return observe_with_own_room(
       hook::cuIpcOpenMemHandle_v2, 0,
       [&] { return GPUMEM_REAL(cuIpcOpenMemHandle_v2)(result, handle, flags); }, nothing);
 }

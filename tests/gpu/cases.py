@@ -62,10 +62,11 @@ GROUPS = {
         *[Case("faulted_kernel", (told_by,), configs=("arena", "direct_vmm", "pool_over_vmm"), counts=False)
           for told_by in ("device", "stream", "query", "event", "event_query", "copy", "launch")],
         Case("told_of_addresses", configs=("every_pool", "direct_vmm", "pool_over_cuda_async", "pool_over_vmm"), counts=False),
+        *[Case("told_of_addresses", (mode,), configs=("direct_vmm", "pool_over_vmm"), counts=False) for mode in ("access", "freed")],
         *[Case("memory_returns", (mode,), counts=False) for mode in ("back", "earned")],
         Case("memory_returns", ("partners", "20000"), counts=False),
         *[Case("room_for_others", (what,), configs=("pool_over_vmm",) if what == "context" else (), counts=False)
-          for what in ("context", "primary", "module", "library", "local", "heap", "stack", "graph", "upload", "streams", "events")],
+          for what in ("context", "primary", "module", "library", "local", "heap", "stack", "graph", "upload", "streams", "events", "register", "map")],
         *[Case("room_for_others", (what,), label="eager", env={"CUDA_MODULE_LOADING": "EAGER"}, counts=False)
           for what in ("module", "library")],
         *[Case("blocked_stream", (mode,), links=("shared",), counts=False, timeout=120) for mode in ("refused", "served", "freed")],

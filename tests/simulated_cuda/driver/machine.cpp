@@ -54,6 +54,7 @@ machine::machine() {
   pageable_ = number("GPUMEM_SIMULATED_PAGEABLE", 0) != 0;
   context_bytes_ = number("GPUMEM_SIMULATED_CONTEXT", 0);
   stream_bytes_ = number("GPUMEM_SIMULATED_STREAM", 0);
+  mapping_bytes_ = number("GPUMEM_SIMULATED_MAPPING", 0);
   version_ = static_cast<int>(number("GPUMEM_SIMULATED_OLD_DRIVER", static_cast<unsigned>(default_version)));
   pthread_atfork([] { get().before_fork(); }, [] { get().after_fork_in_parent(); },
                  [] { get().after_fork_in_child(); });
