@@ -64,7 +64,7 @@ std::uint64_t less(std::uint64_t from, std::uint64_t bytes) noexcept {
 
 served_pool find_served(CUmemoryPool pool) noexcept {
   if (present == nullptr || pool == nullptr) return {};
-  if (auto* const made = present->pools.find(pool); made != nullptr)
+  if (auto* const made = present->pools.find_telling(pool); made != nullptr)
     return {pool, &made->figures, made->device};
   int const device = find_default(*present, pool);
   if (device == no_device) return {};

@@ -11,6 +11,7 @@
 
 #include "core/driver/request.hpp"
 #include "core/route/pool_figures.hpp"
+#include "core/route/program_pools.hpp"
 #include "core/route/router.hpp"
 #include "core/space/blocks/block.hpp"
 #include "core/stream_order/streams.hpp"
@@ -42,6 +43,7 @@ void trimmed(served_pool const& pool, std::uint64_t keep) noexcept;
 void pool_made(CUmemoryPool pool, CUmemPoolProps const& properties) noexcept;
 // What a pool was that is to be destroyed.
 struct pool_ending {
+  program_pools::pool* told = nullptr;  // null: its figures were the driver's alone
   bool served = false;
   std::uint64_t current_on = 0;  // bit d: of device d
 };

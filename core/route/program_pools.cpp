@@ -21,36 +21,48 @@ void program_pools::made(CUmemoryPool handle, int device) noexcept {
   if (!entries_) entries_.emplace();
   std::size_t const used = made_.load(std::memory_order_relaxed);
   std::size_t at = 0;
-  while (at < used && (pools_[at].serves.load() || pools_[at].live.load() != 0)) ++at;
+  while (at < used && (pools_[at].tells.load() || pools_[at].live.load() != 0)) ++at;
   if (at == most) return;
   pool& entry = pools_[at];
   entry.device = device;
   entry.figures.renew();
   entry.handle.store(handle, std::memory_order_release);
   entry.serves.store(true, std::memory_order_release);
+  entry.tells.store(true, std::memory_order_release);
   if (at == used) made_.store(used + 1, std::memory_order_release);
 }
 
-bool program_pools::withdraw(CUmemoryPool handle) noexcept {
+void program_pools::withdraw(CUmemoryPool handle) noexcept {
   base::lock_guard const lock(mutex_);
-  pool* const found = find(handle);
-  if (found != nullptr) found->serves.store(false);
-  return found != nullptr;
+  if (pool* const found = find(handle); found != nullptr) found->serves.store(false);
 }
 
-void program_pools::restore(CUmemoryPool handle) noexcept {
+program_pools::pool* program_pools::end(CUmemoryPool handle) noexcept {
   base::lock_guard const lock(mutex_);
-  std::size_t const used = made_.load(std::memory_order_relaxed);
-  for (std::size_t at = 0; at < used; ++at) {
-    if (pools_[at].handle.load() == handle) return pools_[at].serves.store(true, std::memory_order_release);
-  }
+  pool* const found = find_telling(handle);
+  if (found == nullptr) return nullptr;
+  found->serves.store(false);
+  found->tells.store(false);
+  return found;
+}
+
+void program_pools::restore(pool& entry, CUmemoryPool handle, bool serves) noexcept {
+  base::lock_guard const lock(mutex_);
+  if (entry.tells.load() || entry.handle.load() != handle) return;  // another pool's by now
+  entry.tells.store(true, std::memory_order_release);
+  entry.serves.store(serves, std::memory_order_release);
 }
 
 program_pools::pool* program_pools::find(CUmemoryPool handle) noexcept {
+  pool* const found = find_telling(handle);
+  return found != nullptr && found->serves.load(std::memory_order_acquire) ? found : nullptr;
+}
+
+program_pools::pool* program_pools::find_telling(CUmemoryPool handle) noexcept {
   std::size_t const used = made_.load(std::memory_order_acquire);
   for (std::size_t at = 0; at < used; ++at) {
     pool& each = pools_[at];
-    if (each.serves.load(std::memory_order_acquire) && each.handle.load() == handle) return &each;
+    if (each.tells.load(std::memory_order_acquire) && each.handle.load() == handle) return &each;
   }
   return nullptr;
 }
@@ -90,7 +102,9 @@ void pool_made(CUmemoryPool pool, CUmemPoolProps const& properties) noexcept {
 pool_ending pool_ends(CUmemoryPool pool) noexcept {
   pool_ending was;
   if (present == nullptr || pool == nullptr) return was;
-  was.served = present->pools.withdraw(pool);
+  if (auto const* const found = present->pools.find_telling(pool); found != nullptr)
+    was.served = found->serves;
+  was.told = present->pools.end(pool);
   // The driver goes on with the default pool.
   for (std::size_t device = 0; device < present->chosen.size(); ++device) {
     if (present->chosen[device].load(std::memory_order_relaxed) != pool) continue;
@@ -102,7 +116,7 @@ pool_ending pool_ends(CUmemoryPool pool) noexcept {
 
 void pool_survived(CUmemoryPool pool, pool_ending const& was) noexcept {
   if (present == nullptr) return;
-  if (was.served) present->pools.restore(pool);
+  if (was.told != nullptr) present->pools.restore(*was.told, pool, was.served);
   for (std::size_t device = 0; device < present->chosen.size(); ++device) {
     if ((was.current_on >> device & 1) != 0) pool_chosen(static_cast<int>(device), pool);
   }

@@ -187,6 +187,17 @@ void shared_since() {
   REQUIRE(cudaDeviceSynchronize());
   reset_highest();
   show("all freed, highest forgotten");
+  cudaMemPool_t const other = make_current_pool();
+  void* const before = take(5 * mib);
+  REQUIRE(cudaMemPoolSetAccess(other, &access, 1));
+  std::uint64_t used[2] = {};
+  REQUIRE(cudaMemPoolGetAttribute(other, cudaMemPoolAttrUsedMemCurrent, &used[0]));
+  REQUIRE(cudaFreeAsync(before, nullptr));
+  REQUIRE(cudaDeviceSynchronize());
+  REQUIRE(cudaMemPoolGetAttribute(other, cudaMemPoolAttrUsedMemCurrent, &used[1]));
+  std::printf("of a pool opened later: used %llu, %llu\n", (unsigned long long)used[0],
+              (unsigned long long)used[1]);
+  REQUIRE(cudaMemPoolDestroy(other));
 }
 
 // The current pool is not destroyed where that is refused, as beside a capture.

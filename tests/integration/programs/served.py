@@ -48,6 +48,14 @@ def test_pools_of_the_program_are_served_by_choice(build):
         harness.equal(bool(told), not by_choice, "a finding")
 
 
+def test_a_pool_that_is_opened_goes_on_counting(build):
+    config = str(pathlib.Path(POOLS["GPUMEM_CONFIG"]).with_name("program_pools.toml"))
+    command = [build.program("default_pool.shared"), "shared"]
+    preloaded = build.run(command, preload=True, env={"GPUMEM_CONFIG": config})
+    harness.equal(preloaded.stdout, build.run(command).stdout, "what the pools say")
+    assert "opened to another device" in preloaded.stderr, preloaded.stderr
+
+
 def caught(build, bug, program, env, *arguments):
     plain = build.run([build.program(program), *arguments])
     library = {"LD_PRELOAD": str(build.folder / "libgpumem_mutant.so"), **env}
