@@ -154,6 +154,18 @@ class session {
   void advise();
   void look_up();
 
+  // calls_managed.cpp
+  struct part {
+    CUdeviceptr address;
+    std::size_t bytes;
+  };
+  part some_part(block const& of);
+  void range_attribute();
+  void batch();
+  void attach();
+  void page_locked();
+  void kinds_of_pools();
+
   // calls_stream.cpp
   void create_stream();
   void destroy_stream();
