@@ -1,6 +1,8 @@
 // See default_pools.hpp.
 #include "core/route/default_pools.hpp"
 
+#include <algorithm>
+
 #include "core/base/mutant.hpp"
 #include "core/route/router_state.hpp"
 #include "core/upstream/cuda_async.hpp"
@@ -36,16 +38,19 @@ int device_of(space::block_registry& where, space::block const& b) noexcept {
   return known != nullptr ? static_cast<resource::resource*>(known)->home().device : -1;
 }
 
-// What is live already counts from now on. A block that is being freed meanwhile counts for nobody.
+// What is live already counts from now on, but what is of a pool that the program made. A block that is being
+// freed meanwhile counts for nobody.
 void begin_to_count(int device) noexcept {
-  auto& use = present->pool_uses[static_cast<std::size_t>(device)];
+  std::uint64_t const bit = std::uint64_t{1} << device;
+  if ((present->asked_defaults.fetch_or(bit) & bit) != 0) return;
   pool_use expected = pool_use::served;
-  if (!use.compare_exchange_strong(expected, pool_use::counted)) return;
+  present->pool_uses[static_cast<std::size_t>(device)].compare_exchange_strong(expected, pool_use::counted);
   auto& where = present->where;
   where.blocks.each([&](space::handle h) {
     space::block& b = where.blocks[h];
     auto const live = [&b] { return b.now.load() == space::state::live; };
-    if (!live() || b.where == stream_order::no_slot || device_of(where, b) != device) return;
+    if (!live() || b.where == stream_order::no_slot || b.is(space::pooled)) return;
+    if (device_of(where, b) != device) return;
     count_taken(*present, device, b);
     if (!live()) count_given(*present, device, b, true);
   });
@@ -59,7 +64,7 @@ std::uint64_t less(std::uint64_t from, std::uint64_t bytes) noexcept {
 
 served_pool find_served(CUmemoryPool pool) noexcept {
   if (present == nullptr || pool == nullptr) return {};
-  if (auto* const made = present->pools.find(pool); made != nullptr)
+  if (auto* const made = present->pools.find_telling(pool); made != nullptr)
     return {pool, &made->figures, made->device};
   int const device = find_default(*present, pool);
   if (device == no_device) return {};
@@ -74,20 +79,29 @@ std::optional<int> device_of_default(CUmemoryPool pool) noexcept {
 
 void tell_attribute(served_pool const& pool, CUmemPool_attribute attribute, void* value) noexcept {
   pool_figures& ours = *pool.figures;
-  auto const add = [&](std::uint64_t more) {
-    auto& told = *static_cast<cuuint64_t*>(value);
-    // Segments of a chain that stands on this very pool are no blocks of the program's.
-    std::uint64_t const segments = pool.is_default ? upstream::cuda_async::in_default_pool(pool.device) : 0;
-    told = less(told, segments) + more;
-  };
-  cuuint64_t threshold = 0;
   auto const ask = driver::real.cuMemPoolGetAttribute;
-  if (ask != nullptr && ask(pool.handle, CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, &threshold) == CUDA_SUCCESS)
+  if (ask == nullptr) return;
+  cuuint64_t threshold = 0;
+  if (ask(pool.handle, CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, &threshold) == CUDA_SUCCESS)
     ours.synchronized(threshold);  // whether the program has is not asked
+  // Segments of a chain that stands on this very pool are no blocks of the program's.
+  std::uint64_t const segments = pool.is_default ? upstream::cuda_async::in_default_pool(pool.device) : 0;
+  auto& told = *static_cast<cuuint64_t*>(value);
+  auto const add = [&](std::uint64_t more) { told = less(told, segments) + more; };
+  // The driver's part and ours have their highest at times of their own.
+  auto const highest = [&](CUmemPool_attribute current, std::uint64_t now, std::uint64_t high) {
+    cuuint64_t drivers = 0;
+    if (ask(pool.handle, current, &drivers) != CUDA_SUCCESS) return add(high);
+    std::uint64_t const together = less(drivers, segments) + now;
+    told = GPUMEM_MUTANT(highest_added_up) ? less(told, segments) + high
+                                           : std::max({less(told, segments), high, together});
+  };
   if (attribute == CU_MEMPOOL_ATTR_USED_MEM_CURRENT) add(ours.used());
-  if (attribute == CU_MEMPOOL_ATTR_USED_MEM_HIGH) add(ours.used_high());
+  if (attribute == CU_MEMPOOL_ATTR_USED_MEM_HIGH)
+    highest(CU_MEMPOOL_ATTR_USED_MEM_CURRENT, ours.used(), ours.used_high());
   if (attribute == CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT) add(ours.reserved());
-  if (attribute == CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH) add(ours.reserved_high());
+  if (attribute == CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH)
+    highest(CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT, ours.reserved(), ours.reserved_high());
 }
 
 void attribute_set(served_pool const& pool, CUmemPool_attribute attribute) noexcept {

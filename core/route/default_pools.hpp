@@ -11,6 +11,7 @@
 
 #include "core/driver/request.hpp"
 #include "core/route/pool_figures.hpp"
+#include "core/route/program_pools.hpp"
 #include "core/route/router.hpp"
 #include "core/space/blocks/block.hpp"
 #include "core/stream_order/streams.hpp"
@@ -38,9 +39,17 @@ void attribute_set(served_pool const& pool, CUmemPool_attribute attribute) noexc
 // Gives idle memory of the device's chains back, unless they hold no more than `keep`.
 void trimmed(served_pool const& pool, std::uint64_t keep) noexcept;
 
-// After the program made a pool, and before it is destroyed.
+// After the program made a pool.
 void pool_made(CUmemoryPool pool, CUmemPoolProps const& properties) noexcept;
-void pool_destroyed(CUmemoryPool pool) noexcept;
+// What a pool was that is to be destroyed.
+struct pool_ending {
+  program_pools::pool* told = nullptr;  // null: its figures were the driver's alone
+  bool served = false;
+  std::uint64_t current_on = 0;  // bit d: of device d
+};
+// Before the call, after which the handle may be another pool's; and where the driver refused.
+pool_ending pool_ends(CUmemoryPool pool) noexcept;
+void pool_survived(CUmemoryPool pool, pool_ending const& was) noexcept;
 // cuMemAllocFromPoolAsync, of a stream-ordered request; pass: the driver must answer.
 outcome allocate_from_pool(CUmemoryPool pool, driver::request const& request, CUdeviceptr* result) noexcept;
 

@@ -201,10 +201,13 @@ bool context_ending::settle(bool surely) noexcept {
 void pool_chosen(int device, CUmemoryPool pool) noexcept {
   auto const place = static_cast<std::size_t>(device);
   if (present == nullptr || place >= present->pool_uses.size()) return;
-  bool const is_shared = (present->shared_defaults.load(std::memory_order_relaxed) >> place & 1) != 0;
-  bool const serves = !is_shared && pool == default_pool(device);
+  bool const serves = !present->is_shared(place) && pool == default_pool(device);
   present->chosen[place].store(serves ? nullptr : pool, std::memory_order_relaxed);
-  present->pool_uses[place].store(serves ? pool_use::counted : pool_use::drivers, std::memory_order_relaxed);
+  auto& use = present->pool_uses[place];
+  if (!serves) return use.store(pool_use::drivers);
+  use.store(present->is_asked(place) ? pool_use::counted : pool_use::served);
+  pool_use expected = pool_use::served;  // asked for the first time meanwhile
+  if (present->is_asked(place)) use.compare_exchange_strong(expected, pool_use::counted);
 }
 
 void peer_access_enabled(CUcontext user, CUcontext owner) noexcept {

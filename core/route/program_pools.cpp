@@ -1,6 +1,9 @@
 // See program_pools.hpp; and the requests that it answers, in default_pools.hpp.
 #include "core/route/program_pools.hpp"
 
+#include <algorithm>
+
+#include "core/base/mutant.hpp"
 #include "core/route/default_pools.hpp"
 #include "core/route/router.hpp"
 #include "core/route/router_state.hpp"
@@ -18,13 +21,14 @@ void program_pools::made(CUmemoryPool handle, int device) noexcept {
   if (!entries_) entries_.emplace();
   std::size_t const used = made_.load(std::memory_order_relaxed);
   std::size_t at = 0;
-  while (at < used && (pools_[at].serves.load() || pools_[at].live.load() != 0)) ++at;
+  while (at < used && (pools_[at].tells.load() || pools_[at].live.load() != 0)) ++at;
   if (at == most) return;
   pool& entry = pools_[at];
   entry.device = device;
   entry.figures.renew();
   entry.handle.store(handle, std::memory_order_release);
   entry.serves.store(true, std::memory_order_release);
+  entry.tells.store(true, std::memory_order_release);
   if (at == used) made_.store(used + 1, std::memory_order_release);
 }
 
@@ -33,11 +37,32 @@ void program_pools::withdraw(CUmemoryPool handle) noexcept {
   if (pool* const found = find(handle); found != nullptr) found->serves.store(false);
 }
 
+program_pools::pool* program_pools::end(CUmemoryPool handle) noexcept {
+  base::lock_guard const lock(mutex_);
+  pool* const found = find_telling(handle);
+  if (found == nullptr) return nullptr;
+  found->serves.store(false);
+  found->tells.store(false);
+  return found;
+}
+
+void program_pools::restore(pool& entry, CUmemoryPool handle, bool serves) noexcept {
+  base::lock_guard const lock(mutex_);
+  if (entry.tells.load() || entry.handle.load() != handle) return;  // another pool's by now
+  entry.tells.store(true, std::memory_order_release);
+  entry.serves.store(serves, std::memory_order_release);
+}
+
 program_pools::pool* program_pools::find(CUmemoryPool handle) noexcept {
+  pool* const found = find_telling(handle);
+  return found != nullptr && found->serves.load(std::memory_order_acquire) ? found : nullptr;
+}
+
+program_pools::pool* program_pools::find_telling(CUmemoryPool handle) noexcept {
   std::size_t const used = made_.load(std::memory_order_acquire);
   for (std::size_t at = 0; at < used; ++at) {
     pool& each = pools_[at];
-    if (each.serves.load(std::memory_order_acquire) && each.handle.load() == handle) return &each;
+    if (each.tells.load(std::memory_order_acquire) && each.handle.load() == handle) return &each;
   }
   return nullptr;
 }
@@ -74,28 +99,72 @@ void pool_made(CUmemoryPool pool, CUmemPoolProps const& properties) noexcept {
   present->pools.made(pool, properties.location.id);
 }
 
-void pool_destroyed(CUmemoryPool pool) noexcept {
-  if (present == nullptr) return;
-  present->pools.withdraw(pool);
+pool_ending pool_ends(CUmemoryPool pool) noexcept {
+  pool_ending was;
+  if (present == nullptr || pool == nullptr) return was;
+  if (auto const* const found = present->pools.find_telling(pool); found != nullptr)
+    was.served = found->serves;
+  was.told = present->pools.end(pool);
   // The driver goes on with the default pool.
   for (std::size_t device = 0; device < present->chosen.size(); ++device) {
-    if (present->chosen[device].load(std::memory_order_relaxed) == pool)
-      pool_chosen(static_cast<int>(device), default_pool(static_cast<int>(device)));
+    if (present->chosen[device].load(std::memory_order_relaxed) != pool) continue;
+    was.current_on |= std::uint64_t{1} << device;
+    pool_chosen(static_cast<int>(device), default_pool(static_cast<int>(device)));
+  }
+  return was;
+}
+
+void pool_survived(CUmemoryPool pool, pool_ending const& was) noexcept {
+  if (present == nullptr) return;
+  if (was.told != nullptr) present->pools.restore(*was.told, pool, was.served);
+  for (std::size_t device = 0; device < present->chosen.size(); ++device) {
+    if ((was.current_on >> device & 1) != 0) pool_chosen(static_cast<int>(device), pool);
   }
 }
 
+namespace {
+
+// The device whose default pool it is, in whose place its chain serves; none: another pool. Named by its
+// handle it is the pool that cuMemAllocAsync takes from, whichever is current. Were its requests the
+// driver's, two pools would grow by steps of their own in the place of one.
+std::optional<int> device_of_served_default(router_state& s, CUmemoryPool pool) noexcept {
+  auto const ask = driver::real.cuDeviceGetDefaultMemPool;
+  if (ask == nullptr || GPUMEM_MUTANT(two_default_pools)) return std::nullopt;
+  auto const end = static_cast<std::size_t>(s.devices_end.load(std::memory_order_relaxed));
+  for (std::size_t device = 0; device < std::min(end, s.defaults.size()); ++device) {
+    CUmemoryPool its = s.defaults[device].load(std::memory_order_relaxed);
+    if (its == nullptr) {
+      CUresult const code = ask(&its, static_cast<int>(device));
+      if (code == CUDA_ERROR_INVALID_DEVICE) s.devices_end.store(static_cast<int>(device));
+      if (code != CUDA_SUCCESS) return std::nullopt;
+      s.defaults[device].store(its, std::memory_order_relaxed);
+    }
+    if (its == pool) return s.is_shared(device) ? std::nullopt : std::optional(static_cast<int>(device));
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
 outcome allocate_from_pool(CUmemoryPool pool, driver::request const& request, CUdeviceptr* result) noexcept {
   router_state* const s = present;
-  program_pools::pool* const from = s != nullptr ? s->pools.find(pool) : nullptr;
-  if (from == nullptr) return pass;
+  if (s == nullptr) return pass;
+  program_pools::pool* const from = s->pools.find(pool);
+  std::optional<int> const device = from != nullptr ? from->device : device_of_served_default(*s, pool);
+  if (!device) return pass;
   stream_place const place = place_of(*s, request.stream, request.context);
-  if (place.entry == nullptr || place.entry->device != from->device) return pass;
+  if (place.entry == nullptr || place.entry->device != *device) return pass;
   driver::request asked = request;
   asked.of_pool = true;
   outcome const answer = allocate_carefully(asked, result);
-  if (answer.code != CUDA_SUCCESS) return answer;
-  space::handle const h = live_block_at(*s, *result);
-  if (h != space::none) s->pools.took(*from, s->where.blocks[h], h);
+  space::handle const h = answer.code == CUDA_SUCCESS ? live_block_at(*s, *result) : space::none;
+  if (h == space::none) return answer;
+  space::block& b = s->where.blocks[h];
+  if (from != nullptr) {
+    s->pools.took(*from, b, h);
+  } else if (s->is_asked(static_cast<std::size_t>(*device))) {
+    count_taken(*s, *device, b);
+  }
   return answer;
 }
 

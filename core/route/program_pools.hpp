@@ -25,6 +25,7 @@ class program_pools {
     std::atomic<CUmemoryPool> handle{nullptr};
     int device = -1;
     std::atomic<bool> serves{false};
+    std::atomic<bool> tells{false};      // its figures are part of what the program is told
     std::atomic<std::uint64_t> live{0};  // blocks
     pool_figures figures;
   };
@@ -33,10 +34,15 @@ class program_pools {
 
   // Of a plain one. Beyond the last entry pools are the driver's alone.
   void made(CUmemoryPool handle, int device) noexcept;
-  // Destroyed, or opened to others: serves no more. Its blocks live on.
+  // Opened to others: serves no more. Its blocks live on, and count.
   void withdraw(CUmemoryPool handle) noexcept;
-  // Null: no pool that is served.
+  // It is to be destroyed: serves no more and tells nothing. Null: it told nothing.
+  pool* end(CUmemoryPool handle) noexcept;
+  // It was not destroyed after all.
+  void restore(pool& entry, CUmemoryPool handle, bool serves) noexcept;
+  // Null: no pool that is served; that tells.
   pool* find(CUmemoryPool handle) noexcept;
+  pool* find_telling(CUmemoryPool handle) noexcept;
 
   // A block was handed out in the place of `from`; false: there is no room to remember it.
   bool took(pool& from, space::block& b, space::handle h) noexcept;

@@ -46,8 +46,11 @@ struct router_state {
   bool serves_pools = false;                                        // [route] pools
   bool builds_ahead = false;                                        // see start()
   program_pools pools;
+  std::array<std::atomic<CUmemoryPool>, 64>
+      defaults{};  // by device, once a request has named it; never another
   std::array<std::atomic<CUmemoryPool>, 64> chosen{};  // by device, what the program set as its current pool
   std::atomic<std::uint64_t> shared_defaults{0};  // bit d: the default pool of device d is other devices' too
+  std::atomic<std::uint64_t> asked_defaults{0};   // bit d: its figures were asked for, and are counted since
   std::array<std::atomic<int>, stats::max_devices> giving_back{};  // threads in give_back_on
   pitches rows_known;
   settings set;
@@ -58,6 +61,13 @@ struct router_state {
     return static_cast<std::size_t>(device) < pool_uses.size()
                ? pool_uses[static_cast<std::size_t>(device)].load(std::memory_order_relaxed)
                : pool_use::served;
+  }
+  bool is_shared(std::size_t device) const noexcept { return has(shared_defaults, device); }
+  bool is_asked(std::size_t device) const noexcept { return has(asked_defaults, device); }
+
+ private:
+  static bool has(std::atomic<std::uint64_t> const& devices, std::size_t device) noexcept {
+    return device < 64 && (devices.load() >> device & 1) != 0;
   }
 };
 

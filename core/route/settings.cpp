@@ -218,8 +218,9 @@ outcome attach(attachment const& wanted) noexcept {
   bool const all = wanted.address == block.base && (wanted.bytes == 0 || wanted.bytes == block.bytes);
   bool const single = wanted.flags == CU_MEM_ATTACH_SINGLE;
   bool const known = single || wanted.flags == CU_MEM_ATTACH_HOST || wanted.flags == CU_MEM_ATTACH_GLOBAL;
-  bool const is_default = wanted.stream == CU_STREAM_LEGACY || wanted.stream == CU_STREAM_PER_THREAD;
-  if (!all || !known || (single && is_default)) return {CUDA_ERROR_INVALID_VALUE};
+  // "It is illegal to attach singly to the NULL stream, because the NULL stream is a virtual global stream
+  // and not a specific stream" (cuda.h); a thread's own default stream is one.
+  if (!all || !known || (single && wanted.stream == CU_STREAM_LEGACY)) return {CUDA_ERROR_INVALID_VALUE};
   int at_once = 0;
   CUdevice const device =
       resource::owner_of(present->where, live_block_at(*present, block.base)).home().device;

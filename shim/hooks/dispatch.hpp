@@ -23,16 +23,20 @@
 
 namespace gpumem::shim {
 
+// Of a thread's first call, and of every call in a host function of a stream.
+[[gnu::cold, gnu::noinline]] bool ask_whether_hook_may_work() noexcept;
 // False: this call is core's or the driver's own, or there is nothing to do here (disabled, no driver, a
-// forked child): hand it to the real function.
+// forked child, a host function): hand it to the real function.
 inline bool ensure_hook_may_work() noexcept {
-  return !this_thread.inside && process::ensure_running();
+  if (this_thread.here != thread_state::hooks::may_work) [[unlikely]]
+    return ask_whether_hook_may_work();
+  return process::ensure_running();
 }
 // Lives as long as a hook works that may.
 class hook_at_work {
  public:
-  hook_at_work() noexcept { this_thread.inside = true; }
-  ~hook_at_work() { this_thread.inside = false; }
+  hook_at_work() noexcept { this_thread.here = thread_state::hooks::at_work; }
+  ~hook_at_work() { this_thread.here = thread_state::hooks::may_work; }
   hook_at_work(hook_at_work const&) = delete;
 };
 
@@ -40,10 +44,10 @@ class hook_at_work {
 class hook_scope {
  public:
   hook_scope() noexcept : active_(ensure_hook_may_work()) {
-    if (active_) this_thread.inside = true;
+    if (active_) this_thread.here = thread_state::hooks::at_work;
   }
   ~hook_scope() {
-    if (active_) this_thread.inside = false;
+    if (active_) this_thread.here = thread_state::hooks::may_work;
   }
   hook_scope(hook_scope const&) = delete;
   hook_scope& operator=(hook_scope const&) = delete;
@@ -269,6 +273,13 @@ CUresult observe(hook which, std::uint64_t bytes, Real&& real, After&& after) no
   CUresult const code = real();
   if (code == CUDA_SUCCESS) after();
   return counted(which, bytes, code);
+}
+
+// The same of one that takes memory of the device for itself.
+template <typename Real, typename After>
+CUresult observe_with_own_room(hook which, std::uint64_t bytes, Real&& real, After&& after) noexcept {
+  return observe(
+      which, bytes, [&] { return with_own_room(real); }, after);
 }
 
 // A call that takes memory of the current device, and reserves `most` bytes of the limits first. `keep` tells

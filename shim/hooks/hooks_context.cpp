@@ -257,7 +257,7 @@ CUresult cuMemPoolSetAccess(CUmemoryPool pool, CUmemAccessDesc const* access, si
 }
 
 CUresult cuCtxEnablePeerAccess(CUcontext peer, unsigned int flags) {
-  return observe(
+  return observe_with_own_room(  // it maps what the peer has
       hook::cuCtxEnablePeerAccess, 0, [&] { return GPUMEM_REAL(cuCtxEnablePeerAccess)(peer, flags); },
       [&] { route::peer_access_enabled(current_context(), peer); });
 }

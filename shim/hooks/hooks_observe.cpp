@@ -1,6 +1,7 @@
 // Hooks of memory that is counted but never served by a chain: arrays, pools, virtual memory, registered
 // host memory, IPC imports. Called by the program on any thread. The driver does the work; here its result
-// is noted. An allocation that ran out of memory is tried once more after cached memory went back.
+// is noted. An allocation that ran out of memory is tried once more after cached memory went back, and so is
+// what maps memory: page tables are the device's memory as well.
 #include <algorithm>
 
 #include "core/route/default_pools.hpp"
@@ -228,7 +229,7 @@ CUresult cuMemRetainAllocationHandle(CUmemGenericAllocationHandle* handle, void*
 
 CUresult cuMemMap(CUdeviceptr address, size_t bytes, size_t offset, CUmemGenericAllocationHandle handle,
                   unsigned long long flags) {
-  return observe(
+  return observe_with_own_room(
       hook::cuMemMap, bytes, [&] { return GPUMEM_REAL(cuMemMap)(address, bytes, offset, handle, flags); },
       [&] { virtual_memory::instance().mapped(address, bytes, handle); });
 }
@@ -240,7 +241,7 @@ CUresult cuMemUnmap(CUdeviceptr address, size_t bytes) {
 }
 
 CUresult cuMemSetAccess(CUdeviceptr address, size_t bytes, CUmemAccessDesc const* access, size_t count) {
-  return observe(
+  return observe_with_own_room(
       hook::cuMemSetAccess, 0,
       [&] {
         return of_mapping(address,
@@ -262,15 +263,17 @@ CUresult cuMemPoolDestroy(CUmemoryPool pool) {
   base::uncancelled const held;
   hook_scope const scope;
   if (!scope) return GPUMEM_REAL(cuMemPoolDestroy)(pool);
-  // Before the call: after it the handle may be another pool's. One that could not be destroyed is asked
-  // about anew.
+  // Before the call: after it the handle may be another pool's. One that could not be destroyed, as beside a
+  // capture, is asked about anew, and is what it was.
   memory_pools::instance().destroyed(pool);
-  route::pool_destroyed(pool);
-  return counted(hook::cuMemPoolDestroy, 0, GPUMEM_REAL(cuMemPoolDestroy)(pool));
+  route::pool_ending const was = route::pool_ends(pool);
+  CUresult const code = GPUMEM_REAL(cuMemPoolDestroy)(pool);
+  if (code != CUDA_SUCCESS) route::pool_survived(pool, was);
+  return counted(hook::cuMemPoolDestroy, 0, code);
 }
 
 CUresult cuMemHostRegister_v2(void* address, size_t bytes, unsigned int flags) {
-  return observe(
+  return observe_with_own_room(
       hook::cuMemHostRegister_v2, bytes,
       [&] { return GPUMEM_REAL(cuMemHostRegister_v2)(address, bytes, flags); }, nothing);
 }
@@ -282,13 +285,13 @@ CUresult cuMemHostUnregister(void* address) {
 
 // The memory is another process's: calls are counted, bytes are not.
 CUresult cuIpcOpenMemHandle(CUdeviceptr* result, CUipcMemHandle handle, unsigned int flags) {
-  return observe(
+  return observe_with_own_room(
       hook::cuIpcOpenMemHandle, 0, [&] { return GPUMEM_REAL(cuIpcOpenMemHandle)(result, handle, flags); },
       nothing);
 }
 
 CUresult cuIpcOpenMemHandle_v2(CUdeviceptr* result, CUipcMemHandle handle, unsigned int flags) {
-  return observe(
+  return observe_with_own_room(
       hook::cuIpcOpenMemHandle_v2, 0,
       [&] { return GPUMEM_REAL(cuIpcOpenMemHandle_v2)(result, handle, flags); }, nothing);
 }

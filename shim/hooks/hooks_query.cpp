@@ -164,10 +164,18 @@ CUresult cuDeviceTotalMem_v2(size_t* bytes, CUdevice device) {
 }
 
 CUresult cuMemGetAddressRange_v2(CUdeviceptr* base, size_t* size, CUdeviceptr address) {
-  auto const real = [&] { return GPUMEM_REAL(cuMemGetAddressRange_v2)(base, size, address); };
   auto const answer = [&](route::block_range const& block) {
     if (base != nullptr) *base = block.base;
     if (size != nullptr) *size = block.bytes;
+  };
+  // Of a segment whose block was freed the program must not hear.
+  route::block_range told;
+  auto const real_and_hide = [&] {
+    std::size_t bytes = 0;
+    CUresult const code = GPUMEM_REAL(cuMemGetAddressRange_v2)(base != nullptr ? &told.base : nullptr,
+                                                               size != nullptr ? &bytes : nullptr, address);
+    told.bytes = bytes;
+    return code;
   };
   {
     hook_scope const scope;
@@ -179,7 +187,10 @@ CUresult cuMemGetAddressRange_v2(CUdeviceptr* base, size_t* size, CUdeviceptr ad
       }
     }
   }
-  return about_block(hook::cuMemGetAddressRange_v2, address, true, CUDA_ERROR_NOT_FOUND, real, answer);
+  CUresult const code = about_block(hook::cuMemGetAddressRange_v2, address, true, CUDA_ERROR_NOT_FOUND,
+                                    real_and_hide, [&](route::block_range const& block) { told = block; });
+  if (code == CUDA_SUCCESS) answer(told);
+  return code;
 }
 
 CUresult cuPointerGetAttribute(void* value, CUpointer_attribute attribute, CUdeviceptr address) {
@@ -197,6 +208,8 @@ CUresult cuPointerGetAttribute(void* value, CUpointer_attribute attribute, CUdev
     }
   }
   auto const real_and_learn = [&] {
+    if (!learns && route::is_idle(address))  // the driver writes nothing then
+      return GPUMEM_REAL(cuPointerGetAttribute)(value, attribute, nobodys);
     CUresult const code = real();
     if (code == CUDA_SUCCESS && learns)
       route::address_answers(address, current_context()).learn(std::span(&attribute, 1), &value);
@@ -232,20 +245,29 @@ CUresult cuPointerGetAttributes(unsigned int count, CUpointer_attribute* attribu
   return counted(hook::cuPointerGetAttributes, 0, code);
 }
 
-CUresult cuIpcGetMemHandle(CUipcMemHandle* handle, CUdeviceptr address) {
-  auto const real = [&] { return GPUMEM_REAL(cuIpcGetMemHandle)(handle, address); };
+// Over vmm and in a pool of the driver's a live block's answer is its segment's.
+CUresult cuMemGetAccess(unsigned long long* flags, CUmemLocation const* location, CUdeviceptr address) {
   hook_scope const scope;
-  if (!scope) return real();
-  CUresult code = real();
+  CUdeviceptr const asked = scope && route::is_idle(address) ? nobodys : address;
+  CUresult const code = GPUMEM_REAL(cuMemGetAccess)(flags, location, asked);
+  return scope ? counted(hook::cuMemGetAccess, 0, code) : code;
+}
+
+CUresult cuIpcGetMemHandle(CUipcMemHandle* handle, CUdeviceptr address) {
+  hook_scope const scope;
+  if (!scope) return GPUMEM_REAL(cuIpcGetMemHandle)(handle, address);
+  CUipcMemHandle made;
+  CUresult code = GPUMEM_REAL(cuIpcGetMemHandle)(handle != nullptr ? &made : nullptr, address);
   route::block_range block;
   if (code == CUDA_SUCCESS && route::find(address, block)) {
-    code = export_block(*handle, block);
+    code = export_block(made, block);
     if (code == CUDA_SUCCESS && !route::exported(block.base)) code = CUDA_ERROR_INVALID_VALUE;
   } else if (code == CUDA_SUCCESS && route::is_idle(address)) {
     code = CUDA_ERROR_INVALID_VALUE;
   } else if (code != CUDA_SUCCESS) {
     tell_refused_export(code, address);
   }
+  if (code == CUDA_SUCCESS) *handle = made;  // a refusal leaves it alone
   return counted(hook::cuIpcGetMemHandle, 0, code);
 }
 

@@ -33,6 +33,17 @@ CUresult about_range(hook which, range const& r, Real&& real, Note&& note) noexc
   return counted(which, 0, code);
 }
 
+// A question: without a context, or with one that has ended, the driver says so before it looks at the range.
+template <typename Real, typename Note>
+CUresult ask_about_range(hook which, range const& r, Real&& real, Note&& note) noexcept {
+  CUdevice device = 0;
+  {
+    hook_scope const scope;
+    if (scope && driver::real.cuCtxGetDevice(&device) != CUDA_SUCCESS) return counted(which, 0, real());
+  }
+  return about_range(which, r, real, note);
+}
+
 template <typename Real>
 CUresult advise(hook which, range const& r, CUmem_advise what, CUdevice device, Real&& real) noexcept {
   return about_range(which, r, real, [&] { route::block_advised(r.address, what, device); });
@@ -96,6 +107,7 @@ CUresult attach(hook which, route::attachment const& wanted, Real&& real) noexce
   base::uncancelled const held;
   hook_scope const scope;
   if (!scope) return real();
+  if (is_default(wanted.stream) && current_context() == nullptr) return counted(which, 0, real());
   auto const outcome = route::attach(wanted);
   return counted(which, 0, outcome.served() ? outcome.code : real());
 }
@@ -178,7 +190,7 @@ GPUMEM_DISCARD_BATCH(cuMemDiscardBatchAsync_ptsz)
 
 CUresult cuMemRangeGetAttribute(void* value, size_t size, CUmem_range_attribute attribute,
                                 CUdeviceptr address, size_t bytes) {
-  return about_range(
+  return ask_about_range(
       hook::cuMemRangeGetAttribute, {address, bytes},
       [&] { return GPUMEM_REAL(cuMemRangeGetAttribute)(value, size, attribute, address, bytes); },
       [&] { adjust(attribute, value, route::never_prefetched(address)); });
@@ -186,7 +198,7 @@ CUresult cuMemRangeGetAttribute(void* value, size_t size, CUmem_range_attribute 
 
 CUresult cuMemRangeGetAttributes(void** values, size_t* sizes, CUmem_range_attribute* attributes,
                                  size_t count, CUdeviceptr address, size_t bytes) {
-  return about_range(
+  return ask_about_range(
       hook::cuMemRangeGetAttributes, {address, bytes},
       [&] { return GPUMEM_REAL(cuMemRangeGetAttributes)(values, sizes, attributes, count, address, bytes); },
       [&] {
@@ -198,7 +210,7 @@ CUresult cuMemRangeGetAttributes(void** values, size_t* sizes, CUmem_range_attri
 // Since 13.4: where the pages of a range lie.
 CUresult cuMemGetLocationInfo(CUdeviceptr address, size_t bytes, size_t summary, size_t sampling,
                               CUmemLocation* locations) {
-  return about_range(
+  return ask_about_range(
       hook::cuMemGetLocationInfo, {address, bytes},
       [&] { return GPUMEM_REAL(cuMemGetLocationInfo)(address, bytes, summary, sampling, locations); }, [] {});
 }

@@ -88,8 +88,7 @@ CUresult wait_for_event(CUstream stream, bool per_thread, Real&& real) noexcept 
 // A stream takes memory of the device for itself: hundreds of them some MiB.
 template <typename Real>
 CUresult create_stream(hook which, CUstream* stream, Real&& real) noexcept {
-  auto const with_its_room = [&real] { return with_own_room(real); };
-  return observe(which, 0, with_its_room, [&] { route::stream_created(context_of(*stream), *stream); });
+  return observe_with_own_room(which, 0, real, [&] { route::stream_created(context_of(*stream), *stream); });
 }
 
 // The default streams cannot be destroyed; a failure leaves the stream alive, which then counts as a new one.

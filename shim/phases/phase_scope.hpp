@@ -14,18 +14,16 @@ inline constexpr phases::stack_of own_stack = 1, default_domain_stack = 2, first
 
 class phase_scope {
  public:
-  phase_scope() noexcept : active_(!this_thread.inside) {
-    if (active_) this_thread.inside = true;
+  phase_scope() noexcept : before_(this_thread.here) {
+    if (*this) this_thread.here = thread_state::hooks::at_work;
   }
-  ~phase_scope() {
-    if (active_) this_thread.inside = false;
-  }
+  ~phase_scope() { this_thread.here = before_; }
   phase_scope(phase_scope const&) = delete;
   phase_scope& operator=(phase_scope const&) = delete;
-  explicit operator bool() const noexcept { return active_; }
+  explicit operator bool() const noexcept { return before_ != thread_state::hooks::at_work; }
 
  private:
-  bool const active_;
+  thread_state::hooks const before_;
 };
 
 inline bool phases_are_off() noexcept {

@@ -187,16 +187,17 @@ void find_libcs_stack_functions() noexcept {
 }  // namespace
 
 bool start() noexcept {
-  if (this_thread.inside || !driver_is_up()) return false;
+  if (this_thread.is_inside() || !driver_is_up()) return false;
   life expected = life::idle;
   base::uncancelled const held;
   if (!state.compare_exchange_strong(expected, life::starting)) return wait_for_start();
-  this_thread.inside = true;
+  this_thread.here = thread_state::hooks::at_work;
   bool started = false;
   find_libcs_stack_functions();
   look_for_dl_find_object();
   base::with_room([&]() noexcept { started = begin(); });
-  this_thread.inside = false;
+  this_thread.here =
+      thread_state::hooks::may_work;  // the first thread that calls CUDA is no thread of the driver's
   state.store(started ? life::running : life::off, std::memory_order_release);
   return started;
 }
@@ -210,12 +211,13 @@ void note_exit_code(int code) noexcept {
 void write_report(stats::page* page, stats::end_kind kind, int code, bool left = false) noexcept {
   base::uncancelled const held;
   int const out = base::is_for_messages(stdout_at_start, STDOUT_FILENO) ? STDOUT_FILENO : -1;
-  if (!this_thread.inside && !left) base::with_room([&left, out]() noexcept { left = is_left_to_run(out); });
+  if (!this_thread.is_inside() && !left)
+    base::with_room([&left, out]() noexcept { left = is_left_to_run(out); });
   stats::close_page({.kind = kind,
                      .code = code,
                      .clean = left ? stats::report_is_left : stats::report_is_written,
                      .duration_ns = stats::elapsed_ns()});
-  if (this_thread.inside) return;
+  if (this_thread.is_inside()) return;
   base::with_room([page, kind, left, out]() noexcept {
     stats::event_log::finish_all();
     if (kind == stats::end_kind::exit) {

@@ -9,7 +9,14 @@
 namespace gpumem::shim {
 
 struct thread_state {
-  bool inside = false;                   // a hook is at work: CUDA calls made now are core's or the driver's
+  // Whether hooks work here. In a host function of a stream a driver refuses every call, and it runs these on
+  // threads of its own: so each thread is asked about once, at its first call.
+  enum class hooks : std::uint8_t {
+    unasked,
+    may_work,
+    at_work,  // one does: CUDA calls made now are core's or the driver's
+  };
+  hooks here = hooks::unasked;
   std::uint32_t runtime_depth = 0;       // calls of the CUDA runtime that are hooked and still open
   std::uint16_t runtime_hook = 0;        // the outermost of them
   void const* runtime_caller = nullptr;  // who made it
@@ -22,6 +29,8 @@ struct thread_state {
   CUresult refused = CUDA_SUCCESS;
   // The bytes of one that no chain serves, which is not to be asked again; 0: none.
   std::uint64_t passed = 0;
+
+  bool is_inside() const noexcept { return here == hooks::at_work; }
 };
 
 extern constinit thread_local thread_state this_thread;

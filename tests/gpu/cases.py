@@ -65,10 +65,11 @@ GROUPS = {
         *[Case("faulted_kernel", (told_by,), configs=("arena", "direct_vmm", "pool_over_vmm"), counts=False)
           for told_by in ("device", "stream", "query", "event", "event_query", "copy", "launch")],
         Case("told_of_addresses", configs=("every_pool", "direct_vmm", "pool_over_cuda_async", "pool_over_vmm"), counts=False),
+        *[Case("told_of_addresses", (mode,), configs=("direct_vmm", "pool_over_vmm"), counts=False) for mode in ("access", "freed")],
         *[Case("memory_returns", (mode,), counts=False) for mode in ("back", "earned")],
         Case("memory_returns", ("partners", "20000"), counts=False),
         *[Case("room_for_others", (what,), configs=("pool_over_vmm",) if what == "context" else (), counts=False)
-          for what in ("context", "primary", "module", "library", "local", "heap", "stack", "graph", "upload", "streams", "events")],
+          for what in ("context", "primary", "module", "library", "local", "heap", "stack", "graph", "upload", "streams", "events", "register", "map")],
         *[Case("room_for_others", (what,), label="eager", env={"CUDA_MODULE_LOADING": "EAGER"}, counts=False)
           for what in ("module", "library")],
         *[Case("blocked_stream", (mode,), links=("shared",), counts=False, timeout=120) for mode in ("refused", "served", "freed")],
@@ -116,6 +117,8 @@ GROUPS = {
         *[Case(program, mode, configs=("pool_over_cuda_async",) if mode[0] == "many" else ())
           for program in ("stream_life", "stream_life_per_thread") for mode in STREAM_MODES],
         Case("stream_life", ("inside",), counts=False, timeout=20),
+        *[Case("host_function_calls", (way,), links=("driver",), counts=False, configs=("every_pool",), timeout=20)
+          for way in ("host_function", "callback")],
         Case("async_streams"),
         # Not "threads": without the library, too, a thread that ends with work on its own stream hangs in the
         # driver now and then (580.159, main thread in pthread_join).
@@ -138,7 +141,7 @@ GROUPS = {
         Case("lost_context", counts=False),
         *[Case(name, counts=False) for name in ("attributes", "default_pool", "pitched", "unknown_pointers", "out_of_memory")],
         Case("pool_attributes", counts=False, configs=("program_pools",)),
-        Case("default_pool", ("late",), counts=False),
+        *[Case("default_pool", (mode,), counts=False, configs=("program_pools",)) for mode in ("late", "between", "refused")],
         Case("settings", configs=("every_pool",), counts=False),
         *[Case("first_call", (call,), links=("static",), counts=False)
           for call in ("free0", "malloc0", "malloc", "async", "info", "reset", "bad_free", "too_big", "host", "cu_alloc",
@@ -205,6 +208,7 @@ TWO_GPUS = [
     Case("peer_pair", configs=(*TWO_CHAINS, "pool_over_vmm")),
     Case("peers", configs=(*TWO_CHAINS, "pool_over_vmm")),
     Case("stream_kinds", ("devices",), configs=TWO_CHAINS),
+    Case("default_pool", ("shared",), counts=False),
     Case("freed_beside_another_device", links=("static",), counts=False, expected="freed_beside_another_device.txt",
          env={"GPUMEM_CONFIG": str(PROGRAM_CONFIGS / "passthrough.toml")}),
     Case("freed_on_foreign_streams", ("devices",), configs=FOREIGN, counts=False,

@@ -25,6 +25,7 @@ THREADS = (4, 8, 2)
 NEEDS_OTHER_DEVICES = {"pool_over_system"}  # pageable memory
 # Bugs that this program cannot show, with the test that does.
 NOT_HERE = {"exported_served": "nobody imports here: integration.programs.ipc_pair",
+            "highest_added_up": "a figure of a pool that two devices share: integration.programs.served",
             "ended_thread_missed": "costs memory, hurts nobody: integration.programs.capture_bugs",
             "stream_turn_ignored": "the driver crashes where threads take such turns: integration.programs.capture_turns",
             "slot_of_an_ended_thread": "costs memory, hurts nobody: integration.programs.ended",
@@ -36,7 +37,8 @@ TWO_DEVICES = {"joined_context_ignored", "ended_served"}
 CHAIN_OF = {"freed_before_done": "vmm"}  # where a bug is not in the pool over cuda
 # Bugs that no wrong word tells of, but another program does, which must do as plain without the bug and not with it.
 SHOWN_BY = {"settings_stay": ("settings.shared", (), "every_pool"), "settings_shared": ("settings.shared", (), "every_pool"),
-            "used_by_any_free": ("default_pool.shared", (), None), "pitch_of_any_width": ("pitched.shared", (), None),
+            "used_by_any_free": ("default_pool.shared", (), None), "two_default_pools": ("default_pool.shared", (), None),
+            "pitch_of_any_width": ("pitched.shared", (), None),
             "stale_refusal": ("out_of_memory.shared", (), None)}
 PROGRAM_CONFIGS = ROOT / "tests" / "integration" / "programs" / "configs"
 

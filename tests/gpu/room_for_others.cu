@@ -1,9 +1,11 @@
 // What the driver takes device memory for by itself, right after the program has freed all of the device: a
 // context, a module with a large variable, local memory of a kernel, its heap, larger stacks, a graph with
-// memory of its own, launched or uploaded first, streams. Natively there is room; a library that keeps what
-// was freed has to make it. Argument: one of context | primary | module | library | local | heap | stack |
-// graph | upload | streams | events. Prints each call's code. One thread.
+// memory of its own, launched or uploaded first, streams, page tables of registered memory and of mappings.
+// Natively there is room; a library that keeps what was freed has to make it. Argument: one of context |
+// primary | module | library | local | heap | stack | graph | upload | streams | events | register | map.
+// Prints each call's code. One thread.
 #include <cuda.h>
+#include <sys/mman.h>
 
 #include <cstring>
 #include <string>
@@ -129,6 +131,24 @@ int main(int argc, char** argv) {
       if (stream != nullptr) failed += cudaMemsetAsync(out, i, 64, stream) != cudaSuccess;
     }
     said("streams that failed", failed);
+  } else if (what == "register") {
+    constexpr std::size_t bytes = std::size_t{16} << 30;
+    void* const host = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (host == MAP_FAILED || madvise(host, bytes, MADV_NOHUGEPAGE) != 0) return 2;
+    said("cudaHostRegister", cudaHostRegister(host, bytes, cudaHostRegisterDefault));
+  } else if (what == "map") {
+    CUmemGenericAllocationHandle handle = 0;
+    CUdeviceptr at = 0;
+    CUmemAllocationProp properties{};
+    properties.type = CU_MEM_ALLOCATION_TYPE_PINNED;
+    properties.location = {CU_MEM_LOCATION_TYPE_HOST_NUMA,
+                           {0}};  // of the host: only its tables are the device's
+    CUmemAccessDesc const access{{CU_MEM_LOCATION_TYPE_DEVICE, {0}}, CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
+    constexpr std::size_t bytes = std::size_t{16} << 30;
+    said("cuMemCreate", cuMemCreate(&handle, bytes, &properties, 0));
+    said("cuMemAddressReserve", cuMemAddressReserve(&at, bytes, 0, 0, 0));
+    said("cuMemMap", cuMemMap(at, bytes, 0, handle, 0));
+    said("cuMemSetAccess", cuMemSetAccess(at, bytes, &access, 1));
   } else if (what == "events") {
     int failed = 0;
     for (int i = 0; i < 20'000; ++i) {

@@ -2,8 +2,9 @@
 // part, as what a pool keeps of freed memory is nobody's. Modes: `managed`: by a call that no chain serves by
 // default; `contexts`: each in a context of its own, by cuMemAlloc. `made`: contexts and streams are made
 // where all of the device was freed a moment ago, each of which takes memory for itself; `loads`: the same of
-// a module, of a launch and of larger stacks, on the simulated CUDA (tests/gpu/room_for_others asks a
-// driver). Four threads; the number of rounds is the second argument.
+// a module, of a launch and of larger stacks, and `maps` of memory that is mapped: the host's, or by its
+// handle; on the simulated CUDA (tests/gpu/room_for_others asks a driver). Four threads; the number of rounds
+// is the second argument.
 #include <cuda.h>
 
 #include <barrier>
@@ -76,6 +77,33 @@ void load_and_launch(int rounds) {
   REQUIRE(cuCtxSynchronize());
 }
 
+// What is mapped has page tables, which are the device's memory as well.
+void map_memory(int rounds) {
+  CUcontext mine = nullptr;
+  REQUIRE(cuCtxCreate(&mine, nullptr, 0, 0));
+  std::vector<char> host(1 << 20);
+  constexpr std::size_t bytes = std::size_t{2} << 20;
+  CUmemAllocationProp properties{};
+  properties.type = CU_MEM_ALLOCATION_TYPE_PINNED;
+  properties.location = {CU_MEM_LOCATION_TYPE_DEVICE, {0}};
+  CUmemAccessDesc const access{properties.location, CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
+  CUmemGenericAllocationHandle handle = 0;
+  CUdeviceptr address = 0;
+  REQUIRE(cuMemCreate(&handle, bytes, &properties, 0));
+  REQUIRE(cuMemAddressReserve(&address, bytes, 0, 0, 0));
+  for (int i = 0; i < rounds; ++i) {
+    fill_and_free();
+    REQUIRE(cuMemHostRegister(host.data(), host.size(), 0));
+    REQUIRE(cuMemHostUnregister(host.data()));
+    fill_and_free();
+    REQUIRE(cuMemMap(address, bytes, 0, handle, 0));
+    REQUIRE(cuMemSetAccess(address, bytes, &access, 1));
+    REQUIRE(cuMemUnmap(address, bytes));
+  }
+  REQUIRE(cuMemRelease(handle));
+  REQUIRE(cuMemAddressFree(address, bytes));
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -91,6 +119,11 @@ int main(int argc, char** argv) {
   if (std::strcmp(argv[1], "loads") == 0) {
     load_and_launch(rounds);
     std::puts("loads: each was loaded and launched");
+    return 0;
+  }
+  if (std::strcmp(argv[1], "maps") == 0) {
+    map_memory(rounds);
+    std::puts("maps: all was mapped");
     return 0;
   }
   CUcontext primary = nullptr;

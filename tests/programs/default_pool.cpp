@@ -1,7 +1,9 @@
 // What a device's default memory pool says of itself while cudaMallocAsync takes from it: used and reserved
 // bytes with their highest, resets of these, release at a synchronisation by the threshold, trim; frees with
 // and without a stream; which pool a block is of. Programs with their own view of cudaMallocAsync, such as
-// PyTorch's backend, read these. Run plain and preloaded by the integration and GPU tests. One thread.
+// PyTorch's backend, read these. Named by its handle it is the same pool; and it goes on counting while
+// another pool is the current one. Modes: late | between | refused | shared (two devices) | keep | trim. Run
+// plain and preloaded by the integration and GPU tests. One thread.
 #include <cuda.h>
 
 #include <cstring>
@@ -43,6 +45,12 @@ void keep(std::uint64_t bytes) {
 void* take(std::size_t bytes, cudaStream_t stream = nullptr) {
   void* block = nullptr;
   REQUIRE(cudaMallocAsync(&block, bytes, stream));
+  return block;
+}
+
+void* take_by_handle(std::size_t bytes) {
+  void* block = nullptr;
+  REQUIRE(cudaMallocFromPoolAsync(&block, bytes, pool, nullptr));
   return block;
 }
 
@@ -104,11 +112,116 @@ void freed_otherwise() {
   std::printf("the other by cudaFree: used %llu\n", (unsigned long long)ask(cudaMemPoolAttrUsedMemCurrent));
 }
 
-bool is_of_pool(void* block) {
+CUmemoryPool pool_of(void* block) {
   CUmemoryPool its = nullptr;
   REQUIRE(
       cuPointerGetAttribute(&its, CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE, reinterpret_cast<CUdeviceptr>(block)));
-  return its == pool;
+  return its;
+}
+
+bool is_of_pool(void* block) {
+  return pool_of(block) == pool;
+}
+
+// By cudaMallocAsync, which takes from the current pool, and by cudaMallocFromPoolAsync.
+void by_both_calls() {
+  keep(~std::uint64_t{0});
+  REQUIRE(cudaMemPoolTrimTo(pool, 0));
+  reset_highest();
+  void* const blocks[] = {take(10 * mib), take_by_handle(10 * mib), take(8 * mib)};
+  show("10 and 8 MiB, 10 by the pool's handle");
+  void* const large = take_by_handle(40 * mib);
+  show("40 MiB by its handle");
+  std::printf("of the pool: by its handle %d\n", is_of_pool(large));
+  for (void* block : blocks) REQUIRE(cudaFreeAsync(block, nullptr));
+  REQUIRE(cudaFreeAsync(large, nullptr));
+  REQUIRE(cudaDeviceSynchronize());
+  REQUIRE(cudaMemPoolTrimTo(pool, 0));
+  show("all freed, trimmed");
+}
+
+cudaMemPool_t make_current_pool() {
+  cudaMemPool_t made = nullptr;
+  cudaMemPoolProps properties{};
+  properties.allocType = cudaMemAllocationTypePinned;
+  properties.location.type = cudaMemLocationTypeDevice;
+  REQUIRE(cudaMemPoolCreate(&made, &properties));
+  REQUIRE(cudaDeviceSetMemPool(0, made));
+  return made;
+}
+
+// Asked for the first time when another pool was the current one for a while.
+void another_in_between() {
+  void* const before = take(5 * mib);
+  cudaMemPool_t const other = make_current_pool();
+  void* const of_other = take(7 * mib);
+  show("another is current");
+  void* const by_handle = take_by_handle(2 * mib);
+  show("2 MiB by its handle");
+  REQUIRE(cudaDeviceSetMemPool(0, pool));
+  show("current again");
+  void* const after = take(3 * mib);
+  show("3 MiB more");
+  std::printf("of the pool: %d %d %d %d\n", is_of_pool(before), is_of_pool(of_other), is_of_pool(by_handle),
+              is_of_pool(after));
+  for (void* block : {before, of_other, by_handle, after}) REQUIRE(cudaFreeAsync(block, nullptr));
+  REQUIRE(cudaDeviceSynchronize());
+  show("all freed");
+  REQUIRE(cudaMemPoolDestroy(other));
+}
+
+// From the moment on when another device may touch the pool.
+void shared_since() {
+  show("at the start");
+  REQUIRE(cudaFreeAsync(take(10 * mib), nullptr));
+  REQUIRE(cudaDeviceSynchronize());
+  cudaMemAccessDesc access{};
+  access.location = {cudaMemLocationTypeDevice, 1};
+  access.flags = cudaMemAccessFlagsProtReadWrite;
+  REQUIRE(cudaMemPoolSetAccess(pool, &access, 1));
+  void* const blocks[] = {take(6 * mib), take_by_handle(mib)};
+  show("7 MiB after 10");
+  void* const large = take(40 * mib);
+  show("47 MiB");
+  for (void* block : {blocks[0], blocks[1], large}) REQUIRE(cudaFreeAsync(block, nullptr));
+  REQUIRE(cudaDeviceSynchronize());
+  reset_highest();
+  show("all freed, highest forgotten");
+  cudaMemPool_t const other = make_current_pool();
+  void* const before = take(5 * mib);
+  REQUIRE(cudaMemPoolSetAccess(other, &access, 1));
+  std::uint64_t used[2] = {};
+  REQUIRE(cudaMemPoolGetAttribute(other, cudaMemPoolAttrUsedMemCurrent, &used[0]));
+  REQUIRE(cudaFreeAsync(before, nullptr));
+  REQUIRE(cudaDeviceSynchronize());
+  REQUIRE(cudaMemPoolGetAttribute(other, cudaMemPoolAttrUsedMemCurrent, &used[1]));
+  std::printf("of a pool opened later: used %llu, %llu\n", (unsigned long long)used[0],
+              (unsigned long long)used[1]);
+  REQUIRE(cudaMemPoolDestroy(other));
+}
+
+// The current pool is not destroyed where that is refused, as beside a capture.
+void destruction_refused() {
+  cudaMemPool_t const other = make_current_pool();
+  cudaStream_t stream = nullptr;
+  REQUIRE(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
+  REQUIRE(cudaStreamBeginCapture(stream, cudaStreamCaptureModeGlobal));
+  const cudaError_t code = cudaMemPoolDestroy(other);
+  cudaGraph_t graph = nullptr;
+  const cudaError_t ended = cudaStreamEndCapture(stream, &graph);
+  std::printf("destroyed beside a capture: code %d, its end %d\n", code, ended);
+  if (graph != nullptr) REQUIRE(cudaGraphDestroy(graph));
+  cudaGetLastError();
+  void* const block = take(5 * mib);
+  std::printf("then of the default pool %d, of the other %d\n", is_of_pool(block), pool_of(block) == other);
+  show("the default pool");
+  REQUIRE(cudaFreeAsync(block, nullptr));
+  REQUIRE(cudaDeviceSynchronize());
+  if (code != cudaSuccess) REQUIRE(cudaMemPoolDestroy(other));
+  void* const last = take(5 * mib);
+  std::printf("without it of the default pool %d\n", is_of_pool(last));
+  REQUIRE(cudaFreeAsync(last, nullptr));
+  REQUIRE(cudaStreamDestroy(stream));
 }
 
 void codes() {
@@ -168,6 +281,9 @@ int main(int count, char** arguments) {
     show("freed");
     return 0;
   }
+  if (count > 1 && std::strcmp(arguments[1], "between") == 0) return another_in_between(), 0;
+  if (count > 1 && std::strcmp(arguments[1], "refused") == 0) return destruction_refused(), 0;
+  if (count > 1 && std::strcmp(arguments[1], "shared") == 0) return shared_since(), 0;
   if (count > 1) {  // "keep", and "trim" what was kept
     keep(~std::uint64_t{0});
     REQUIRE(cudaFreeAsync(take(100 * mib), nullptr));
@@ -186,6 +302,7 @@ int main(int count, char** arguments) {
   REQUIRE(cudaFreeAsync(ordered, nullptr));
   REQUIRE(cudaFree(plain));
   on_two_streams();
+  by_both_calls();
   codes();
   freed_otherwise();
 }

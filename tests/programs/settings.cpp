@@ -221,6 +221,7 @@ void refusals() {
                               cuStreamAttachMemAsync(stream, managed, mib, CU_MEM_ATTACH_SINGLE),
                               cuStreamAttachMemAsync(stream, managed + 4096, 0, CU_MEM_ATTACH_SINGLE),
                               cuStreamAttachMemAsync(nullptr, managed, 0, CU_MEM_ATTACH_SINGLE),
+                              cuStreamAttachMemAsync(CU_STREAM_PER_THREAD, managed, 0, CU_MEM_ATTACH_SINGLE),
                               cuStreamAttachMemAsync(stream, plain, 0, CU_MEM_ATTACH_SINGLE),
                               cuMemHostRegister(as_host, mib, 0)};
   for (CUresult code : answers) std::printf("code %d\n", code);

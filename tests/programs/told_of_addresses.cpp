@@ -2,8 +2,9 @@
 // its neighbours live and when all are gone. Page-locked memory by its flags and its device address; memory
 // of the device by the calls about mappings that a program made itself, which it did not; managed memory by
 // a discard within the block and one of what was freed, after which the neighbours have what they had, and by
-// where its pages lie. Prints the codes and whether an output was written. Run plain and preloaded by the
-// integration and GPU tests. One thread.
+// where its pages lie. Prints the codes and whether an output was written. Modes: "access": what devices may
+// do with memory; "freed": with freed memory alone. Run plain and preloaded by the integration and GPU tests.
+// One thread.
 #include <cuda.h>
 #include <dlfcn.h>
 
@@ -56,6 +57,73 @@ void mapped(const char* what, CUdeviceptr address) {
   const CUresult retained = cuMemRetainAllocationHandle(&handle, reinterpret_cast<void*>(address));
   const CUresult set = cuMemSetAccess(address, 2 * mib, &access, 1);
   std::printf("%s: retained %d, access %d, unmapped %d\n", what, retained, set, cuMemUnmap(address, 2 * mib));
+}
+
+// What is written where the answer is a refusal.
+void asked(const char* what, CUdeviceptr address) {
+  CUdeviceptr base = 0x5555;
+  std::size_t bytes = 0x5555;
+  const CUresult range = cuMemGetAddressRange(&base, &bytes, address);
+  unsigned type = 0x5555;
+  const CUresult attribute = cuPointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, address);
+  CUipcMemHandle handle;
+  std::memset(&handle, 0x55, sizeof handle);
+  const CUresult exported = cuIpcGetMemHandle(&handle, address);
+  const auto touched = [](bool is) { return is ? "written" : "untouched"; };
+  const char* const at = reinterpret_cast<const char*>(&handle);
+  bool whole = true;
+  for (std::size_t i = 0; i < sizeof handle; ++i) whole = whole && at[i] == 0x55;
+  std::printf("%s: range %d %s, type %d %s, handle %d %s\n", what, range,
+              touched(base != 0x5555 || bytes != 0x5555), attribute, touched(type != 0x5555), exported,
+              touched(!whole));
+}
+
+void refusals(std::size_t bytes) {
+  CUdeviceptr blocks[3];
+  for (CUdeviceptr& block : blocks) REQUIRE(cuMemAlloc(&block, bytes));
+  REQUIRE(cuMemFree(blocks[1]));
+  std::printf("device, %zu bytes\n", bytes);
+  asked("freed", blocks[1]);
+  asked("inside of freed", blocks[1] + bytes / 2);
+  REQUIRE(cuMemFree(blocks[0]));
+  REQUIRE(cuMemFree(blocks[2]));
+}
+
+// What a device may do there. Of a live block only where it is memory of cuMemAlloc: over vmm the driver
+// knows more than of such memory, of which no GPU was asked what it says.
+void access_of(const char* what, CUdeviceptr address) {
+  for (const int device : {0, 1}) {
+    const CUmemLocation at{CU_MEM_LOCATION_TYPE_DEVICE, {device}};
+    unsigned long long flags = 0x5555;
+    const CUresult code = cuMemGetAccess(&flags, &at, address);
+    std::printf("%s, access of device %d: %d %#llx\n", what, device, code, flags);
+  }
+}
+
+void accesses(bool of_live) {
+  CUdeviceptr blocks[3];
+  for (CUdeviceptr& block : blocks) REQUIRE(cuMemAlloc(&block, mib));
+  if (of_live) {
+    access_of("base", blocks[1]);
+    access_of("inside", blocks[1] + mib / 2);
+    CUdeviceptr ordered = 0, managed = 0;
+    void* host = nullptr;
+    REQUIRE(cuMemAllocAsync(&ordered, mib, CU_STREAM_LEGACY));
+    REQUIRE(cuMemAllocManaged(&managed, mib, CU_MEM_ATTACH_GLOBAL));
+    REQUIRE(cuMemAllocHost(&host, mib));
+    access_of("in stream order", ordered);
+    access_of("managed", managed);
+    access_of("page-locked", reinterpret_cast<CUdeviceptr>(host));
+    REQUIRE(cuMemFree(ordered));
+    REQUIRE(cuMemFree(managed));
+    REQUIRE(cuMemFreeHost(host));
+  }
+  REQUIRE(cuMemFree(blocks[1]));
+  access_of("freed", blocks[1]);
+  access_of("inside of freed", blocks[1] + mib / 2);
+  access_of("null", 0);
+  REQUIRE(cuMemFree(blocks[0]));
+  REQUIRE(cuMemFree(blocks[2]));
 }
 
 void of_device() {
@@ -121,10 +189,12 @@ void discards() {
 
 }  // namespace
 
-int main() {
+int main(int count, char** arguments) {
   REQUIRE(cudaFree(nullptr));
+  if (count > 1) return accesses(std::strcmp(arguments[1], "access") == 0), 0;
   for (const std::size_t bytes : {std::size_t{5000}, std::size_t{70000}, 3 * mib}) page_locked(bytes);
   of_device();
+  for (const std::size_t bytes : {std::size_t{5000}, mib, 4 * mib}) refusals(bytes);
   discards();
   locations();
 }

@@ -48,11 +48,19 @@ def test_pools_of_the_program_are_served_by_choice(build):
         harness.equal(bool(told), not by_choice, "a finding")
 
 
-def caught(build, bug, program, env):
-    plain = build.run([build.program(program)])
+def test_a_pool_that_is_opened_goes_on_counting(build):
+    config = str(pathlib.Path(POOLS["GPUMEM_CONFIG"]).with_name("program_pools.toml"))
+    command = [build.program("default_pool.shared"), "shared"]
+    preloaded = build.run(command, preload=True, env={"GPUMEM_CONFIG": config})
+    harness.equal(preloaded.stdout, build.run(command).stdout, "what the pools say")
+    assert "opened to another device" in preloaded.stderr, preloaded.stderr
+
+
+def caught(build, bug, program, env, *arguments):
+    plain = build.run([build.program(program), *arguments])
     library = {"LD_PRELOAD": str(build.folder / "libgpumem_mutant.so"), **env}
     for name, differs in (("none", False), (bug, True)):
-        outcome = build.run([build.program(program)], preload=True, env={**library, "TEST_MUTANT": name})
+        outcome = build.run([build.program(program), *arguments], preload=True, env={**library, "TEST_MUTANT": name})
         equal = outcome.code == 0 and plain.stdout == outcome.stdout
         assert equal != differs, f"{name}: exit code {outcome.code}, {'equal' if equal else 'different'}\n{outcome.stderr}"
 
@@ -67,6 +75,14 @@ def test_the_bug_that_a_neighbour_loses_its_setting_is_caught(build):
 
 def test_the_bug_that_figures_hear_of_any_free_is_caught(build):
     caught(build, "used_by_any_free", "default_pool.shared", {})
+
+
+def test_the_bug_that_highest_figures_add_up_is_caught(build):
+    caught(build, "highest_added_up", "default_pool.shared", {}, "shared")
+
+
+def test_the_bug_of_two_default_pools_is_caught(build):
+    caught(build, "two_default_pools", "default_pool.shared", {})
 
 
 def test_the_bug_of_a_wrong_pitch_is_caught(build):

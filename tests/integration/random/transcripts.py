@@ -131,6 +131,10 @@ def test_cuda(build):
     expect_same(build, "cuda")
 
 
+def test_program_pools(build):
+    expect_same(build, "program_pools")
+
+
 def test_managed_and_host(build):
     expect_same(build, "managed_and_host")
 

@@ -198,8 +198,11 @@ SIMULATED_API cuMemMap(CUdeviceptr address, size_t bytes, size_t offset, CUmemGe
   if (m.memory_.find(address) != nullptr || m.memory_.find(address + bytes - 1) != nullptr) {
     return CUDA_ERROR_INVALID_VALUE;
   }
+  space& device = m.memory_.of(found->properties.location.id);
+  if (found->counted && !device.charge(m.mapping_bytes_)) return CUDA_ERROR_OUT_OF_MEMORY;
   if (mmap(address_of(address), bytes, PROT_NONE, MAP_SHARED | MAP_FIXED | MAP_NORESERVE, found->file, 0) ==
       MAP_FAILED) {
+    if (found->counted) device.uncharge(m.mapping_bytes_);
     return CUDA_ERROR_OUT_OF_MEMORY;
   }
   ++found->references;
@@ -229,6 +232,8 @@ SIMULATED_API cuMemUnmap(CUdeviceptr address, size_t bytes) {
     mmap(address_of(it->first), it->second.bytes, PROT_NONE,
          MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
     m.memory_.erase(it->first);
+    if (physical const& of = *it->second.of; of.counted)
+      m.memory_.of(of.properties.location.id).uncharge(m.mapping_bytes_);
     drop(m, it->second.of);
     all().mapped.erase(it);
   }

@@ -4,6 +4,7 @@
 // is physically over for all.
 #include <algorithm>
 #include <cstdio>
+#include <thread>
 
 #include "machine.hpp"
 
@@ -121,9 +122,12 @@ void machine::advance(nanoseconds to) {
     if (next.host_function) {
       host_function_runs_ = true;
       lock_.unlock();
-      this_thread().in_host_function = true;
-      next.host_function();
-      this_thread().in_host_function = false;
+      auto const run = [&next] {
+        this_thread().in_host_function = true;
+        next.host_function();
+        this_thread().in_host_function = false;
+      };
+      host_thread_ ? std::thread(run).join() : run();
       lock_.lock();
       host_function_runs_ = false;
       host_function_done_.notify_all();

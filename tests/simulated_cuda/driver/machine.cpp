@@ -49,10 +49,12 @@ machine::machine() {
   char const* const clock = std::getenv("GPUMEM_SIMULATED_CLOCK");
   manual_clock_ = clock != nullptr && std::strcmp(clock, "manual") == 0;
   strict_ = number("GPUMEM_SIMULATED_STRICT", 0) != 0;
+  host_thread_ = number("GPUMEM_SIMULATED_HOST_THREAD", 0) != 0;
   stale_pushes_ = number("GPUMEM_SIMULATED_STALE_PUSHES", 0) != 0;
   pageable_ = number("GPUMEM_SIMULATED_PAGEABLE", 0) != 0;
   context_bytes_ = number("GPUMEM_SIMULATED_CONTEXT", 0);
   stream_bytes_ = number("GPUMEM_SIMULATED_STREAM", 0);
+  mapping_bytes_ = number("GPUMEM_SIMULATED_MAPPING", 0);
   version_ = static_cast<int>(number("GPUMEM_SIMULATED_OLD_DRIVER", static_cast<unsigned>(default_version)));
   pthread_atfork([] { get().before_fork(); }, [] { get().after_fork_in_parent(); },
                  [] { get().after_fork_in_child(); });

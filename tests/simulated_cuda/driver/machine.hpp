@@ -111,11 +111,14 @@ class machine {
   std::mutex lock_;
   nanoseconds now_ = 0;
   bool manual_clock_ = false;
+  bool host_thread_ = false;  // host functions run on a thread of the driver's own
   bool strict_ = false;
   bool stale_pushes_ = false;        // are reported
   bool pageable_ = false;            // devices reach any memory of the host
   std::uint64_t context_bytes_ = 0;  // that each context takes for itself
   std::uint64_t stream_bytes_ = 0;   // and each stream that the program makes
+  std::uint64_t mapping_bytes_ =
+      0;  // and each mapping of registered memory of the host, or of a program's own
   vector_clock host_;
   memory memory_;
   checker checker_{host_};

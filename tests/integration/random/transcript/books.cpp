@@ -140,12 +140,16 @@ void session::try_dead(block const& gone) {
            gone.name.c_str());
       break;
     default: {
-      CUdeviceptr base = 0;
-      std::size_t bytes = 0;
-      CUmemorytype type{};
+      constexpr unsigned untouched = 0x77;
+      CUdeviceptr base = untouched;
+      std::size_t bytes = untouched;
+      unsigned type = untouched;
       said(cuMemGetAddressRange(&base, &bytes, gone.address), "cuMemGetAddressRange %s, which is gone",
            gone.name.c_str());
+      bool const left = base == untouched && bytes == untouched;
       said(cuPointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, gone.address), "memory type of it");
+      say("  the range was %s, the type %s", left ? "left alone" : "written",
+          type == untouched ? "left alone" : "written");
     }
   }
 }

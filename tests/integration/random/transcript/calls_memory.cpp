@@ -93,6 +93,9 @@ void session::allocate_from_pool() {
   if (code != CUDA_SUCCESS || bytes == 0) return;
   made.captured_in = capture_of(on.handle);
   if (made.captured_in != 0) made.made = kind::of_graph;
+  CUmemoryPool of_device = nullptr;
+  bool const there = cuDeviceGetDefaultMemPool(&of_device, made.device) == CUDA_SUCCESS && of_device == from;
+  if (!there) other_devices_.insert(name);
   keep(made);
 }
 

@@ -27,7 +27,15 @@ void session::pool_attribute() {
   std::string name;
   CUmemoryPool const of = some_pool(name);
   unsigned long long value = 0;
-  switch (below(4)) {
+  switch (below(asks_early() ? 6 : 4)) {
+    case 4:
+    case 5: {
+      bool const highest = one_in(2) && !other_devices_.contains(name);
+      auto const which = highest ? CU_MEMPOOL_ATTR_USED_MEM_HIGH : CU_MEMPOOL_ATTR_USED_MEM_CURRENT;
+      said(cuMemPoolGetAttribute(of, which, &value), "used, %u, of %s", static_cast<unsigned>(which),
+           name.c_str());
+      return say("  %llu", value);
+    }
     case 0:
       value = below(3) * (1ull << 24);
       return void(said(cuMemPoolSetAttribute(of, CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, &value),
@@ -45,6 +53,17 @@ void session::pool_attribute() {
     default:
       said(cuMemPoolSetAttribute(of, CU_MEMPOOL_ATTR_USED_MEM_HIGH, &value), "highest use of %s to 0",
            name.c_str());
+  }
+}
+
+// What default pools say of their use is counted from the first question on.
+void session::ask_early() {
+  for (int device = 0; device < devices_; ++device) {
+    CUmemoryPool pool = nullptr;
+    unsigned long long value = 0;
+    if (cuDeviceGetDefaultMemPool(&pool, device) != CUDA_SUCCESS) continue;
+    said(cuMemPoolGetAttribute(pool, CU_MEMPOOL_ATTR_USED_MEM_CURRENT, &value), "used of the default pool %d",
+         device);
   }
 }
 
@@ -66,7 +85,8 @@ void session::pool_access() {
   CUmemoryPool const of = some_pool(name);
   CUmemAccessDesc access{{CU_MEM_LOCATION_TYPE_DEVICE, {some_device()}},
                          one_in(3) ? CU_MEM_ACCESS_FLAGS_PROT_NONE : CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
-  said(cuMemPoolSetAccess(of, &access, 1), "cuMemPoolSetAccess %s", name.c_str());
+  if (said(cuMemPoolSetAccess(of, &access, 1), "cuMemPoolSetAccess %s", name.c_str()) == CUDA_SUCCESS)
+    other_devices_.insert(name);
 }
 
 }  // namespace transcript

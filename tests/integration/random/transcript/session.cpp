@@ -37,6 +37,11 @@ std::vector<session::action> const& session::actions() {
       {6, &s::sync_memops, "sync_memops"},
       {6, &s::advise, "advise"},
       {6, &s::look_up, "look_up"},
+      {8, &s::range_attribute, "range_attribute"},
+      {12, &s::batch, "batch"},
+      {5, &s::attach, "attach"},
+      {6, &s::page_locked, "page_locked"},
+      {4, &s::kinds_of_pools, "kinds_of_pools"},
       {24, &s::create_stream, "create_stream"},
       {14, &s::destroy_stream, "destroy_stream"},
       {10, &s::observe_stream, "observe_stream"},
@@ -78,6 +83,7 @@ session::session(unsigned seed, options wanted)
     : seed_(seed), tame_(wanted.tame), checks_(wanted.checks), without_(std::move(wanted.without)) {
   said(cuInit(0), "cuInit");
   said(cuDeviceGetCount(&devices_), "cuDeviceGetCount");
+  if (asks_early()) ask_early();
 }
 
 void session::step(unsigned number, unsigned thread) {

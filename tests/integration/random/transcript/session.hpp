@@ -154,6 +154,18 @@ class session {
   void advise();
   void look_up();
 
+  // calls_managed.cpp
+  struct part {
+    CUdeviceptr address;
+    std::size_t bytes;
+  };
+  part some_part(block const& of);
+  void range_attribute();
+  void batch();
+  void attach();
+  void page_locked();
+  void kinds_of_pools();
+
   // calls_stream.cpp
   void create_stream();
   void destroy_stream();
@@ -191,6 +203,8 @@ class session {
   void create_pool();
   void destroy_pool();
   void pool_attribute();
+  bool asks_early() const { return seed_ % 2 != 0; }  // else requests are served as of who never asks
+  void ask_early();
   void trim_pool();
   void set_pool();
   void pool_access();
@@ -213,6 +227,9 @@ class session {
   std::deque<mark> events_;
   std::deque<recorded> graphs_;
   std::deque<own_pool> pools_;
+  // Pools that other devices may touch, or from which a stream of one took: there the driver has a part, and
+  // the highest of its part and of the chain's are not of one moment.
+  std::set<std::string> other_devices_;
   std::vector<running> capturing_;
   std::map<CUcontext, unsigned long long> contexts_;  // of all that is here, with the driver's number for it
   std::map<int, CUcontext> primaries_;                // by device, once retained
