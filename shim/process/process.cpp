@@ -12,6 +12,7 @@
 #include <cerrno>
 #include <cstdio>
 
+#include "core/base/clock.hpp"
 #include "core/base/log/log.hpp"
 #include "core/base/log/standard_error.hpp"
 #include "core/base/threads/biased_lock.hpp"
@@ -184,6 +185,12 @@ void find_libcs_stack_functions() noexcept {
   if (found.get != nullptr && found.make != nullptr && found.swap != nullptr) base::change_stack = found;
 }
 
+// Of others, a wait that must end would be as long as they like.
+void find_libcs_clock() noexcept {
+  auto const found = elf_object::listed("libc.so.6").function("clock_gettime");
+  if (found != nullptr) base::ask_clock.store(reinterpret_cast<decltype(&::clock_gettime)>(found));
+}
+
 }  // namespace
 
 bool start() noexcept {
@@ -194,6 +201,7 @@ bool start() noexcept {
   this_thread.inside = true;
   bool started = false;
   find_libcs_stack_functions();
+  find_libcs_clock();
   look_for_dl_find_object();
   base::with_room([&]() noexcept { started = begin(); });
   this_thread.inside = false;
