@@ -13,6 +13,7 @@
 #include <cstdio>
 
 #include "core/base/clock.hpp"
+#include "core/base/environment.hpp"
 #include "core/base/log/log.hpp"
 #include "core/base/log/standard_error.hpp"
 #include "core/base/threads/biased_lock.hpp"
@@ -99,7 +100,8 @@ void watch_process() noexcept {
   ::at_quick_exit(&at_quick_exit);
 }
 
-[[gnu::constructor(103)]] void prepare_at_load() {
+[[gnu::constructor(103)]] void prepare_at_load(int, char**, char** variables) {
+  base::note_environment(variables);
   stdout_at_start = base::file_identity::of(STDOUT_FILENO);
   stderr_at_start = base::file_identity::of(STDERR_FILENO);
   loaded_in = getpid();
