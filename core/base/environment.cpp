@@ -59,7 +59,8 @@ variable_list own_at_start() noexcept {
 }  // namespace
 
 char const* user_variable(char const* name) noexcept {
-  if (!is_emptied()) return std::getenv(name);
+  char const* const now = std::getenv(name);
+  if (now != nullptr || !is_emptied()) return now;
   std::size_t const length = std::strlen(name);
   char const* const found = find_at_start([&](std::string_view entry) {
     return entry.size() > length && entry[length] == '=' && entry.starts_with(name);

@@ -14,7 +14,7 @@ inline void note_environment(char const* const* variables) noexcept {
   if (first_variable == nullptr && variables != nullptr) first_variable = *variables;
 }
 
-// As getenv.
+// As getenv; of an emptied environment, what is not in it now is what it was at the start.
 char const* user_variable(char const* name) noexcept;
 // As environ; of an emptied one the GPUMEM_* of the start.
 char const* const* user_environment() noexcept;

@@ -40,6 +40,9 @@ def test_between_two_calls(build):
                             env={"GPUMEM_REPORT": f"{folder}/%q{{JOB}}.%r.{way}", "JOB": "seven", "OMPI_COMM_WORLD_RANK": "3"})
             harness.equal((run.code, run.stderr), (0, ""), f"a run with {way}")
             assert (pathlib.Path(folder) / f"seven.3.{way}").exists(), os.listdir(folder)
+            run = build.run(acts(build, "malloc", way, "set", "JOB", "eight", "malloc"), preload=True,
+                            env={"GPUMEM_REPORT": f"{folder}/%q{{JOB}}.%r.{way}", "JOB": "seven"})
+            assert (pathlib.Path(folder) / f"eight.0.{way}").exists(), os.listdir(folder)
 
 
 def test_disabled_and_silent_ones(build):
