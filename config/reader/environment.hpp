@@ -1,5 +1,6 @@
 // The variables of gpumem, read once at the first CUDA call: never per call, and never again after the
-// program may have changed its environment. One thread. Misspelt names and bad values become diagnostics, not
+// program may have changed its environment. Emptied before that, it is read as the process was started with
+// (core/base/environment). One thread. Misspelt names and bad values become diagnostics, not
 // silence.
 #pragma once
 

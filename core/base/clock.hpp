@@ -1,16 +1,22 @@
-// Monotonic time in nanoseconds, the one clock of every figure that gpumem prints.
-// Called from any thread, on hot paths too; never the wall clock, which may jump.
+// Monotonic time in nanoseconds, the one clock of every figure that gpumem prints, and of every wait that
+// must end. Called from any thread, on hot paths too; never the wall clock, which may jump, and from the
+// start of the library on no clock of the program's (libfaketime and simulators have one), which may stand
+// still.
 #pragma once
 
 #include <time.h>
 
+#include <atomic>
 #include <cstdint>
 
 namespace gpumem::base {
 
+// libc's own once the library has found it.
+inline constinit std::atomic<int (*)(clockid_t, timespec*)> ask_clock{&::clock_gettime};
+
 inline std::uint64_t now_ns() noexcept {
   timespec now{};
-  clock_gettime(CLOCK_MONOTONIC, &now);
+  ask_clock.load(std::memory_order_relaxed)(CLOCK_MONOTONIC, &now);
   return static_cast<std::uint64_t>(now.tv_sec) * 1'000'000'000u + static_cast<std::uint64_t>(now.tv_nsec);
 }
 

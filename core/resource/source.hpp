@@ -22,6 +22,10 @@ struct extent {
   std::uint64_t token = 0;   // the source's own
   bool contextless = false;  // see space::segment
   bool done = false;         // on its way back: all work that used it is done
+  // Of the context that had it, as its epochs count; from its end on the address is anybody's.
+  std::uint32_t life = any_life;
+
+  static constexpr std::uint32_t any_life = ~std::uint32_t{0};  // it goes with no context
 };
 
 // After which work memory is free that goes back.

@@ -2,6 +2,7 @@
 // a failure is thrown with the driver's own code.
 #pragma once
 
+#include "core/base/mutant.hpp"
 #include "core/base/text/bytes.hpp"
 #include "core/base/threads/uncancelled.hpp"
 #include "core/driver/error.hpp"
@@ -21,6 +22,13 @@ CUresult in_context(resource::chain_context const& home, Call make) noexcept {
   stream_order::relaxed_mode relaxed(true);
   auto const here = home.epochs.enter(stream_order::context_visits::if_ending::wait);
   return here.is_there() ? make() : here.code();
+}
+
+// Whoever gives memory back may find its context ended meanwhile, and the next one of the device in its
+// place.
+inline bool went_with_context(resource::chain_context const& home, resource::extent const& memory) noexcept {
+  return memory.life != resource::extent::any_life && home.epochs.ended_since(memory.life) &&
+         !GPUMEM_MUTANT(freed_after_its_context);
 }
 
 template <typename Call>

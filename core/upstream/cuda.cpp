@@ -12,15 +12,17 @@ resource::extent cuda::reserve(resource::allocation_request const& request) {
   release_what_is_done();
   stats::memory_move const move;
   CUdeviceptr address = 0;
+  std::uint32_t life = 0;
   call(home_, node_, request.bytes, "cuda", [&] {
     if (known_refusals::is_certain(home_.device_slot, request.bytes)) return CUDA_ERROR_OUT_OF_MEMORY;
+    life = home_.epochs.life();  // which cannot move on meanwhile: the context is entered
     CUresult const code = driver::real.cuMemAlloc_v2(&address, request.bytes);
     if (code == CUDA_ERROR_OUT_OF_MEMORY) known_refusals::note(home_.device_slot, request.bytes);
     return code;
   });
   resource::wait_for_address_reuse(home_, address, request.bytes);
   resource::note_reserved(home_, address, request.bytes);
-  return {address, request.bytes, 0};
+  return {.address = address, .bytes = request.bytes, .life = life};
 }
 
 std::optional<std::uint64_t> cuda::free_at_driver() noexcept {
@@ -85,6 +87,7 @@ bool cuda::give_away(resource::extent const& memory, bool may_wait) noexcept {
   segment_leaving leaving(home_.device, node_, memory);
   bool const done = memory.done || GPUMEM_MUTANT(freed_beside_work);
   CUresult const code = in_context(home_, [&] {
+    if (went_with_context(home_, memory)) return CUDA_SUCCESS;
     if (done && goes_in_order(may_wait) && free_in_order(memory.address)) return CUDA_SUCCESS;
     // The driver may have refused just now: then the next call that may wait gives it back.
     if (!may_wait && !takes_back_at_once() && has_work()) return CUDA_ERROR_NOT_SUPPORTED;
@@ -102,16 +105,21 @@ void cuda::lost(resource::extent const& memory) noexcept {
 // Host memory is in no device's ledger; the calls line and the node count it.
 resource::extent pinned_host::reserve(resource::allocation_request const& request) {
   void* address = nullptr;
-  call(home_, node_, request.bytes, "pinned_host",
-       [&] { return driver::real.cuMemHostAlloc(&address, request.bytes, request.flags | flags_); });
+  std::uint32_t life = 0;
+  call(home_, node_, request.bytes, "pinned_host", [&] {
+    life = home_.epochs.life();
+    return driver::real.cuMemHostAlloc(&address, request.bytes, request.flags | flags_);
+  });
   auto const base = reinterpret_cast<std::uint64_t>(address);
   resource::wait_for_address_reuse(home_, base, request.bytes);
-  return {base, request.bytes, 0};
+  return {.address = base, .bytes = request.bytes, .life = life};
 }
 
 bool pinned_host::give_away(resource::extent const& memory) noexcept {
   auto* const address = reinterpret_cast<void*>(memory.address);
-  CUresult const code = in_context(home_, [&] { return driver::real.cuMemFreeHost(address); });
+  CUresult const code = in_context(home_, [&] {
+    return went_with_context(home_, memory) ? CUDA_SUCCESS : driver::real.cuMemFreeHost(address);
+  });
   if (code != CUDA_SUCCESS) return false;
   lost(memory);
   return true;

@@ -16,12 +16,15 @@ resource::extent managed::reserve(resource::allocation_request const& request) {
   note_driver_keeps_memory();
   CUdeviceptr address = 0;
   unsigned const flags = request.flags != 0 ? request.flags : static_cast<unsigned>(CU_MEM_ATTACH_GLOBAL);
-  call(home_, node_, request.bytes, "managed",
-       [&] { return driver::real.cuMemAllocManaged(&address, request.bytes, flags); });
+  std::uint32_t life = 0;
+  call(home_, node_, request.bytes, "managed", [&] {
+    life = home_.epochs.life();
+    return driver::real.cuMemAllocManaged(&address, request.bytes, flags);
+  });
   advise(address, request.bytes);
   resource::wait_for_address_reuse(home_, address, request.bytes);
   resource::note_reserved(home_, address, request.bytes, resource::lies::anywhere);
-  return {address, request.bytes, 0};
+  return {.address = address, .bytes = request.bytes, .life = life};
 }
 
 void managed::advise(CUdeviceptr address, std::uint64_t bytes) noexcept {
@@ -52,7 +55,9 @@ void managed::advise(CUdeviceptr address, std::uint64_t bytes) noexcept {
 bool managed::give_away(resource::extent const& memory, bool) noexcept {
   stats::memory_move const move;
   segment_leaving leaving(home_.device, node_, memory, resource::lies::anywhere);
-  CUresult const code = in_context(home_, [&] { return driver::real.cuMemFree_v2(memory.address); });
+  CUresult const code = in_context(home_, [&] {
+    return went_with_context(home_, memory) ? CUDA_SUCCESS : driver::real.cuMemFree_v2(memory.address);
+  });
   if (code != CUDA_SUCCESS) return false;
   leaving.gone();
   return true;

@@ -13,6 +13,7 @@
 #include <string_view>
 
 #include "config/reader/environment.hpp"
+#include "core/base/environment.hpp"
 #include "core/base/files/loaded_object.hpp"
 #include "shim/phases/nvtx_ranges.hpp"
 #include "shim/process/process.hpp"
@@ -113,7 +114,9 @@ void ask_for_ranges() noexcept {
 // Called by a copy of NVTX whose variable names this library.
 int InitializeInjectionNvtx2(gpumem::shim::nvtx::export_table from) {
   using namespace gpumem::shim;
-  if (!is_preloaded() || gpumem::config::is_disabled(environ) || settings::is_secure()) return 0;
+  if (!is_preloaded() || gpumem::config::is_disabled(gpumem::base::user_environment()) ||
+      settings::is_secure())
+    return 0;
   if (process::state.load(std::memory_order_relaxed) == process::life::off) return 0;
   return nvtx::functions_of(from).attach(false) ? 1 : 0;
 }

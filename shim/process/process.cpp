@@ -12,6 +12,8 @@
 #include <cerrno>
 #include <cstdio>
 
+#include "core/base/clock.hpp"
+#include "core/base/environment.hpp"
 #include "core/base/log/log.hpp"
 #include "core/base/log/standard_error.hpp"
 #include "core/base/threads/biased_lock.hpp"
@@ -98,7 +100,8 @@ void watch_process() noexcept {
   ::at_quick_exit(&at_quick_exit);
 }
 
-[[gnu::constructor(103)]] void prepare_at_load() {
+[[gnu::constructor(103)]] void prepare_at_load(int, char**, char** variables) {
+  base::note_environment(variables);
   stdout_at_start = base::file_identity::of(STDOUT_FILENO);
   stderr_at_start = base::file_identity::of(STDERR_FILENO);
   loaded_in = getpid();
@@ -184,6 +187,12 @@ void find_libcs_stack_functions() noexcept {
   if (found.get != nullptr && found.make != nullptr && found.swap != nullptr) base::change_stack = found;
 }
 
+// Of others, a wait that must end would be as long as they like.
+void find_libcs_clock() noexcept {
+  auto const found = elf_object::listed("libc.so.6").function("clock_gettime");
+  if (found != nullptr) base::ask_clock.store(reinterpret_cast<decltype(&::clock_gettime)>(found));
+}
+
 }  // namespace
 
 bool start() noexcept {
@@ -194,6 +203,7 @@ bool start() noexcept {
   this_thread.here = thread_state::hooks::at_work;
   bool started = false;
   find_libcs_stack_functions();
+  find_libcs_clock();
   look_for_dl_find_object();
   base::with_room([&]() noexcept { started = begin(); });
   this_thread.here =

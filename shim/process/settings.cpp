@@ -14,6 +14,7 @@
 #include "config/builder/budgets.hpp"
 #include "config/builder/builder.hpp"
 #include "config/load.hpp"
+#include "core/base/environment.hpp"
 #include "core/base/files/file_pattern.hpp"
 #include "core/base/files/high_fd.hpp"
 #include "core/base/log/line_writer.hpp"
@@ -57,7 +58,7 @@ int descriptor_for_reports(config::plan const& plan, int descriptor) noexcept {
 }
 
 bool load_or_throw(int descriptor) {
-  auto const variables = config::read_environment(environ);
+  auto const variables = config::read_environment(base::user_environment());
   if (variables.disabled) return false;
   auto loaded = config::load(variables);
   if (loaded.no_host_memory) throw std::bad_alloc();
@@ -103,8 +104,9 @@ bool load(int descriptor) noexcept {
 
 bool is_silent() noexcept {
   if (is_secure()) return true;
-  char const* const report = std::getenv("GPUMEM_REPORT");
-  return config::is_disabled(environ) || (report != nullptr && std::string_view(report) == "none");
+  char const* const report = base::user_variable("GPUMEM_REPORT");
+  return config::is_disabled(base::user_environment()) ||
+         (report != nullptr && std::string_view(report) == "none");
 }
 
 void open_log() noexcept {

@@ -156,7 +156,7 @@ GROUPS = {
           for mode in (("retain", "20"), ("look",), ("free", "5000"))],
         # "ends" with few rounds: natively threads that allocate keep one out that makes contexts (10 rounds: not done after 60 s).
         *[Case("ending_beside_others", mode, links=("driver",), counts=False, configs=("pool_over_vmm", "small_pool"))
-          for mode in (("ends", "2"), ("look", "10"))],
+          for mode in (("ends", "2"), ("keeps", "2"), ("look", "10"))],
         Case("crowded_device", ("made", "3"), links=("driver",), counts=False, configs=("pool_over_vmm", "pool_over_cuda_async")),
         *[Case("forks", (mode,)) for mode in ("before", "after", "vfork", "spawn", "daemon", "posix_spawn")],
         Case("exec_forms"),

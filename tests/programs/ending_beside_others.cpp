@@ -2,7 +2,8 @@
 // once the first one's is back. A library that keeps freed memory gives it back for that request, from the
 // context that ends. Modes: `ends`: either answer to the request is right; `look`: a thread retains and
 // releases the primary context, as libraries do to look at it, which ends nothing: each request is to be
-// served. The number of rounds is the second argument.
+// served; `keeps`: as `ends`, and what is written into each block is there until it is freed. The number of
+// rounds is the second argument.
 #include <cuda.h>
 
 #include <atomic>
@@ -16,36 +17,48 @@ namespace {
 
 using namespace programs;
 
+// Nobody else has the block: what is written stays, however often it is looked at.
+void use(CUdeviceptr block, unsigned char value, int looks) {
+  unsigned char found[64] = {};
+  REQUIRE(cuMemsetD8(block, value, sizeof found));
+  for (int look = 0; look < looks; ++look) {
+    REQUIRE(cuMemcpyDtoH(found, block, sizeof found));
+    for (unsigned char each : found) REQUIRE_CODE(each, value);
+  }
+}
+
 // Takes and frees `blocks` blocks in a context of its own, which then ends.
-void come_and_go(CUdevice device, std::size_t bytes, int blocks) {
+void come_and_go(CUdevice device, std::size_t bytes, int blocks, bool used) {
   CUcontext context = nullptr;
   REQUIRE(cuCtxCreate(&context, nullptr, 0, device));
   for (int i = 0; i < blocks; ++i) {
     CUdeviceptr block = 0;
     if (cuMemAlloc(&block, bytes) != CUDA_SUCCESS) break;
+    if (used) use(block, 9, 50);
     REQUIRE(cuMemFree(block));
     bytes += 2 << 20;
   }
   REQUIRE(cuCtxDestroy(context));
 }
 
-void ends(CUdevice device, CUcontext mine, std::size_t total, int rounds) {
+void ends(CUdevice device, CUcontext mine, std::size_t total, int rounds, bool used) {
   std::atomic<bool> stop{false};
   std::thread others[3];
-  for (std::thread& each : others)
-    each = std::thread([&] {
+  for (int i = 0; i < 3; ++i)
+    others[i] = std::thread([&, i] {
       REQUIRE(cuCtxSetCurrent(mine));
       while (!stop) {
         CUdeviceptr block = 0;
         CUresult const code = cuMemAlloc(&block, total / 100 * 85);
         if (code == CUDA_SUCCESS) {
+          if (used) use(block, static_cast<unsigned char>(i + 1), 2);
           REQUIRE(cuMemFree(block));
         } else if (code != CUDA_ERROR_OUT_OF_MEMORY) {
           REQUIRE(code);
         }
       }
     });
-  for (int i = 0; i < rounds; ++i) come_and_go(device, total / 100 * 3, 8);
+  for (int i = 0; i < rounds; ++i) come_and_go(device, total / 100 * 3, 8, used);
   stop = true;
   for (std::thread& each : others) each.join();
   std::puts("each context ended");
@@ -95,6 +108,10 @@ int main(int argc, char** argv) {
   REQUIRE(cuDeviceGet(&device, 0));
   REQUIRE(cuCtxCreate(&mine, nullptr, 0, device));
   REQUIRE(cuMemGetInfo(&free_bytes, &total));
-  (looks ? look : ends)(device, mine, total, rounds);
+  if (looks) {
+    look(device, mine, total, rounds);
+  } else {
+    ends(device, mine, total, rounds, argc > 1 && std::strcmp(argv[1], "keeps") == 0);
+  }
   REQUIRE(cuCtxDestroy(mine));
 }

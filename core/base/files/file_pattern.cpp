@@ -9,6 +9,7 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "core/base/environment.hpp"
 #include "core/base/files/file_identity.hpp"
 
 namespace gpumem::base {
@@ -31,7 +32,7 @@ std::string base_name(std::string_view path) {
 }
 
 bool is_set(char const* name) noexcept {
-  char const* const value = std::getenv(name);
+  char const* const value = user_variable(name);
   return value != nullptr && *value != '\0';
 }
 
@@ -45,7 +46,7 @@ std::string mpi_rank() {
   char const* const late = like_torch ? "RANK" : "SLURM_PROCID";
   for (char const* name :
        {first, "OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK", late, "SLURM_PROCID", "RANK"}) {
-    if (is_set(name)) return one_component(std::getenv(name));
+    if (is_set(name)) return one_component(user_variable(name));
   }
   return {};
 }
@@ -78,7 +79,7 @@ expansion expand_pattern(std::string_view pattern, pattern_values const& values)
         return result;
       }
       std::string const name(pattern.substr(i + 2, close - i - 2));
-      char const* value = std::getenv(name.c_str());
+      char const* value = user_variable(name.c_str());
       if (value != nullptr) result.text += one_component(value);
       i = close;
     } else {

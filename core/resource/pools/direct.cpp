@@ -31,6 +31,8 @@ extent direct::remove(space::segment* s) noexcept {
     memory = cut->second;
     cut_.erase(cut);
   }
+  memory.life =
+      home_.epochs.life();  // that of its memory, or over: until it is forgotten there is no next one
   region_.remove_segment(s);
   return memory;
 }

@@ -38,6 +38,11 @@ def test_a_context_is_entered_after_its_end(build):
     caught(build, "gone_entered", "ending_beside_others.driver", "ends", "1000", attempts=20, simulated=small)
 
 
+def test_memory_goes_back_after_its_context(build):
+    caught(build, "freed_after_its_context", "ending_beside_others.driver", "keeps", "100", attempts=20,
+           simulated={"GPUMEM_SIMULATED_DEVICES": "1"})
+
+
 def test_the_slot_of_an_ended_thread_keeps_its_memory(build):
     caught(build, "slot_of_an_ended_thread", "late_frees.driver", "threads", "500")
 

@@ -18,6 +18,8 @@
 //   exec v|vp|at FILE     executes it with the one argument "executed", and prints why not
 //   exec_cancelled FILE   the same by a thread that is cancelled, which an exec is no point of
 //   exec_in_handler FILE  a signal handler on a stack of 8 KiB executes it, found by PATH
+//   clear, unset          the environment is emptied: the list of variables is dropped; each is taken out
+//   set NAME VALUE, drop NAME  a variable
 //   kill, _exit N, pause MS
 #include <fcntl.h>
 #include <linux/filter.h>
@@ -243,6 +245,14 @@ void run_exec_in_handler(char const* file) {
   raise(SIGUSR1);
 }
 
+// As Python's os.environ.clear() does.
+void unset_all() {
+  while (environ != nullptr && *environ != nullptr) {
+    std::string const entry = *environ;
+    REQUIRE(unsetenv(entry.substr(0, entry.find('=')).c_str()));
+  }
+}
+
 void set_limit(std::string const& name, long value) {
   std::map<std::string, __rlimit_resource> const names{
       {"as", RLIMIT_AS},       {"nofile", RLIMIT_NOFILE}, {"fsize", RLIMIT_FSIZE},
@@ -306,6 +316,15 @@ int main(int argc, char** argv) {
       run_exec(form, argv[++i]);
     } else if (act == "executed")
       return 0;
+    else if (act == "clear")
+      REQUIRE(clearenv());
+    else if (act == "unset")
+      unset_all();
+    else if (act == "set") {
+      std::string const name = next();
+      REQUIRE(setenv(name.c_str(), next().c_str(), 1));
+    } else if (act == "drop")
+      REQUIRE(unsetenv(next().c_str()));
     else if (act == "chdir")
       REQUIRE(chdir(next().c_str()));
     else if (act == "chroot")

@@ -1,9 +1,10 @@
 // The parts of the C++ runtime that the library has in place of libstdc++'s: memory of exceptions, also where
 // the heap has none, the last words about one that nobody caught, and exit handlers without destructors of
-// static objects.
+// static objects, and memory for types of large alignment.
 #include <cxxabi.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cstdint>
 #include <cstdlib>
@@ -12,6 +13,7 @@
 #include <set>
 #include <stdexcept>
 #include <thread>
+#include <utility>
 #include <vector>
 
 extern "C" void* __real_calloc(std::size_t, std::size_t);
@@ -55,6 +57,31 @@ std::exception_ptr kept() {
     it = std::current_exception();
   }
   return it;
+}
+
+// The block of malloc is noted before each, so none may reach into another.
+TEST(light_runtime, aligned_blocks_keep_what_they_hold) {
+  std::vector<std::pair<unsigned char*, std::size_t>> blocks;
+  for (std::size_t alignment = 8; alignment <= 8192; alignment *= 2) {
+    for (std::size_t bytes : {std::size_t{1}, alignment - 1, alignment, 3 * alignment + 5}) {
+      auto* const block = static_cast<unsigned char*>(::operator new (bytes, std::align_val_t{alignment}));
+      EXPECT_EQ(reinterpret_cast<std::uintptr_t>(block) % alignment, 0u);
+      std::fill_n(block, bytes, static_cast<unsigned char>(blocks.size()));
+      blocks.emplace_back(block, bytes);
+    }
+  }
+  for (std::size_t i = 0; i < blocks.size(); ++i) {
+    auto const [block, bytes] = blocks[i];
+    EXPECT_EQ(std::count(block, block + bytes, static_cast<unsigned char>(i)), static_cast<long>(bytes));
+    ::operator delete (block, std::align_val_t{64});
+  }
+}
+
+TEST(light_runtime, no_aligned_block_is_larger_than_there_is) {
+  std::size_t volatile const nearly_all = SIZE_MAX - 64;  // which the compiler would object to
+  EXPECT_EQ(::operator new (nearly_all, std::align_val_t{64}, std::nothrow), nullptr);
+  EXPECT_THROW((void)::operator new (nearly_all, std::align_val_t{64}), std::bad_alloc);
+  ::operator delete (nullptr, std::align_val_t{64});
 }
 
 TEST(light_runtime, exceptions_of_the_heap) {

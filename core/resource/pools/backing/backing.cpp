@@ -25,7 +25,7 @@ void backing::hand_back(pool_lock& held, extent const& memory, bool may_wait) no
 
 std::uint64_t backing::release_segment(pool_lock& held, space::segment* s, bool may_wait,
                                        bool done) noexcept {
-  extent const memory{s->base, s->bytes, s->token, s->contextless, done};
+  extent const memory{s->base, s->bytes, s->token, s->contextless, done, pool_.home.epochs.life()};
   if (s->apart) apart_ -= s->bytes;
   if (s->rotates) rotated_ -= s->bytes;
   pool_.region.remove_segment(s);

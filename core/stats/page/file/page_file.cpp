@@ -13,6 +13,7 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "core/base/environment.hpp"
 #include "core/base/populate_pages.hpp"
 
 namespace gpumem::stats {
@@ -84,8 +85,8 @@ static bool is_of_another_user(char const* path) noexcept {
 }
 
 bool state_directory(char (&path)[path_limit]) noexcept {
-  char const* chosen = std::getenv("GPUMEM_STATE_DIR");
-  char const* runtime = std::getenv("XDG_RUNTIME_DIR");
+  char const* chosen = base::user_variable("GPUMEM_STATE_DIR");
+  char const* runtime = base::user_variable("XDG_RUNTIME_DIR");
   int length = 0;
   if (chosen != nullptr && *chosen == '/') {
     length = std::snprintf(path, sizeof path, "%s", chosen);
