@@ -245,12 +245,16 @@ CUresult cuPointerGetAttributes(unsigned int count, CUpointer_attribute* attribu
   return counted(hook::cuPointerGetAttributes, 0, code);
 }
 
-// Over vmm and in a pool of the driver's a live block's answer is its segment's.
+// Natively no flags are told of memory of any other call than cuMemMap (measured: tests/gpu,
+// told_of_addresses access, driver 580.159); over vmm a block's segment has some.
 CUresult cuMemGetAccess(unsigned long long* flags, CUmemLocation const* location, CUdeviceptr address) {
   hook_scope const scope;
-  CUdeviceptr const asked = scope && route::is_idle(address) ? nobodys : address;
-  CUresult const code = GPUMEM_REAL(cuMemGetAccess)(flags, location, asked);
-  return scope ? counted(hook::cuMemGetAccess, 0, code) : code;
+  if (!scope) return GPUMEM_REAL(cuMemGetAccess)(flags, location, address);
+  CUresult const code =
+      GPUMEM_REAL(cuMemGetAccess)(flags, location, route::is_idle(address) ? nobodys : address);
+  route::block_range block;
+  if (code == CUDA_SUCCESS && route::find(address, block)) *flags = 0;
+  return counted(hook::cuMemGetAccess, 0, code);
 }
 
 CUresult cuIpcGetMemHandle(CUipcMemHandle* handle, CUdeviceptr address) {

@@ -59,7 +59,7 @@ void mapped(const char* what, CUdeviceptr address) {
   std::printf("%s: retained %d, access %d, unmapped %d\n", what, retained, set, cuMemUnmap(address, 2 * mib));
 }
 
-// What is written where the answer is a refusal.
+// What is written where the answer is a refusal. Not of a range: driver 580.159 writes it in some places.
 void asked(const char* what, CUdeviceptr address) {
   CUdeviceptr base = 0x5555;
   std::size_t bytes = 0x5555;
@@ -73,9 +73,8 @@ void asked(const char* what, CUdeviceptr address) {
   const char* const at = reinterpret_cast<const char*>(&handle);
   bool whole = true;
   for (std::size_t i = 0; i < sizeof handle; ++i) whole = whole && at[i] == 0x55;
-  std::printf("%s: range %d %s, type %d %s, handle %d %s\n", what, range,
-              touched(base != 0x5555 || bytes != 0x5555), attribute, touched(type != 0x5555), exported,
-              touched(!whole));
+  std::printf("%s: range %d, type %d %s, handle %d %s\n", what, range, attribute, touched(type != 0x5555),
+              exported, touched(!whole));
 }
 
 void refusals(std::size_t bytes) {
@@ -89,8 +88,7 @@ void refusals(std::size_t bytes) {
   REQUIRE(cuMemFree(blocks[2]));
 }
 
-// What a device may do there. Of a live block only where it is memory of cuMemAlloc: over vmm the driver
-// knows more than of such memory, of which no GPU was asked what it says.
+// What a device may do there: of live memory, with success, nothing.
 void access_of(const char* what, CUdeviceptr address) {
   for (const int device : {0, 1}) {
     const CUmemLocation at{CU_MEM_LOCATION_TYPE_DEVICE, {device}};

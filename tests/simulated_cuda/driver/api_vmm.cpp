@@ -260,8 +260,13 @@ SIMULATED_API cuMemSetAccess(CUdeviceptr address, size_t bytes, CUmemAccessDesc 
 
 SIMULATED_API cuMemGetAccess(unsigned long long* flags, CUmemLocation const* location, CUdeviceptr address) {
   SIMULATED_CALL(after_init);
-  if (flags == nullptr || location == nullptr || m.memory_.find(address) == nullptr)
-    return CUDA_ERROR_INVALID_VALUE;
-  *flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
+  if (flags == nullptr || location == nullptr || address == 0) return CUDA_ERROR_INVALID_VALUE;
+  if (location->type == CU_MEM_LOCATION_TYPE_DEVICE && (location->id < 0 || location->id >= m.device_count()))
+    return CUDA_ERROR_INVALID_DEVICE;
+  // The order of these, and that only mappings have flags, was measured (told_of_addresses access).
+  *flags = 0;
+  block const* const found = m.memory_.find(address);
+  if (found == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  if (found->kind == block_kind::mapping) *flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
   return CUDA_SUCCESS;
 }
