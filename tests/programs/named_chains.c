@@ -114,10 +114,14 @@ int main(void) {
 
   tell("\nCUDA must serve: passthrough", gpumem_allocate("native", MIB, 0, stream, &block));
   cudaMemPool_t pool;
-  must(cudaDeviceGetDefaultMemPool(&pool, 0), "cudaDeviceGetDefaultMemPool");
+  struct cudaMemPoolProps properties = {0};
+  properties.allocType = cudaMemAllocationTypePinned;
+  properties.location.type = cudaMemLocationTypeDevice;
+  must(cudaMemPoolCreate(&pool, &properties), "cudaMemPoolCreate");
   must(cudaMallocFromPoolAsync(&block, MIB, pool, stream), "cudaMallocFromPoolAsync");
   tell("release of the program's own", gpumem_release(block, stream));
   must(cudaFreeAsync(block, stream), "cudaFreeAsync");
+  must(cudaMemPoolDestroy(pool), "cudaMemPoolDestroy");
   must(cudaStreamBeginCapture(stream, cudaStreamCaptureModeRelaxed), "cudaStreamBeginCapture");
   tell("in a capture", gpumem_allocate("scratch", MIB, 0, stream, &block));
   cudaGraph_t graph;
