@@ -38,7 +38,8 @@ struct release_order {
 // (upstream/vmm): a resource then has ranges of addresses, fills them with pieces, each of one or more pages,
 // and gives back any pieces of them. A piece costs the same whatever its size, and goes only whole. Called as
 // a source is. An extent from claim() goes back whole, by release() or lost() of the source, whatever is
-// mapped in it.
+// mapped in it. `life`: of the context whose pool asks, as its epochs count it, read where the pool was
+// looked at: a context that ended since took the range with it, and its address may be the next one's.
 class page_source {
  public:
   virtual std::uint64_t page() const noexcept = 0;  // bytes; all below are multiples of it
@@ -46,13 +47,13 @@ class page_source {
   virtual extent claim(std::uint64_t bytes) = 0;
   // Maps pieces of these sizes from `address` on, one behind the other, as many as the driver has; bytes
   // mapped, and the code if not all.
-  virtual std::uint64_t map(std::uint64_t address, std::span<std::uint64_t const> pieces,
+  virtual std::uint64_t map(std::uint64_t address, std::span<std::uint64_t const> pieces, std::uint32_t life,
                             CUresult& code) noexcept = 0;
   // True: the driver has less than that for certain.
   virtual bool lacks(std::uint64_t bytes) noexcept = 0;
   // Whole pieces that nothing uses any more. False: the driver refused, as it does in a callback; all is
   // still there.
-  virtual bool unmap(std::uint64_t address, std::uint64_t bytes) noexcept = 0;
+  virtual bool unmap(std::uint64_t address, std::uint64_t bytes, std::uint32_t life) noexcept = 0;
 
  protected:
   ~page_source() = default;

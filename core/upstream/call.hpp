@@ -26,8 +26,8 @@ CUresult in_context(resource::chain_context const& home, Call make) noexcept {
 
 // Whoever gives memory back may find its context ended meanwhile, and the next one of the device in its
 // place.
-inline bool went_with_context(resource::chain_context const& home, resource::extent const& memory) noexcept {
-  return memory.life != resource::extent::any_life && home.epochs.ended_since(memory.life) &&
+inline bool went_with_context(resource::chain_context const& home, std::uint32_t life) noexcept {
+  return life != resource::extent::any_life && home.epochs.ended_since(life) &&
          !GPUMEM_MUTANT(freed_after_its_context);
 }
 

@@ -87,7 +87,7 @@ bool cuda::give_away(resource::extent const& memory, bool may_wait) noexcept {
   segment_leaving leaving(home_.device, node_, memory);
   bool const done = memory.done || GPUMEM_MUTANT(freed_beside_work);
   CUresult const code = in_context(home_, [&] {
-    if (went_with_context(home_, memory)) return CUDA_SUCCESS;
+    if (went_with_context(home_, memory.life)) return CUDA_SUCCESS;
     if (done && goes_in_order(may_wait) && free_in_order(memory.address)) return CUDA_SUCCESS;
     // The driver may have refused just now: then the next call that may wait gives it back.
     if (!may_wait && !takes_back_at_once() && has_work()) return CUDA_ERROR_NOT_SUPPORTED;
@@ -118,7 +118,7 @@ resource::extent pinned_host::reserve(resource::allocation_request const& reques
 bool pinned_host::give_away(resource::extent const& memory) noexcept {
   auto* const address = reinterpret_cast<void*>(memory.address);
   CUresult const code = in_context(home_, [&] {
-    return went_with_context(home_, memory) ? CUDA_SUCCESS : driver::real.cuMemFreeHost(address);
+    return went_with_context(home_, memory.life) ? CUDA_SUCCESS : driver::real.cuMemFreeHost(address);
   });
   if (code != CUDA_SUCCESS) return false;
   lost(memory);

@@ -47,7 +47,7 @@ void deferred_release_source::keep(resource::extent const& memory, stream_order:
 bool deferred_release_source::add(resource::extent const& memory, stream_order::epoch_id freed,
                                   bool first) noexcept try {
   base::lock_guard lock(waiting_mutex_);
-  if (forgotten_ || went_with_context(home_, memory)) return false;
+  if (forgotten_ || went_with_context(home_, memory.life)) return false;
   waiting_.reserve(waiting_.size() + 1);
   space::segment* const here =
       home_.where.segments.add(memory.address, memory.bytes, &owner_, memory.contextless);

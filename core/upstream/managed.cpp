@@ -56,7 +56,7 @@ bool managed::give_away(resource::extent const& memory, bool) noexcept {
   stats::memory_move const move;
   segment_leaving leaving(home_.device, node_, memory, resource::lies::anywhere);
   CUresult const code = in_context(home_, [&] {
-    return went_with_context(home_, memory) ? CUDA_SUCCESS : driver::real.cuMemFree_v2(memory.address);
+    return went_with_context(home_, memory.life) ? CUDA_SUCCESS : driver::real.cuMemFree_v2(memory.address);
   });
   if (code != CUDA_SUCCESS) return false;
   leaving.gone();

@@ -153,13 +153,16 @@ CUresult vmm::add_pieces(std::uint64_t address, std::span<std::uint64_t const> p
   return allowed;
 }
 
-std::uint64_t vmm::map(std::uint64_t address, std::span<std::uint64_t const> pieces,
+std::uint64_t vmm::map(std::uint64_t address, std::span<std::uint64_t const> pieces, std::uint32_t life,
                        CUresult& code) noexcept {
   stats::memory_move const move;
   std::uint64_t mapped = 0;
   stats::node_counters& counters = stats::local().nodes[node_];
   stats::add(counters.requests, 1);
-  CUresult const answer = in_context(home_, [&] { return add_pieces(address, pieces, mapped); });
+  CUresult const answer = in_context(home_, [&] {
+    return went_with_context(home_, life) ? CUDA_ERROR_CONTEXT_IS_DESTROYED
+                                          : add_pieces(address, pieces, mapped);
+  });
   if (answer != CUDA_SUCCESS) {
     code = answer;
     stats::add(counters.failed, 1);
@@ -234,10 +237,11 @@ bool vmm::give_pieces(std::uint64_t address, std::uint64_t bytes) noexcept {
   return true;
 }
 
-bool vmm::unmap(std::uint64_t address, std::uint64_t bytes) noexcept {
+bool vmm::unmap(std::uint64_t address, std::uint64_t bytes, std::uint32_t life) noexcept {
   stats::memory_move const move;
   return in_context(home_, [&] {
-           return give_pieces(address, bytes) ? CUDA_SUCCESS : CUDA_ERROR_NOT_PERMITTED;
+           bool const gone = !went_with_context(home_, life) && give_pieces(address, bytes);
+           return gone ? CUDA_SUCCESS : CUDA_ERROR_NOT_PERMITTED;
          }) == CUDA_SUCCESS;
 }
 
@@ -245,7 +249,7 @@ resource::extent vmm::reserve(resource::allocation_request const& request) {
   release_what_is_done();
   resource::extent const made = open_range(up(request.bytes, page_));
   CUresult code = CUDA_SUCCESS;
-  if (map(made.address, {&made.bytes, 1}, code) == made.bytes) return made;
+  if (map(made.address, {&made.bytes, 1}, resource::extent::any_life, code) == made.bytes) return made;
   lost(made);
   throw driver::allocation_failed(code, "vmm", "the driver refused");
 }

@@ -29,9 +29,9 @@ class vmm final : public deferred_release_source, public resource::page_source {
   page_source* pages() noexcept override { return this; }
   std::uint64_t page() const noexcept override { return page_; }
   resource::extent claim(std::uint64_t bytes) override;
-  std::uint64_t map(std::uint64_t address, std::span<std::uint64_t const> pieces,
+  std::uint64_t map(std::uint64_t address, std::span<std::uint64_t const> pieces, std::uint32_t life,
                     CUresult& code) noexcept override;
-  bool unmap(std::uint64_t address, std::uint64_t bytes) noexcept override;
+  bool unmap(std::uint64_t address, std::uint64_t bytes, std::uint32_t life) noexcept override;
   bool lacks(std::uint64_t bytes) noexcept override;
 
  private:

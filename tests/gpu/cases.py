@@ -65,7 +65,8 @@ GROUPS = {
         *[Case("faulted_kernel", (told_by,), configs=("arena", "direct_vmm", "pool_over_vmm"), counts=False)
           for told_by in ("device", "stream", "query", "event", "event_query", "copy", "launch")],
         Case("told_of_addresses", configs=("every_pool", "direct_vmm", "pool_over_cuda_async", "pool_over_vmm"), counts=False),
-        *[Case("told_of_addresses", (mode,), configs=("direct_vmm", "pool_over_vmm"), counts=False) for mode in ("access", "freed")],
+        *[Case("told_of_addresses", (mode,), configs=("direct_vmm", "pool_over_cuda_async", "pool_over_vmm"), counts=False)
+          for mode in ("access", "freed")],
         *[Case("memory_returns", (mode,), counts=False) for mode in ("back", "earned")],
         Case("memory_returns", ("partners", "20000"), counts=False),
         *[Case("room_for_others", (what,), configs=("pool_over_vmm",) if what == "context" else (), counts=False)
@@ -221,7 +222,7 @@ TWO_GPUS = [
 OTHERS = {*(f"runtime {version}" for version in ("11.8.89", "12.0.146", "12.4.127", "12.9.79", "13.0.96", "13.5.37")),
           "memcheck none", "memcheck overrun (direct)", "racecheck race", "initcheck uninitialised", "synccheck barrier",
           "cuda-gdb", "ncu", "nsys", "checkpoint idle 100, default", "checkpoint working 100, default",
-          "UCX 1.22.0 get 10000 same, default", "UCX 1.15.0.post2 get 10000 same, default", "Open MPI 10000 same, default"}
+          "limits of two clients under MPS", "UCX 1.22.0 get 10000 same, default", "UCX 1.15.0.post2 get 10000 same, default", "Open MPI 10000 same, default"}
 
 
 def names():

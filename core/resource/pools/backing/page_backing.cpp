@@ -96,7 +96,7 @@ std::uint64_t page_backing::release_pieces(pool_lock& held, std::uint64_t wanted
     bool gone = false;
     {
       unlocked const meanwhile(held);
-      gone = pages_.unmap(blocks[h].begin(), size);
+      gone = pages_.unmap(blocks[h].begin(), size, life);
     }
     if (pool_.home.epochs.ended_since(life)) break;  // the block went with the region
     if (!gone) {
@@ -159,7 +159,7 @@ std::uint64_t page_backing::fill_place(pool_lock& held, space::region::opening c
     std::uint64_t made = 0;
     {
       unlocked const meanwhile(held);
-      made = pages_.map(address + mapped, pieces, code);
+      made = pages_.map(address + mapped, pieces, life, code);
     }
     growing_ -= fresh - made;
     mapped += made;
@@ -214,7 +214,7 @@ space::handle page_backing::grow_in_pieces(pool_lock& held, growth_request const
   growing_ -= filled;
   if (filled == 0 || !region.shorten(place, as_units(filled))) {
     // Without a block for the rest of the hole; the driver's own refusals come before this.
-    if (filled > 0) pages_.unmap(pool_.home.where.blocks[place.middle].begin(), filled);
+    if (filled > 0) pages_.unmap(pool_.home.where.blocks[place.middle].begin(), filled, life);
     region.close(place);
     throw pool_.refuse.no_pages(room, code);
   }

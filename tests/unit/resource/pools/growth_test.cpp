@@ -151,15 +151,15 @@ struct slow_pages : source, page_source {
   page_source* pages() noexcept override { return this; }
   std::uint64_t page() const noexcept override { return real.page(); }
   extent claim(std::uint64_t bytes) override { return real.claim(bytes); }
-  std::uint64_t map(std::uint64_t address, std::span<std::uint64_t const> pieces,
+  std::uint64_t map(std::uint64_t address, std::span<std::uint64_t const> pieces, std::uint32_t life,
                     CUresult& code) noexcept override {
     slow_call const counted(calls);
-    return real.map(address, pieces, code);
+    return real.map(address, pieces, life, code);
   }
   bool lacks(std::uint64_t bytes) noexcept override { return real.lacks(bytes); }
-  bool unmap(std::uint64_t address, std::uint64_t bytes) noexcept override {
+  bool unmap(std::uint64_t address, std::uint64_t bytes, std::uint32_t life) noexcept override {
     slow_call const counted(calls);
-    return real.unmap(address, bytes);
+    return real.unmap(address, bytes, life);
   }
   extent reserve(allocation_request const& request) override { return real.reserve(request); }
   void release(extent const& memory, release_order const& order) noexcept override {

@@ -65,7 +65,7 @@ class scripted_source final : public source, public page_source {
     next_ += 2 * range;
     return made;
   }
-  std::uint64_t map(std::uint64_t address, std::span<std::uint64_t const> sizes,
+  std::uint64_t map(std::uint64_t address, std::span<std::uint64_t const> sizes, std::uint32_t,
                     CUresult& code) noexcept override {
     expect_unlocked();
     std::uint64_t mapped = 0;
@@ -80,7 +80,7 @@ class scripted_source final : public source, public page_source {
     return mapped;
   }
   bool lacks(std::uint64_t) noexcept override { return false; }
-  bool unmap(std::uint64_t address, std::uint64_t bytes) noexcept override {
+  bool unmap(std::uint64_t address, std::uint64_t bytes, std::uint32_t) noexcept override {
     expect_unlocked();
     std::uint64_t gone = 0;
     while (gone < bytes) {
