@@ -20,6 +20,7 @@ import adaptors
 import documents
 import interfaces
 import limits
+import mps
 import runtimes
 import sanitizer
 import told
@@ -31,7 +32,7 @@ from table import Table
 PROGRAMS = ROOT / "tests" / "integration" / "programs"
 CONFIGS = (PROGRAMS / "configs", ROOT / "tests" / "gpu" / "configs", ROOT / "config" / "examples")
 USUAL = ("must_fail", *(name for name in GROUPS if name != "features"), "limits", "adaptors", "memcheck")
-NAMES = (*USUAL, "features", "two_gpus", "runtimes", "transports", "tools", "told", "interfaces", "pages")
+NAMES = (*USUAL, "features", "two_gpus", "runtimes", "transports", "tools", "told", "interfaces", "pages", "mps")
 TIME = re.compile(r"^time: (.*?) ([\d.]+) (ns|us|ms)$", re.MULTILINE)
 
 
@@ -153,6 +154,8 @@ def jobs_of(group, build, table, count, rounds):
                 ("kill -9 under gpumem run", lambda: killed(build, table))]
     if group == "limits":
         return limits.jobs(build, table)
+    if group == "mps":
+        return mps.jobs(build, table, compare)
     if group == "pages":
         return documents.jobs(build, table)
     if group == "adaptors":
