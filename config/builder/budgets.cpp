@@ -54,7 +54,10 @@ class search {
 
   void limit(option_reader const& options) {
     auto const* size = options.value<size_value>("allocation_limit");
-    if (size != nullptr && size->kind == size_value::unit::percent_of_free && !free_known_) {
+    bool const unknown =
+        size != nullptr && ((size->kind == size_value::unit::percent_of_free && !free_known_) ||
+                            (size->kind == size_value::unit::percent_of_total && total_ == 0));
+    if (unknown) {
       complete_ = false;
     } else {
       budget_of(options, device_, driver::memory_kind::device);

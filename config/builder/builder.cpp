@@ -21,17 +21,17 @@ namespace {
 
 plan const* in_use = nullptr;
 
-bool is_of_free(option const& held) {
+bool is_share(option const& held, size_value::unit of) {
   auto const* const size = std::get_if<size_value>(&held);
-  return size != nullptr && size->kind == size_value::unit::percent_of_free;
+  return size != nullptr && size->kind == of;
 }
 
-// Whether a size of any resource is a share of the free memory of its device.
-bool has_shares_of_free(plan const& effective) {
-  auto const any = [](std::map<std::string, resource_plan> const& resources) {
-    return std::ranges::any_of(resources, [](auto const& named) {
+// Whether a size of any resource is a share of the free memory of its device, or of all of it.
+bool has_shares(plan const& effective, size_value::unit of) {
+  auto const any = [of](std::map<std::string, resource_plan> const& resources) {
+    return std::ranges::any_of(resources, [of](auto const& named) {
       return std::ranges::any_of(named.second.options,
-                                 [](auto const& set) { return is_of_free(set.second); });
+                                 [of](auto const& set) { return is_share(set.second, of); });
     });
   };
   return any(effective.resources) ||
@@ -69,11 +69,18 @@ class construction {
         home_(home),
         built_(std::make_unique<resource::chain>()) {
     // The driver takes its time to say what is free, and the program's first allocation waits for it.
-    if (!has_shares_of_free(plan_)) return;
+    bool const of_free = has_shares(plan_, size_value::unit::percent_of_free);
+    if (!of_free && total_ != 0) return;
     std::size_t free_bytes = 0;
     std::size_t total = 0;
-    driver::real.cuMemGetInfo_v2(&free_bytes, &total);
-    free_ = free_bytes;
+    CUresult const code = driver::real.cuMemGetInfo_v2(&free_bytes, &total);
+    if (code == CUDA_SUCCESS) {
+      free_ = free_bytes;
+      total_ = total;
+    } else if (of_free || has_shares(plan_, size_value::unit::percent_of_total)) {
+      // A share of nothing would be a limit that no request keeps.
+      throw driver::allocation_failed(code, "configuration", "the driver does not say what a % is of");
+    }
   }
 
   std::unique_ptr<resource::chain> run() {
@@ -264,7 +271,7 @@ class construction {
   std::vector<resource::suballocator*> prepared_;
   std::map<std::size_t, std::size_t> superblocks_;  // by the node of their arena
   std::uint64_t free_ = 0;                          // of the device, where a size is a share of it
-  std::uint64_t const total_ = stats::get(stats::gauges(home_.device).total);
+  std::uint64_t total_ = stats::get(stats::gauges(home_.device).total);
 };
 
 std::unique_ptr<resource::chain> build(resource::chain_context const& home) {
@@ -284,7 +291,7 @@ std::unique_ptr<resource::chain> build(resource::chain_context const& home) {
 
 bool may_build_ahead(plan const& effective) noexcept try {
   if (effective.device.passthrough || !effective.rules.empty() || effective.free == free_mode::one_stream ||
-      has_shares_of_free(effective))
+      has_shares(effective, size_value::unit::percent_of_free))
     return false;
   auto const is_plain = [](resource_plan const& r) {
     auto const set = r.options.find("initial_pool_size");

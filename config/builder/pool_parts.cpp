@@ -19,7 +19,9 @@ std::uint64_t release_after(option_reader const& options) {
 // control groups of this process have.
 std::uint64_t plenty(option_reader const& options, site const& at) noexcept {
   bool const of_host = at.home.kind == driver::memory_kind::host;
-  return (of_host ? upstream::host_memory::of_this_machine().measure().total : options.total()) / 4 * 3;
+  std::uint64_t const all =
+      of_host ? upstream::host_memory::of_this_machine().measure().total : options.total();
+  return all != 0 ? all / 4 * 3 : most;  // nobody says how much there is
 }
 
 std::unique_ptr<resource::suballocator> pool(option_reader const& options, site const& at,

@@ -49,7 +49,7 @@ bool epochs::poll() noexcept {
   while (!closed_.empty()) {
     CUresult const code = driver::real.cuEventQuery(closed_.oldest().event);
     if (code == CUDA_ERROR_NOT_READY) return true;
-    if (is_refusal(code)) return false;
+    if (is_refusal(code) || is_of_the_question(code)) return false;
     if (code != CUDA_SUCCESS) {
       hear(code);
       trouble_.fetch_or(lost, std::memory_order_acq_rel);

@@ -23,6 +23,12 @@ inline bool is_refusal(CUresult code) noexcept {
   return code == CUDA_ERROR_NOT_PERMITTED || is_refused_for_captures(code);
 }
 
+// Nor does this say anything of the context's work: the driver could not find out.
+inline bool is_of_the_question(CUresult code) noexcept {
+  return code == CUDA_ERROR_OUT_OF_MEMORY || code == CUDA_ERROR_UNKNOWN ||
+         code == CUDA_ERROR_OPERATING_SYSTEM || code == CUDA_ERROR_NOT_SUPPORTED;
+}
+
 // CUDA_SUCCESS, or the driver's refusal, with its consequence: a call that it forbids in the same way and
 // that does nothing else. The driver alone knows all threads' modes and captures.
 [[gnu::cold, gnu::noinline]] inline CUresult ask_captures() noexcept {

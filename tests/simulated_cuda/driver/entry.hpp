@@ -1,13 +1,14 @@
 // How every exported driver function begins: count the call, take the lock, let the clock tick, refuse what
-// cannot be. SIMULATED_CALL(rules...) is the first line of each; after it the machine is locked until the
-// function returns. No exported function may call another one: the lock is not recursive. The _ptsz and _ptds
-// forms do, before locking.
+// cannot be, or what is told to fail. SIMULATED_CALL(rules...) is the first line of each; after it the
+// machine is locked until the function returns. No exported function may call another one: the lock is not
+// recursive. The _ptsz and _ptds forms do, before locking.
 #pragma once
 
 #include <pthread.h>
 
 #include "core/base/threads/interleave.hpp"
 #include "cuda_api.hpp"
+#include "faults.hpp"
 #include "machine.hpp"
 
 namespace simulated {
@@ -22,12 +23,15 @@ inline constexpr rules any_time{false, false, false}, after_init{}, with_context
 
 class entry {
  public:
-  entry(counter& calls, rules const& needs) : m(machine::get()) {
+  entry(counter& calls, rules const& needs, char const* function, void const* returns_to)
+      : m(machine::get()) {
     calls.fetch_add(1, std::memory_order_relaxed);
+    CUresult const told = faults::get().of(function, returns_to);
     pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancellable_);  // nobody leaves in the middle of a change
     gpumem::base::interleave();
     m.lock_.lock();
-    if (!needs.initialised) return;
+    if (told != CUDA_SUCCESS) code = told;
+    if (!needs.initialised || told != CUDA_SUCCESS) return;
     code = m.initialised() && !m.forked() ? CUDA_SUCCESS : CUDA_ERROR_NOT_INITIALIZED;
     if (code != CUDA_SUCCESS) return;
     if (!m.manual_clock_) m.tick(m.now_ + 500);
@@ -63,7 +67,7 @@ class per_thread_scope {
 
 #define SIMULATED_CALL(needs)                                                           \
   static ::simulated::counter& calls_ = ::simulated::machine::get().calls_of(__func__); \
-  ::simulated::entry call(calls_, needs);                                               \
+  ::simulated::entry call(calls_, needs, __func__, __builtin_return_address(0));        \
   if (call.code != CUDA_SUCCESS) return call.code;                                      \
   [[maybe_unused]] ::simulated::machine& m = call.m;                                    \
   [[maybe_unused]] ::simulated::context* const here = call.here

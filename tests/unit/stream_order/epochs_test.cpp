@@ -288,6 +288,21 @@ TEST_F(epochs_test, a_sticky_error_breaks_the_context) {
   EXPECT_EQ(records(), before);
 }
 
+// Natively the program would not hear of it: all goes on where the driver answers again.
+TEST_F(epochs_test, an_event_that_could_not_be_asked_breaks_nothing) {
+  epoch_id const s = when->open();
+  when->collect(when->open());
+  driver.finish_all();
+  for (CUresult const code : {CUDA_ERROR_OUT_OF_MEMORY, CUDA_ERROR_UNKNOWN}) {
+    driver.fail("cuEventQuery", code);
+    EXPECT_FALSE(when->poll_now());
+    EXPECT_FALSE(when->is_done(s));
+    EXPECT_TRUE(when->well());
+  }
+  EXPECT_TRUE(when->poll_now());
+  EXPECT_TRUE(when->is_done(s));
+}
+
 // With no event under way only the record of one can tell.
 TEST_F(epochs_test, a_context_is_lost_by_a_record_that_says_so) {
   driver.fail("cuCtxRecordEvent", CUDA_ERROR_INVALID_HANDLE);

@@ -1,0 +1,110 @@
+"""A driver call of the library's own that fails costs memory or a figure, never the program.
+
+driver_faults.py BUILD [test...]; see harness.main. The simulated driver fails the Nth call of one function that the library makes
+(tests/simulated_cuda/driver/faults.hpp), for every function that a program makes it call. Either the program's output is that of the
+plain run, or its own call says the driver's code and it ends by that; a free, and a question, natively fail with no such code. It
+is not ended by a signal, does not stand still, no access is unordered, and the ledger adds up. GPUMEM_SURROUNDINGS_ROUNDS=10 looks at
+ten times as many positions. The counts of what was tried are printed.
+"""
+import concurrent.futures
+import os
+import pathlib
+import re
+import sys
+import tempfile
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
+import harness
+
+ROUNDS = int(os.environ.get("GPUMEM_SURROUNDINGS_ROUNDS", "1"))
+CONFIGS = pathlib.Path(__file__).resolve().parents[1] / "programs" / "configs"
+OUT_OF_MEMORY, UNKNOWN = 2, 999
+# What the library asks of the driver for the program, whose answer is the program's.
+GAVE = re.compile(r": (.*) gave (-?\d+), wanted", re.M)
+# Handed on: to the simulated runtime, which cannot do without; frees of memory that the library lets through.
+HANDED_ON = ("cuGetProcAddress_v2", "cuMemFreeHost")
+CANNOT_FAIL = re.compile(r"Free|Release|GetAttribute|GetAddressRange|Destroy")
+
+
+def spread(count, most):
+    return range(1, count + 1) if count <= most else sorted({1 + round((count - 1) * (i / (most - 1)) ** 2) for i in range(most)})
+
+
+def is_same_call(function, said):
+    """Whether the program's call is that function: its own call failed, which the library handed on."""
+    return re.sub(r"^cu(da)?|_v\d+$|_ptsz$", "", function) in said
+
+
+def faults_of(plain, run, function, code):
+    """What is wrong with a run in which a call of this function failed with this code."""
+    if isinstance(run.code, str) or run.code < 0:
+        return [f"ended by {run.code}"]
+    said = GAVE.search(run.stderr)
+    if run.code == 3 and said and int(said[2]) in (code, OUT_OF_MEMORY) and (not CANNOT_FAIL.search(said[1]) or is_same_call(function, said[1])):
+        return []
+    if (run.code, run.stdout) != (plain.code, plain.stdout):
+        return [f"code {run.code}, {(said or [' '.join(run.stderr.split())[-200:]])[0]}"]
+    return [fault for report in run.reports for fault in harness.ledger_faults(report)]
+
+
+def swept(build, program, *arguments, config=None, most=2):
+    command = [build.program(program), *arguments]
+    plain = build.run(command)
+    harness.equal(plain.code, 0, f"exit code of the plain run, {plain.stderr}")
+    env = {"GPUMEM_CONFIG": str(CONFIGS / f"{config}.toml")} if config else {}
+    with tempfile.TemporaryDirectory() as folder:
+        counts = pathlib.Path(folder, "counts")
+        first = build.run(command, preload=True, env={**env, "GPUMEM_SIMULATED_FAULT_COUNTS": str(counts)})
+        harness.equal(faults_of(plain, first, "", 0), [], "with nothing failed")
+        calls = {name: int(count) for name, count in (line.split() for line in counts.read_text().splitlines())}
+    plans = [(name, position, on, code) for name, count in calls.items() if name not in HANDED_ON for code in (OUT_OF_MEMORY, UNKNOWN)
+             for position in spread(count, most * ROUNDS) for on in ("", "+")]
+    wrong = []
+
+    def tried(plan):
+        name, position, on, code = plan
+        told = {**env, "GPUMEM_SIMULATED_FAULT": f"{name}:{position}{on}:{code}"}
+        try:
+            return plan, faults_of(plain, build.run(command, preload=True, env=told, timeout=60), name, code)
+        except ValueError as fault:
+            return plan, [f"its report cannot be read: {fault}"]
+
+    with concurrent.futures.ThreadPoolExecutor(2) as pool:
+        for plan, found in pool.map(tried, plans):
+            wrong += [f"{plan[0]} {plan[1]}{plan[2]} with {plan[3]}: {fault}" for fault in found]
+    print(f"{program} {config or 'default'}: {len(plans)} faults in {len(calls)} functions")
+    assert len(calls) > 4, f"only {calls}: nothing was tried"
+    harness.equal(wrong, [], f"{program} {config or 'default'}, {len(wrong)} of {len(plans)} faults")
+
+
+def test_blocks_of_threads(build):
+    swept(build, "threads.static", "2", "20")
+
+
+def test_blocks_in_stream_order(build):
+    swept(build, "async_streams.shared", most=1)
+
+
+def test_captures(build):
+    swept(build, "captures.shared", "5")
+
+
+def test_every_kind_of_memory(build):
+    swept(build, "every_kind.shared", "2", most=1)
+    swept(build, "every_kind.shared", "2", config="every_pool", most=1)
+
+
+def test_pages(build):
+    swept(build, "runtime_loop.static", "20", config="pool_over_vmm")
+
+
+def test_pools_of_the_driver(build):
+    swept(build, "runtime_loop.static", "20", config="pool_over_cuda_async")
+
+
+def test_a_reset(build):
+    swept(build, "reset.shared")
+
+
+if __name__ == "__main__":
+    harness.main(globals())
