@@ -106,5 +106,17 @@ def test_a_reset(build):
     swept(build, "reset.shared")
 
 
+def test_shares_of_what_nobody_tells(build):
+    """A share of nothing would be a limit that refuses all: the program has the driver's own memory, and is told so."""
+    plain = build.run([build.program("runtime_loop.static"), "20"])
+    with tempfile.TemporaryDirectory() as folder:
+        chain = pathlib.Path(folder, "chain.toml")
+        chain.write_text('version = 1\n[route]\ndevice = ["pool", "cuda"]\n[resource.pool]\nmaximum_pool_size = "50 % of free"\n')
+        run = build.run([build.program("runtime_loop.static"), "20"], preload=True,
+                        env={"GPUMEM_CONFIG": str(chain), "GPUMEM_SIMULATED_FAULT": f"cuMemGetInfo_v2:1+:{UNKNOWN}"})
+    harness.equal((run.code, run.stdout), (0, plain.stdout), run.stderr)
+    assert "the driver does not say what a % is of" in run.stderr, run.stderr
+
+
 if __name__ == "__main__":
     harness.main(globals())
