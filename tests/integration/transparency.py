@@ -23,7 +23,7 @@ GROUPS = {
     "S": ("Streams, captures, synchronisation", 16),
     "I": ("IPC, virtual memory, peers, several GPUs", 10),
     "X": ("Life cycle", 15),
-    "H": ("Hostile surroundings", 13),
+    "H": ("Hostile surroundings", 14),
     "U": ("Under gpumem run, and what check says", 5),
     "R": ("The report", 6),
 }
