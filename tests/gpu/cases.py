@@ -43,7 +43,6 @@ TORCH = {
 }
 EXPANDABLE = {"PYTORCH_ALLOC_CONF": "expandable_segments:True", "PYTORCH_CUDA_ALLOC_CONF": "expandable_segments:True"}
 JAX = {name: {"XLA_PYTHON_CLIENT_ALLOCATOR": name} for name in ("default", "platform", "cuda_async")}
-CHAINS_OF_FEATURES = ("arena", "pool_over_vmm")
 STREAM_MODES = (("many", "10000"), ("defaults",), ("wake",))
 PROGRAM_CONFIGS = pathlib.Path(__file__).resolve().parents[1] / "integration" / "programs" / "configs"
 EXAMPLES = pathlib.Path(__file__).resolve().parents[2] / "config" / "examples"
@@ -182,11 +181,11 @@ GROUPS = {
         python("jax_step.py"),
     ],
     "features": [
-        *[python("torch_features.py", env={**QUIET_TORCH, **env}, label=label, configs=CHAINS_OF_FEATURES if label == "cache off" else (), timeout=120)
+        *[python("torch_features.py", env={**QUIET_TORCH, **env}, label=label, configs=("pool_over_vmm",) if label == "cache off" else (), timeout=120)
           for label, env in TORCH.items()],
         python("torch_features.py", label="expandable", env={**QUIET_TORCH, **EXPANDABLE}, timeout=120),
         python("torch_features.py", "compiled", env=QUIET_TORCH, timeout=240),
-        python("cupy_features.py", configs=CHAINS_OF_FEATURES),
+        python("cupy_features.py", configs=("arena", "pool_over_vmm")),
         *[python("jax_features.py", label=label, env=env, timeout=120) for label, env in JAX.items()],
     ],
     "speed": [
@@ -218,6 +217,13 @@ TWO_GPUS = [
              env={"NCCL_CUMEM_ENABLE": cumem, "NCCL_NVLS_ENABLE": "0", **QUIET_TORCH}) for cumem in ("0", "1")],
 ]
 
+# As clients of CUDA's multi-process service (mps.py); the second ones with a bound of the service's, which leaves them 4 GiB.
+MPS = [Case(program, arguments, links=("static",), counts=counts)
+       for program, arguments, counts in (("reuse_hazard", ("300",), True), ("threads_streams", ("8", "50"), True), ("memory_info", (), True),
+                                          ("out_of_memory", (), False), ("ipc_pair", (), True), ("memory_returns", ("back",), False),
+                                          ("forks", ("after",), True))]
+MPS_BOUNDED = [case for case in MPS if case.program in ("memory_info", "out_of_memory", "reuse_hazard")]
+
 # Rows of the groups runtimes, tools and transports, which need what scripts/others.sh gathers.
 OTHERS = {*(f"runtime {version}" for version in ("11.8.89", "12.0.146", "12.4.127", "12.9.79", "13.0.96", "13.5.37")),
           "memcheck none", "memcheck overrun (direct)", "racecheck race", "initcheck uninitialised", "synccheck barrier",
@@ -228,4 +234,5 @@ OTHERS = {*(f"runtime {version}" for version in ("11.8.89", "12.0.146", "12.4.12
 def names():
     """Of all cases, as the rows of the table begin."""
     cases = [case for group in [*GROUPS.values(), TWO_GPUS] for case in group]
-    return {case.name() for case in cases} | {f"memcheck {program}" for program, *_ in [("overrun.shared",), *SANITIZED]} | OTHERS
+    clients = {f"{case.name()} (MPS)" for case in MPS} | {f"{case.name()} (MPS, 4 GiB)" for case in MPS_BOUNDED}
+    return clients | {case.name() for case in cases} | {f"memcheck {program}" for program, *_ in [("overrun.shared",), *SANITIZED]} | OTHERS

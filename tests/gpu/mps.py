@@ -3,6 +3,7 @@
 Starts a daemon of its own in a folder of its own and ends it; the settings of the device stay as they are. Skipped where there is no
 nvidia-cuda-mps-control, or where its server does not come up.
 """
+import atexit
 import concurrent.futures
 import os
 import pathlib
@@ -12,21 +13,16 @@ import sys
 import tempfile
 
 import harness
-from cases import Case
+from cases import MPS, MPS_BOUNDED, Case
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 LIMITS = ROOT / "tests" / "integration" / "limits"
-STATIC = ("static",)
-CASES = (Case("reuse_hazard", ("300",), links=STATIC, configs=()), Case("threads_streams", ("8", "50"), links=STATIC),
-         Case("memory_info", links=STATIC), Case("out_of_memory", links=STATIC, counts=False), Case("ipc_pair", links=STATIC),
-         Case("memory_returns", ("back",), links=STATIC, counts=False), Case("forks", ("after",), links=STATIC))
-# Of a client whose own limit of the service leaves it 4 GiB.
-BOUNDED = (Case("memory_info", links=STATIC), Case("out_of_memory", links=STATIC, counts=False), Case("reuse_hazard", ("300",), links=STATIC))
 
 
 class Daemon:
     def __init__(self):
         self.folder = tempfile.mkdtemp(prefix="mps.", dir="/tmp")  # short: it holds sockets
+        atexit.register(self.end)
         self.env = {"CUDA_MPS_PIPE_DIRECTORY": self.folder, "CUDA_MPS_LOG_DIRECTORY": self.folder}
         self.runs = False
 
@@ -92,7 +88,6 @@ def jobs(build, table, compare):
         two_limits(build, daemon.env)
         table.add("limits of two clients under MPS", "PASS", note="64 MiB each")
 
-    return [*(compared(case, "MPS", {}) for case in CASES),
-            *(compared(case, "MPS, 4 GiB", {"CUDA_MPS_PINNED_DEVICE_MEM_LIMIT": "0=4G"}) for case in BOUNDED),
-            ("limits of two clients under MPS", as_client(limited)),
-            ("the end of the daemon", daemon.end)]
+    return [*(compared(case, "MPS", {}) for case in MPS),
+            *(compared(case, "MPS, 4 GiB", {"CUDA_MPS_PINNED_DEVICE_MEM_LIMIT": "0=4G"}) for case in MPS_BOUNDED),
+            ("limits of two clients under MPS", as_client(limited))]
