@@ -49,9 +49,14 @@ bool epochs::poll() noexcept {
   while (!closed_.empty()) {
     CUresult const code = driver::real.cuEventQuery(closed_.oldest().event);
     if (code == CUDA_ERROR_NOT_READY) return true;
-    if (is_refusal(code) || is_of_the_question(code)) return false;
+    if (is_refusal(code)) return false;
+    // Once it is asked again; nobody waits for a driver that goes on so.
+    bool const again = std::exchange(unasked_, is_of_the_question(code));
+    if (unasked_ && !again) return true;
+    if (unasked_ && code != CUDA_ERROR_UNKNOWN) return false;
     if (code != CUDA_SUCCESS) {
       hear(code);
+      if (unasked_) loss_.store(code, std::memory_order_release);  // as of a device that is gone
       trouble_.fetch_or(lost, std::memory_order_acq_rel);
       return true;
     }
@@ -382,6 +387,7 @@ void epochs::abandon() noexcept {
   closed_.clear();  // the events die with their context
   spare_.clear();
   elsewhere_.clear();
+  unasked_ = false;
   loss_.store(CUDA_SUCCESS, std::memory_order_release);
   trouble_.fetch_or(lost, std::memory_order_acq_rel);
   life_.fetch_add(1, std::memory_order_acq_rel);

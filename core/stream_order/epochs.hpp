@@ -227,6 +227,7 @@ class epochs {
   alignas(64) base::mutex mutex_;
   int synchronizing_ GPUMEM_GUARDED_BY(mutex_) = 0;  // threads in synchronize_context
   epoch_id in_vain_ GPUMEM_GUARDED_BY(mutex_) = 0;   // last_done() + 1 of the longest wait; 0: none was
+  bool unasked_ GPUMEM_GUARDED_BY(mutex_) = false;   // the last answer about an event was of the question
   std::atomic<bool> joined_{false};                  // written under mutex_
   closed_queue closed_ GPUMEM_GUARDED_BY(mutex_);
   // As many as can be closed, and some that are being recorded.

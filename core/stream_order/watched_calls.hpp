@@ -23,10 +23,11 @@ inline bool is_refusal(CUresult code) noexcept {
   return code == CUDA_ERROR_NOT_PERMITTED || is_refused_for_captures(code);
 }
 
-// Nor does this say anything of the context's work: the driver could not find out.
+// Nor does this say anything of the context's work: the driver could not find out, and may when it is asked
+// again.
 inline bool is_of_the_question(CUresult code) noexcept {
-  return code == CUDA_ERROR_OUT_OF_MEMORY || code == CUDA_ERROR_UNKNOWN ||
-         code == CUDA_ERROR_OPERATING_SYSTEM || code == CUDA_ERROR_NOT_SUPPORTED;
+  return code == CUDA_ERROR_OUT_OF_MEMORY || code == CUDA_ERROR_OPERATING_SYSTEM ||
+         code == CUDA_ERROR_NOT_SUPPORTED || code == CUDA_ERROR_UNKNOWN;
 }
 
 // CUDA_SUCCESS, or the driver's refusal, with its consequence: a call that it forbids in the same way and

@@ -2,7 +2,7 @@
 
 driver_faults.py BUILD [test...]; see harness.main. The simulated driver fails the Nth call of one function that the library makes
 (tests/simulated_cuda/driver/faults.hpp), for every function that a program makes it call. Either the program's output is that of the
-plain run, or its own call says the driver's code and it ends by that; a free, and a question, natively fail with no such code. It
+plain run, or its own call, of that function or for memory, says the driver's code, and it ends by that. It
 is not ended by a signal, does not stand still, no access is unordered, and the ledger adds up. GPUMEM_SURROUNDINGS_ROUNDS=10 looks at
 ten times as many positions. The counts of what was tried are printed.
 """
@@ -21,9 +21,12 @@ CONFIGS = pathlib.Path(__file__).resolve().parents[1] / "programs" / "configs"
 OUT_OF_MEMORY, UNKNOWN = 2, 999
 # What the library asks of the driver for the program, whose answer is the program's.
 GAVE = re.compile(r": (.*) gave (-?\d+), wanted", re.M)
+# Of the runtime's calls, or of the program's, that are not named as the driver's function is; "": any may be a thread's first.
+CALLS = {"cuCtxSynchronize": "DeviceSynchronize", "cuMemcpyDtoH_v2": "Memcpy", "cuDevicePrimaryCtxRetain": "", "cuMemFree_v2": "free",
+         "cuDevicePrimaryCtxReset_v2": "DeviceReset", "cuMemFreeAsync": "free"}
 # Handed on: to the simulated runtime, which cannot do without; frees of memory that the library lets through.
 HANDED_ON = ("cuGetProcAddress_v2", "cuMemFreeHost")
-CANNOT_FAIL = re.compile(r"Free|Release|GetAttribute|GetAddressRange|Destroy")
+ASKS_FOR_MEMORY = re.compile(r"[Mm]alloc|Alloc|Create|Register|Begin|Instantiate")
 
 
 def spread(count, most):
@@ -32,7 +35,7 @@ def spread(count, most):
 
 def is_same_call(function, said):
     """Whether the program's call is that function: its own call failed, which the library handed on."""
-    return re.sub(r"^cu(da)?|_v\d+$|_ptsz$", "", function) in said
+    return CALLS.get(function, re.sub(r"^cu|_v\d+$|_ptsz$", "", function)) in said
 
 
 def faults_of(plain, run, function, code):
@@ -40,7 +43,9 @@ def faults_of(plain, run, function, code):
     if isinstance(run.code, str) or run.code < 0:
         return [f"ended by {run.code}"]
     said = GAVE.search(run.stderr)
-    if run.code == 3 and said and int(said[2]) in (code, OUT_OF_MEMORY) and (not CANNOT_FAIL.search(said[1]) or is_same_call(function, said[1])):
+    own = run.code == 3 and said and int(said[2]) == code and (ASKS_FOR_MEMORY.search(said[1]) or is_same_call(function, said[1]))
+    lost = run.code == 3 and said and int(said[2]) == code == UNKNOWN and function == "cuEventQuery"  # for good: as of a device that is gone
+    if own or lost:
         return []
     if (run.code, run.stdout) != (plain.code, plain.stdout):
         return [f"code {run.code}, {(said or [' '.join(run.stderr.split())[-200:]])[0]}"]

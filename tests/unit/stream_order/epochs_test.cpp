@@ -293,7 +293,8 @@ TEST_F(epochs_test, an_event_that_could_not_be_asked_breaks_nothing) {
   epoch_id const s = when->open();
   when->collect(when->open());
   driver.finish_all();
-  for (CUresult const code : {CUDA_ERROR_OUT_OF_MEMORY, CUDA_ERROR_UNKNOWN}) {
+  for (CUresult const code :
+       {CUDA_ERROR_UNKNOWN, CUDA_ERROR_OUT_OF_MEMORY, CUDA_ERROR_OUT_OF_MEMORY, CUDA_ERROR_NOT_SUPPORTED}) {
     driver.fail("cuEventQuery", code);
     EXPECT_FALSE(when->poll_now());
     EXPECT_FALSE(when->is_done(s));
@@ -301,6 +302,27 @@ TEST_F(epochs_test, an_event_that_could_not_be_asked_breaks_nothing) {
   }
   EXPECT_TRUE(when->poll_now());
   EXPECT_TRUE(when->is_done(s));
+}
+
+TEST_F(epochs_test, a_wait_asks_again_where_the_driver_could_not_find_out) {
+  epoch_id const s = when->open();
+  when->collect(when->open());
+  driver.finish_all();
+  driver.fail("cuEventQuery", CUDA_ERROR_OUT_OF_MEMORY);
+  EXPECT_TRUE(when->wait(s));
+  driver.fail("cuEventQuery", CUDA_ERROR_OUT_OF_MEMORY, 1'000'000);
+  EXPECT_FALSE(when->wait(when->open())) << "not for ever";
+  EXPECT_TRUE(when->well());
+}
+
+TEST_F(epochs_test, what_stays_unknown_is_a_context_that_is_lost) {
+  when->collect(when->open());
+  driver.fail("cuEventQuery", CUDA_ERROR_UNKNOWN, 2);
+  EXPECT_FALSE(when->poll_now());
+  EXPECT_FALSE(when->broken());
+  EXPECT_FALSE(when->poll_now());
+  EXPECT_TRUE(when->broken());
+  EXPECT_EQ(when->loss(), CUDA_ERROR_UNKNOWN);
 }
 
 // With no event under way only the record of one can tell.

@@ -101,6 +101,25 @@ TEST_F(foreign_work_test, a_lost_context_is_waited_for_no_longer) {
   EXPECT_FALSE(when->broken()) << "the other one is";
 }
 
+TEST_F(foreign_work_test, what_the_driver_could_not_find_out_is_not_done) {
+  ASSERT_TRUE(when->await(*other, theirs));
+  epoch_id const freed = when->open();
+  when->collect(freed);
+  driver.finish_all();
+  for (CUresult const code : {CUDA_ERROR_OUT_OF_MEMORY, CUDA_ERROR_UNKNOWN}) {
+    int asked = 0;
+    driver.at_query([&] {
+      if (++asked == 2) driver.fail("cuEventQuery", code);
+    });
+    when->poll_now();
+    driver.at_query({});
+    EXPECT_FALSE(when->is_done(freed));
+  }
+  driver.finish_streams();
+  when->poll_now();
+  EXPECT_TRUE(when->is_done(freed));
+}
+
 TEST_F(foreign_work_test, frees_of_one_epoch_share_an_event) {
   for (int i = 0; i < 1000; ++i) ASSERT_TRUE(when->await(*other, theirs));
   EXPECT_EQ(driver.calls("cuEventCreate"), 1);
