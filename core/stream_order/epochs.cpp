@@ -4,6 +4,7 @@
 #include <time.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "core/base/clock.hpp"
 #include "core/base/threads/interleave.hpp"
