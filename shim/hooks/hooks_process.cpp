@@ -1,4 +1,4 @@
-// Ways for a process to end without exit handlers, or to be replaced: _exit, _Exit, quick_exit and exec.
+// Ways for a process to end, or to be replaced: exit, quick_exit, _exit, _Exit and exec.
 // Called by the program on any thread, also in the child of a vfork, which shares this memory: process.cpp
 // recognises it by its pid and touches nothing. In programs without CUDA each is the real function and
 // nothing else.
@@ -39,6 +39,7 @@ enum which : std::size_t {
   exit_now,
   exit_now_iso,
   exit_quick,
+  exit_usual,
   exec,
   exec_path,
   exec_search,
@@ -46,8 +47,8 @@ enum which : std::size_t {
   exec_open,
   exec_at
 };
-GPUMEM_AT_START constinit char names[][12] = {"_exit",  "_Exit",   "quick_exit", "execve",  "execv",
-                                              "execvp", "execvpe", "fexecve",    "execveat"};
+GPUMEM_AT_START constinit char names[][12] = {"_exit", "_Exit",  "quick_exit", "exit",    "execve",
+                                              "execv", "execvp", "execvpe",    "fexecve", "execveat"};
 GPUMEM_AT_START constinit std::atomic<void*> functions[std::size(names)] = {};
 
 int execveat_by_number(int folder, char const* path, char* const* arguments, char* const* environment,
@@ -72,6 +73,13 @@ Function* next(which name) noexcept {
 
 [[noreturn]] void leave(which name, int code) {
   process::finish(code);
+  if (auto* real = next<void(int)>(name)) real(code);
+  for (;;) syscall(SYS_exit_group, code);
+}
+
+// The report is one of its handlers: see process.cpp.
+[[noreturn]] void leave_by_handlers(which name, int code) {
+  process::end_begins(code);
   if (auto* real = next<void(int)>(name)) real(code);
   for (;;) syscall(SYS_exit_group, code);
 }
@@ -199,11 +207,11 @@ void _Exit(int code) {
   leave(exit_now_iso, code);
 }
 
-// Its handlers run first, the report is one of them: see process.cpp.
 void quick_exit(int code) noexcept {
-  process::note_exit_code(code);
-  if (auto* real = next<void(int)>(exit_quick)) real(code);
-  for (;;) syscall(SYS_exit_group, code);
+  leave_by_handlers(exit_quick, code);
+}
+void exit(int code) noexcept {
+  leave_by_handlers(exit_usual, code);
 }
 
 int execve(char const* path, char* const* arguments, char* const* environment) noexcept {

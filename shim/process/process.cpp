@@ -37,6 +37,7 @@
 #include "shim/process/primary_calls.hpp"
 #include "shim/process/report_memory.hpp"
 #include "shim/process/settings.hpp"
+#include "shim/process/single_writer.hpp"
 #include "shim/process/thread_state.hpp"
 #include "shim/process/wanted_phases.hpp"
 #include "shim/symbols/bypass.hpp"
@@ -57,7 +58,8 @@ static_assert(all_calls <= stats::max_hooks);
 GPUMEM_AT_START constinit std::atomic<int> exit_code = 0;
 GPUMEM_AT_START constinit base::file_identity stderr_at_start{}, stdout_at_start{};
 GPUMEM_AT_START constinit pid_t loaded_in = 0;
-constinit std::atomic_flag reported;
+constinit single_writer reporter;
+constinit bool is_in_front = false;  // of libc in the loader's list: loaded at start
 
 // The page, if it is this process's: the child of a vfork has the parent's memory, and must leave it alone.
 // Inline: a process without CUDA then leaves without touching a further page of code.
@@ -81,12 +83,12 @@ void in_forked_child() noexcept {
   observed_memory::instance().reset_in_child();
   virtual_memory::instance().reset_in_child();
   this_thread = {};
-  reported.clear(std::memory_order_relaxed);
+  reporter.reset_in_child();
   state.store(life::idle, std::memory_order_release);
 }
 
 void at_exit(int code, void*) noexcept {
-  note_exit_code(code);
+  exit_code.store(code, std::memory_order_relaxed);
 }
 void at_quick_exit() noexcept {
   finish(exit_code.load(std::memory_order_relaxed));
@@ -97,7 +99,14 @@ void watch_process() noexcept {
   if (watching.test_and_set()) return;  // a forked child inherits the handlers
   pthread_atfork(nullptr, nullptr, &in_forked_child);
   on_exit(&at_exit, nullptr);
-  ::at_quick_exit(&at_quick_exit);
+  for (int i = 0; i < single_writer::let_in; ++i) ::at_quick_exit(&at_quick_exit);
+}
+
+// Made before libc's own, which runs the destructors of libraries: the last of all, on each thread that is in
+// exit. Who came through while another one writes would end that one too. No more are made than threads are
+// let in: beyond its first 32 handlers, libc may read one that another thread has let go.
+void last_of_handlers(int code, void*) noexcept {
+  if (own_page() != nullptr && !reporter.is_done() && is_in_front) finish(code);
 }
 
 [[gnu::constructor(103)]] void prepare_at_load(int, char**, char** variables) {
@@ -106,6 +115,7 @@ void watch_process() noexcept {
   stderr_at_start = base::file_identity::of(STDERR_FILENO);
   loaded_in = getpid();
   base::register_barrier();
+  for (int i = 0; i <= single_writer::let_in; ++i) on_exit(&last_of_handlers, nullptr);
 }
 
 // Where messages go: stderr, or nowhere.
@@ -121,6 +131,7 @@ char const* cudart_in_use() noexcept {
 
 bool begin() noexcept {
   watch_process();
+  is_in_front = is_preloaded();
   if (settings::is_secure() || is_second_copy() || !settings::load(descriptor_for_messages())) return false;
   stats::remove_mark(settings::run_id());
   if (char const* missing = real_symbols::missing_requirement()) {
@@ -212,10 +223,6 @@ bool start() noexcept {
   return started;
 }
 
-void note_exit_code(int code) noexcept {
-  exit_code.store(code, std::memory_order_relaxed);
-}
-
 // A signal handler may end the process in the middle of a hook, with locks of ours held: then only the end is
 // written, and the page stays for `gpumem report`.
 void write_report(stats::page* page, stats::end_kind kind, int code, bool left = false) noexcept {
@@ -250,10 +257,23 @@ void write_report(stats::page* page, stats::end_kind kind, int code, bool left =
   });
 }
 
+void end_begins(int code) noexcept {
+  if (own_page() != nullptr && !this_thread.is_inside() && !this_thread.ends) {
+    this_thread.ends = true;
+    reporter.enter();
+  }
+  exit_code.store(code, std::memory_order_relaxed);
+}
+
 void finish(int code) noexcept {
   stats::page* page = own_page();
-  if (page == nullptr || reported.test_and_set()) return;
-  write_report(page, stats::end_kind::exit, code);
+  if (page == nullptr) return;
+  if (reporter.begin()) {
+    write_report(page, stats::end_kind::exit, code);
+    reporter.done();
+  } else if (!this_thread.is_inside()) {
+    reporter.wait();
+  }
 }
 
 bool exec_is_ours() noexcept {

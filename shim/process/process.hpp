@@ -30,8 +30,9 @@ inline bool is_running() noexcept {
 
 // Writes the report, once.
 [[gnu::cold]] void finish(int code) noexcept;
-// For a finish() that is yet to come and is not told the code itself.
-void note_exit_code(int code) noexcept;
+// This thread is about to run exit handlers; finish() is one of them, and is told no code. Where enough
+// others are at it, it returns when the report is written.
+[[gnu::cold]] void end_begins(int code) noexcept;
 // This image is about to be replaced: its report is written now. Where that is uncertain it is only left in
 // the page, for `gpumem run` and `gpumem report`. When the exec failed, resume; the report at the end then
 // counts all.

@@ -1,10 +1,12 @@
 // Every way a process ends, by argument: return, exit, _exit, quick_exit, abort, exec (into this program with
 // "return"), kill (SIGKILL), segv, thread (exit called by another thread while main works), static (a static
 // destructor frees device memory), handlers (exit handlers made before and after the first CUDA call free
-// device memory), workers (threads go on allocating while main returns), closed (stderr is closed before the
-// end, as coreutils do), descriptors (all but the standard ones name the file of the second argument, with a
-// line in it), hang (waits to be killed). Does 10 allocations first and prints its counts before it ends. Run
-// plain, preloaded and under `gpumem run` by the integration and GPU tests.
+// device memory), workers (threads go on allocating while main returns), together (64 threads call exit
+// at once, as those of a program do that runs out of memory), _together and quick_together (they call _exit,
+// quick_exit), joined (an exit handler joins a thread that calls exit), closed (stderr is
+// closed before the end, as coreutils do), descriptors (all but the standard ones name the file of the second
+// argument, with a line in it), hang (waits to be killed). Does 10 allocations first and prints its counts
+// before it ends. Run plain, preloaded and under `gpumem run` by the integration and GPU tests.
 #include <fcntl.h>
 #include <signal.h>
 #include <unistd.h>
@@ -95,6 +97,24 @@ int main(int argc, char** argv) {
     for (int i = 0; i < 4; ++i) std::thread(allocate_for_ever, std::ref(started)).detach();
     while (started < 4) std::this_thread::yield();
     return 13;
+  }
+  if (std::strstr(way, "together") != nullptr) {
+    std::fflush(stdout);
+    static std::atomic<int> waiting{64};
+    for (int i = 0; i < 64; ++i) {
+      std::thread([way] {
+        for (--waiting; waiting > 0;) std::this_thread::yield();
+        if (way[0] == '_') _exit(16);
+        if (way[0] == 'q') std::quick_exit(17);
+        std::exit(15);
+      }).detach();
+    }
+    for (;;) pause();
+  }
+  if (std::strcmp(way, "joined") == 0) {
+    std::fflush(stdout);
+    std::atexit([] { std::thread([] { std::exit(18); }).join(); });
+    std::exit(19);
   }
   if (std::strcmp(way, "closed") == 0) {
     close(STDERR_FILENO);

@@ -4,6 +4,7 @@ endings.py BUILD [test...]; see harness.main. The program (tests/programs/exits.
 """
 import os
 import pathlib
+import platform
 import signal
 import subprocess
 import sys
@@ -58,6 +59,22 @@ def test_underscore_exit(build):
 
 def test_quick_exit(build):
     ends(build, "quick_exit", 9, "exit", True)
+
+
+def test_threads_that_end_it_together(build):
+    """Whichever comes first to the end of the process leaves the one that writes the report the time to write it."""
+    for way, code in (("together", 15), ("_together", 16), ("quick_together", 17)) * 20:
+        run = build.run(program(build, way), preload=True)
+        harness.equal((run.code, len(run.reports), len(run.texts), run.state), (code, 1, 1, []), f"code, reports and pages of {way}")
+        harness.equal(harness.count_faults(run), [], f"counts after {way}")
+        harness.equal(run.reports[0]["end"]["code"], code, f"code in the report of {way}")
+
+
+def test_a_handler_that_joins_a_thread_that_exits(build):
+    """Before 2.41 libc lets it end the process; nothing of ours is waited for then."""
+    if tuple(map(int, platform.libc_ver()[1].split("."))) >= (2, 41):
+        raise harness.Skipped("this libc lets one thread into exit, and the program waits for ever")
+    ends(build, "joined", 18, "exit", True)
 
 
 def test_abort(build):

@@ -1,0 +1,62 @@
+// The report is written by one of the threads that come to an end of the process. Others may be there with
+// it: before 2.41 libc lets threads that call exit run the handlers side by side, and whoever is through
+// first, or calls _exit, ends all. So they wait for the one that writes, for a bounded time. Called at ends
+// of the process, on any thread, in signal handlers too; it must never be waited for by the thread that
+// writes, nor by one that was interrupted within the library and may hold what the writer waits for.
+#pragma once
+
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cstdint>
+
+#include "core/base/clock.hpp"
+#include "core/base/threads/backoff.hpp"
+
+namespace gpumem::shim::process {
+
+class single_writer {
+ public:
+  // True: the caller is the one, and says done().
+  bool begin() noexcept {
+    pid_t none = nobody;
+    return writer_.compare_exchange_strong(none, own_number(), std::memory_order_acq_rel);
+  }
+  void done() noexcept { writer_.store(is_through, std::memory_order_release); }
+  bool is_done() const noexcept { return writer_.load(std::memory_order_acquire) == is_through; }
+
+  // A writer that hangs, at a pipe that nobody reads, holds nobody for ever. One that is through has some
+  // time to end the process, with the code that it wrote.
+  void wait() const noexcept {
+    if (writer_.load(std::memory_order_acquire) == own_number()) return;
+    std::uint64_t until = base::now_ns() + longest_wait_ns;
+    base::wait_until([this, until] { return is_done() || base::now_ns() > until; });
+    until = base::now_ns() + time_to_end_ns;
+    base::wait_until([until] { return base::now_ns() > until; });
+  }
+
+  // One that will run exit handlers. The first few are let in, as by libc, so that a handler may wait for a
+  // thread that calls exit; others come when all is written.
+  void enter() noexcept {
+    if (entered_.fetch_add(1, std::memory_order_relaxed) >= let_in) wait();
+  }
+  static constexpr int let_in = 2;
+
+  // What others do here is the parent's.
+  void reset_in_child() noexcept {
+    writer_.store(nobody, std::memory_order_relaxed);
+    entered_.store(0, std::memory_order_relaxed);
+  }
+
+ private:
+  static constexpr pid_t nobody = 0, is_through = -1;
+  static constexpr std::uint64_t longest_wait_ns = 10'000'000'000, time_to_end_ns = 100'000'000;
+
+  static pid_t own_number() noexcept { return static_cast<pid_t>(::syscall(SYS_gettid)); }
+
+  std::atomic<pid_t> writer_ = nobody;
+  std::atomic<int> entered_ = 0;
+};
+
+}  // namespace gpumem::shim::process
