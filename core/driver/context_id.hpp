@@ -5,6 +5,7 @@
 
 #include <cstdint>
 
+#include "core/driver/question.hpp"
 #include "core/driver/table.hpp"
 
 namespace gpumem::driver {
@@ -16,7 +17,7 @@ inline bool tells_contexts_apart() noexcept {
 // The number of the context that the handle names now; 0: not known.
 inline std::uint64_t id_of(CUcontext context) noexcept {
   unsigned long long id = 0;
-  return tells_contexts_apart() && real.cuCtxGetId(context, &id) == CUDA_SUCCESS ? id : 0;
+  return tells_contexts_apart() && asked(real.cuCtxGetId, context, &id) == CUDA_SUCCESS ? id : 0;
 }
 
 enum class context_state { same, ended, not_told };
@@ -24,7 +25,7 @@ enum class context_state { same, ended, not_told };
 // What has become of the context that had this number. In a host function the driver does not answer.
 inline context_state state_of(CUcontext context, std::uint64_t id) noexcept {
   unsigned long long now = 0;
-  switch (real.cuCtxGetId(context, &now)) {
+  switch (asked(real.cuCtxGetId, context, &now)) {
     case CUDA_SUCCESS:
       return now == id ? context_state::same : context_state::ended;
     case CUDA_ERROR_INVALID_VALUE:

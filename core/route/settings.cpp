@@ -6,6 +6,7 @@
 
 #include "core/base/mutant.hpp"
 #include "core/driver/managed_memory.hpp"
+#include "core/driver/question.hpp"
 #include "core/route/router_state.hpp"
 #include "core/stream_order/relaxed_mode.hpp"
 
@@ -199,7 +200,7 @@ void block_prefetched(CUdeviceptr address, std::uint64_t bytes, CUmemLocation co
   bool const on_device = to.type == CU_MEM_LOCATION_TYPE_DEVICE;
   CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_ACTIVE;
   if (!on_device && to.type != CU_MEM_LOCATION_TYPE_HOST) return;
-  if (driver::real.cuStreamIsCapturing(stream, &status) != CUDA_SUCCESS ||
+  if (driver::asked(driver::real.cuStreamIsCapturing, stream, &status) != CUDA_SUCCESS ||
       status != CU_STREAM_CAPTURE_STATUS_NONE)
     return;
   driver::prefetch(address, bytes, on_device ? to.id : CU_DEVICE_CPU, stream);

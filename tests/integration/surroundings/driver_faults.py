@@ -3,7 +3,8 @@
 driver_faults.py BUILD [test...]; see harness.main. The simulated driver fails the Nth call of one function that the library makes
 (tests/simulated_cuda/driver/faults.hpp), for every function that a program makes it call. Either the program's output is that of the
 plain run, or its own call, of that function or for memory, says the driver's code, and it ends by that. It
-is not ended by a signal, does not stand still, no access is unordered, and the ledger adds up. GPUMEM_SURROUNDINGS_ROUNDS=10 looks at
+is not ended by a signal, does not stand still, no access is unordered, and the ledger adds up. The random program must come through
+a question that fails once as if it had not. GPUMEM_SURROUNDINGS_ROUNDS=10 looks at
 ten times as many positions. The counts of what was tried are printed.
 """
 import concurrent.futures
@@ -14,7 +15,9 @@ import sys
 import tempfile
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "random"))
 import harness
+import random_run
 
 ROUNDS = int(os.environ.get("GPUMEM_SURROUNDINGS_ROUNDS", "1"))
 CONFIGS = pathlib.Path(__file__).resolve().parents[1] / "programs" / "configs"
@@ -26,11 +29,19 @@ CALLS = {"cuCtxSynchronize": "DeviceSynchronize", "cuMemcpyDtoH_v2": "Memcpy", "
          "cuDevicePrimaryCtxReset_v2": "DeviceReset", "cuMemFreeAsync": "free"}
 # Handed on: to the simulated runtime, which cannot do without; frees of memory that the library lets through.
 HANDED_ON = ("cuGetProcAddress_v2", "cuMemFreeHost")
+# What the library alone asks or does in the random program, and can ask or do once more.
+QUESTIONS = ("cuCtxGetCurrent", "cuCtxGetDevice", "cuCtxGetId", "cuCtxPopCurrent_v2", "cuCtxPushCurrent_v2", "cuCtxRecordEvent",
+             "cuDevicePrimaryCtxGetState", "cuEventQuery", "cuStreamGetCtx", "cuStreamGetId", "cuStreamIsCapturing",
+             "cuThreadExchangeStreamCaptureMode")
 ASKS_FOR_MEMORY = re.compile(r"[Mm]alloc|Alloc|Create|Register|Begin|Instantiate")
 
 
 def spread(count, most):
     return range(1, count + 1) if count <= most else sorted({1 + round((count - 1) * (i / (most - 1)) ** 2) for i in range(most)})
+
+
+def evenly(count, most):
+    return sorted({1 + (count - 1) * i // max(most - 1, 1) for i in range(most)})
 
 
 def is_same_call(function, said):
@@ -80,6 +91,37 @@ def swept(build, program, *arguments, config=None, most=2):
     print(f"{program} {config or 'default'}: {len(plans)} faults in {len(calls)} functions")
     assert len(calls) > 4, f"only {calls}: nothing was tried"
     harness.equal(wrong, [], f"{program} {config or 'default'}, {len(wrong)} of {len(plans)} faults")
+
+
+def questions_that_fail_once(build, config, most):
+    """Of random programs over threads, contexts, streams and captures: nothing of theirs may fail, and no figure be wrong."""
+    devices = {"GPUMEM_SIMULATED_DEVICES": "2"}
+    with tempfile.TemporaryDirectory() as folder:
+        counts = pathlib.Path(folder, "counts")
+        first = random_run.run(build, 1, 1500, config, env={**devices, "GPUMEM_SIMULATED_FAULT_COUNTS": str(counts)})
+        harness.equal(first.code, 0, f"with nothing failed: {first.stdout}{first.stderr}")
+        calls = {name: int(count) for name, count in (line.split() for line in counts.read_text().splitlines())}
+    missing = [name for name in QUESTIONS if name not in calls]
+    harness.equal(missing, [], "questions that were not asked")
+    plans = [(name, at, (UNKNOWN, OUT_OF_MEMORY)[number % 2]) for name in QUESTIONS
+             for number, at in enumerate(evenly(calls[name], most * ROUNDS))]
+
+    def tried(plan):
+        fault = "{}:{}:{}".format(*plan)
+        return fault, random_run.run(build, 1, 1500, config, env={**devices, "GPUMEM_SIMULATED_FAULT": fault})
+
+    with concurrent.futures.ThreadPoolExecutor(2) as pool:
+        wrong = [f"{fault}, code {run.code}: {run.stdout[:400]}{run.stderr[:400]}" for fault, run in pool.map(tried, plans) if run.code != 0]
+    print(f"random program over {config}: {len(plans)} faults in {len(QUESTIONS)} functions")
+    assert not wrong, "\n".join([f"{len(wrong)} of {len(plans)}", *wrong])
+
+
+def test_questions_of_random_programs(build):
+    questions_that_fail_once(build, "pool", 6)
+
+
+def test_questions_of_random_programs_over_vmm(build):
+    questions_that_fail_once(build, "pool_over_vmm", 3)
 
 
 def test_blocks_of_threads(build):
