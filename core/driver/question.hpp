@@ -6,6 +6,8 @@
 
 #include <cuda.h>
 
+#include "core/base/mutant.hpp"
+
 namespace gpumem::driver {
 
 // Nothing is said of the context's work, or of the address: the driver could not find out.
@@ -24,7 +26,7 @@ template <typename Function, typename... Arguments>
 template <typename Function, typename... Arguments>
 [[gnu::always_inline]] inline CUresult asked(Function const& function, Arguments... arguments) noexcept {
   CUresult const code = function(arguments...);
-  if (code == CUDA_SUCCESS) [[likely]]
+  if (code == CUDA_SUCCESS || GPUMEM_MUTANT(asked_once)) [[likely]]
     return code;
   return asked_again(code, function, arguments...);
 }

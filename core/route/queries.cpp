@@ -73,14 +73,16 @@ static whose ask_whose_by_address(resource::chain_context const& home, CUdevicep
   if (driver::real.cuPointerGetAttribute == nullptr) return whose::ours;
   auto const here = home.epochs.enter();
   CUcontext now = nullptr;
-  switch (driver::asked(driver::real.cuPointerGetAttribute, &now, CU_POINTER_ATTRIBUTE_CONTEXT, address)) {
+  CUresult const code =
+      driver::asked(driver::real.cuPointerGetAttribute, &now, CU_POINTER_ATTRIBUTE_CONTEXT, address);
+  switch (code) {
     case CUDA_SUCCESS:
       if (now == nullptr && !present->where.segments.is_contextless(address)) return whose::others;
       return now == home.context() || now == nullptr ? whose::ours : whose::others;
     case CUDA_ERROR_NOT_PERMITTED:
       return whose::untold;
     default:
-      return whose::others;
+      return driver::is_of_the_question(code) ? whose::not_found_out : whose::others;
   }
 }
 
@@ -91,6 +93,8 @@ whose ask_whose(resource::chain_context const& home, CUdeviceptr address) noexce
   switch (driver::state_of(entry->handle, entry->id)) {
     case driver::context_state::not_told:
       return whose::untold;
+    case driver::context_state::not_found_out:
+      return whose::not_found_out;
     case driver::context_state::same:
       return whose::ours;
     default:

@@ -1,7 +1,6 @@
 // The parts of dispatch.hpp that are not on every call's path, and the thread state.
 #include "shim/hooks/dispatch.hpp"
 
-
 namespace gpumem::shim {
 
 constinit thread_local thread_state this_thread;

@@ -236,7 +236,10 @@ template <typename Real>
     return real();  // cudart itself makes such calls: not a free of the program's
   if (release.stream_ordered && is_default(release.stream)) {
     release.context = current_context();
-    if (release.context == nullptr) return without_context(which, 0, real());
+    if (release.context == nullptr) [[unlikely]] {
+      bool const ours = route::owns(release.address);  // the driver would take its whole segment
+      return without_context(which, 0, ours ? route::refusal_of_none(driver::free_request(release)) : real());
+    }
   }
   auto const outcome = route::release(release);
   if (outcome.code == CUDA_SUCCESS) [[likely]] {
