@@ -235,7 +235,7 @@ void pool_shared(CUmemoryPool pool, int device) noexcept {
   auto const ask = driver::real.cuDeviceGetDefaultMemPool;
   CUmemoryPool of_device = nullptr;
   for (int owner = 0; owner < static_cast<int>(peers::max_devices) && ask != nullptr; ++owner) {
-    if (ask(&of_device, owner) != CUDA_SUCCESS) return;
+    if (driver::asked(ask, &of_device, owner) != CUDA_SUCCESS) return;
     if (of_device != pool || owner == device) continue;
     present->shared_defaults.fetch_or(std::uint64_t{1} << owner, std::memory_order_relaxed);
     pool_chosen(owner, pool);

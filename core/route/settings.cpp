@@ -58,7 +58,7 @@ CUresult settings::tell_driver(router_state& s, space::handle h, bool on) noexce
     CUresult code = CUDA_ERROR_UNKNOWN;
     {
       auto const here = home.epochs.enter();
-      code = here.is_there() ? real.cuMemGetAddressRange_v2(&base, &size, at) : here.code();
+      code = here.is_there() ? driver::asked(real.cuMemGetAddressRange_v2, &base, &size, at) : here.code();
     }
     if (code != CUDA_SUCCESS) return code;
     std::uint64_t const end = base + size > at ? base + size : b.end();
@@ -227,12 +227,13 @@ outcome attach(attachment const& wanted) noexcept {
       resource::owner_of(present->where, live_block_at(*present, block.base)).home().device;
   auto const ask = real.cuDeviceGetAttribute;
   if (ask == nullptr ||
-      ask(&at_once, CU_DEVICE_ATTRIBUTE_CONCURRENT_MANAGED_ACCESS, device) != CUDA_SUCCESS || at_once == 0)
+      driver::asked(ask, &at_once, CU_DEVICE_ATTRIBUTE_CONCURRENT_MANAGED_ACCESS, device) != CUDA_SUCCESS ||
+      at_once == 0)
     return {CUDA_ERROR_NOT_SUPPORTED};
   CUdeviceptr base = 0;
   std::size_t bytes = 0;
   if (real.cuMemGetAddressRange_v2 == nullptr || real.cuStreamAttachMemAsync == nullptr ||
-      real.cuMemGetAddressRange_v2(&base, &bytes, block.base) != CUDA_SUCCESS)
+      driver::asked(real.cuMemGetAddressRange_v2, &base, &bytes, block.base) != CUDA_SUCCESS)
     return {CUDA_ERROR_NOT_SUPPORTED};
   // As every segment is attached already: the driver has its say of the stream alone.
   return {real.cuStreamAttachMemAsync(wanted.stream, base, 0, CU_MEM_ATTACH_GLOBAL)};

@@ -26,7 +26,8 @@ OUT_OF_MEMORY, UNKNOWN = 2, 999
 GAVE = re.compile(r": (.*) gave (-?\d+), wanted", re.M)
 # Of the runtime's calls, or of the program's, that are not named as the driver's function is; "": any may be a thread's first.
 CALLS = {"cuCtxSynchronize": "DeviceSynchronize", "cuMemcpyDtoH_v2": "Memcpy", "cuDevicePrimaryCtxRetain": "", "cuMemFree_v2": "free",
-         "cuDevicePrimaryCtxReset_v2": "DeviceReset", "cuMemFreeAsync": "free"}
+         "cuDevicePrimaryCtxReset_v2": "DeviceReset", "cuMemFreeAsync": "free", "cuCtxEnablePeerAccess": "DeviceEnablePeerAccess",
+         "cuCtxDisablePeerAccess": "DeviceDisablePeerAccess"}
 # Handed on: to the simulated runtime, which cannot do without; frees of memory that the library lets through.
 HANDED_ON = ("cuGetProcAddress_v2", "cuMemFreeHost")
 # What the library alone asks or does in the random program, and can ask or do once more.
@@ -63,7 +64,7 @@ def faults_of(plain, run, function, code):
     return [fault for report in run.reports for fault in harness.ledger_faults(report)]
 
 
-def swept(build, program, *arguments, config=None, most=2):
+def swept(build, program, *arguments, config=None, most=2, for_good=True):
     command = [build.program(program), *arguments]
     plain = build.run(command)
     harness.equal(plain.code, 0, f"exit code of the plain run, {plain.stderr}")
@@ -74,7 +75,7 @@ def swept(build, program, *arguments, config=None, most=2):
         harness.equal(faults_of(plain, first, "", 0), [], "with nothing failed")
         calls = {name: int(count) for name, count in (line.split() for line in counts.read_text().splitlines())}
     plans = [(name, position, on, code) for name, count in calls.items() if name not in HANDED_ON for code in (OUT_OF_MEMORY, UNKNOWN)
-             for position, on in [*((at, "") for at in spread(count, most * ROUNDS)), (1, "+")]]
+             for position, on in [*((at, "") for at in spread(count, most * ROUNDS)), *([(1, "+")] if for_good else [])]]
     wrong = []
 
     def tried(plan):
@@ -187,6 +188,12 @@ def test_pages(build):
 
 def test_pools_of_the_driver(build):
     swept(build, "runtime_loop.static", "20", config="pool_over_cuda_async")
+
+
+def test_memory_that_peers_touch(build):
+    """Which pools a peer was let into is asked of the driver: what is not answered for good is not known."""
+    swept(build, "peers.shared", for_good=False)
+    swept(build, "peers.shared", config="pool_over_vmm", for_good=False)
 
 
 def test_a_reset(build):
