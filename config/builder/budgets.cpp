@@ -5,6 +5,7 @@
 #include <set>
 
 #include "core/driver/error.hpp"
+#include "core/driver/question.hpp"
 #include "core/driver/table.hpp"
 
 namespace gpumem::config {
@@ -22,9 +23,9 @@ class search {
     CUdevice current = -1;
     std::size_t free = 0;
     CUcontext context = nullptr;
-    if (driver::real.cuCtxGetCurrent(&context) == CUDA_SUCCESS && context != nullptr &&
-        driver::real.cuCtxGetDevice(&current) == CUDA_SUCCESS && current == device &&
-        driver::real.cuMemGetInfo_v2(&free, &total) == CUDA_SUCCESS) {
+    if (driver::asked(driver::real.cuCtxGetCurrent, &context) == CUDA_SUCCESS && context != nullptr &&
+        driver::asked(driver::real.cuCtxGetDevice, &current) == CUDA_SUCCESS && current == device &&
+        driver::asked(driver::real.cuMemGetInfo_v2, &free, &total) == CUDA_SUCCESS) {
       free_ = free;
       free_known_ = true;
     }

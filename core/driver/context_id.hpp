@@ -5,6 +5,7 @@
 
 #include <cstdint>
 
+#include "core/driver/question.hpp"
 #include "core/driver/table.hpp"
 
 namespace gpumem::driver {
@@ -16,15 +17,17 @@ inline bool tells_contexts_apart() noexcept {
 // The number of the context that the handle names now; 0: not known.
 inline std::uint64_t id_of(CUcontext context) noexcept {
   unsigned long long id = 0;
-  return tells_contexts_apart() && real.cuCtxGetId(context, &id) == CUDA_SUCCESS ? id : 0;
+  return tells_contexts_apart() && asked(real.cuCtxGetId, context, &id) == CUDA_SUCCESS ? id : 0;
 }
 
-enum class context_state { same, ended, not_told };
+// `not_told`: in a host function, where the driver answers nothing; `not_found_out`: it could not just then.
+enum class context_state { same, ended, not_told, not_found_out };
 
-// What has become of the context that had this number. In a host function the driver does not answer.
+// What has become of the context that had this number.
 inline context_state state_of(CUcontext context, std::uint64_t id) noexcept {
   unsigned long long now = 0;
-  switch (real.cuCtxGetId(context, &now)) {
+  CUresult const code = asked(real.cuCtxGetId, context, &now);
+  switch (code) {
     case CUDA_SUCCESS:
       return now == id ? context_state::same : context_state::ended;
     case CUDA_ERROR_INVALID_VALUE:
@@ -32,7 +35,7 @@ inline context_state state_of(CUcontext context, std::uint64_t id) noexcept {
     case CUDA_ERROR_CONTEXT_IS_DESTROYED:
       return context_state::ended;
     default:
-      return context_state::not_told;
+      return is_of_the_question(code) ? context_state::not_found_out : context_state::not_told;
   }
 }
 

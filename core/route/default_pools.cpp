@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "core/base/mutant.hpp"
+#include "core/driver/question.hpp"
 #include "core/route/router_state.hpp"
 #include "core/upstream/cuda_async.hpp"
 
@@ -12,7 +13,7 @@ namespace gpumem::route {
 CUmemoryPool default_pool(int device) noexcept {
   CUmemoryPool pool = nullptr;
   auto const ask = driver::real.cuDeviceGetDefaultMemPool;
-  return ask != nullptr && ask(&pool, device) == CUDA_SUCCESS ? pool : nullptr;
+  return ask != nullptr && driver::asked(ask, &pool, device) == CUDA_SUCCESS ? pool : nullptr;
 }
 
 namespace {
@@ -24,7 +25,7 @@ constexpr int no_device = -1;
   int const end = ask != nullptr ? s.devices_end.load(std::memory_order_relaxed) : 0;
   for (int device = 0; device < end; ++device) {
     CUmemoryPool its = nullptr;
-    CUresult const code = ask(&its, device);
+    CUresult const code = driver::asked(ask, &its, device);
     if (code == CUDA_ERROR_INVALID_DEVICE) s.devices_end.store(device, std::memory_order_relaxed);
     if (code != CUDA_SUCCESS) return no_device;
     if (its == pool) return device;

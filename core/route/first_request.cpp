@@ -9,6 +9,7 @@
 #include "core/base/threads/biased_lock.hpp"
 #include "core/base/threads/uncancelled.hpp"
 #include "core/driver/context_id.hpp"
+#include "core/driver/question.hpp"
 #include "core/resource/pools/cache/thread_slots.hpp"
 #include "core/route/contexts/device_facts.hpp"
 #include "core/route/router_state.hpp"
@@ -85,7 +86,7 @@ void prepare_first_request_in(CUcontext context) noexcept {
   stream_order::scoped_context here(context);
   if (!here.is_there()) return;
   CUdevice device = 0;
-  if (driver::real.cuCtxGetDevice(&device) != CUDA_SUCCESS) return;
+  if (driver::asked(driver::real.cuCtxGetDevice, &device) != CUDA_SUCCESS) return;
   if (present->builds_ahead) {
     build_ahead(context, device);
     return read_code_ahead();

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "core/driver/error.hpp"
+#include "core/driver/question.hpp"
 #include "core/phases/phases.hpp"
 #include "core/recording/writer/record.hpp"
 #include "core/resource/adaptors/budget.hpp"
@@ -120,7 +121,7 @@ std::uint64_t total_memory(int device, std::uint64_t total) noexcept {
 // Cached memory counts as free: the next request can have it.
 memory_info tell_memory(CUcontext context, memory_info const& real) noexcept {
   CUdevice device = 0;
-  if (context == nullptr || driver::real.cuCtxGetDevice(&device) != CUDA_SUCCESS) return real;
+  if (context == nullptr || driver::asked(driver::real.cuCtxGetDevice, &device) != CUDA_SUCCESS) return real;
   make_limits(device);
   memory_info told{std::min(real.total, real.free + idle_bytes(context)), real.total};
   resource::budget::each(device, [&](resource::budget& b) {

@@ -2,6 +2,7 @@
 // See router.hpp.
 #include "core/base/log/log.hpp"
 #include "core/base/mutant.hpp"
+#include "core/driver/question.hpp"
 #include "core/resource/adaptors/budget.hpp"
 #include "core/resource/free_duties.hpp"
 #include "core/resource/pools/cache/thread_slots.hpp"
@@ -33,7 +34,7 @@ void captures_over(bool watched = true) noexcept {
 int device_of(CUcontext context) noexcept {
   stream_order::scoped_context here(context);
   CUdevice device = -1;
-  return here.is_there() && driver::real.cuCtxGetDevice(&device) == CUDA_SUCCESS ? device : -1;
+  return here.is_there() && driver::asked(driver::real.cuCtxGetDevice, &device) == CUDA_SUCCESS ? device : -1;
 }
 
 void start(chain_factory factory, free_mode free, rule_set* rules, bool serves_pools,
@@ -234,7 +235,7 @@ void pool_shared(CUmemoryPool pool, int device) noexcept {
   auto const ask = driver::real.cuDeviceGetDefaultMemPool;
   CUmemoryPool of_device = nullptr;
   for (int owner = 0; owner < static_cast<int>(peers::max_devices) && ask != nullptr; ++owner) {
-    if (ask(&of_device, owner) != CUDA_SUCCESS) return;
+    if (driver::asked(ask, &of_device, owner) != CUDA_SUCCESS) return;
     if (of_device != pool || owner == device) continue;
     present->shared_defaults.fetch_or(std::uint64_t{1} << owner, std::memory_order_relaxed);
     pool_chosen(owner, pool);

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "core/base/mutant.hpp"
+#include "core/driver/question.hpp"
 #include "core/route/default_pools.hpp"
 #include "core/route/router.hpp"
 #include "core/route/router_state.hpp"
@@ -134,7 +135,7 @@ std::optional<int> device_of_served_default(router_state& s, CUmemoryPool pool) 
   for (std::size_t device = 0; device < std::min(end, s.defaults.size()); ++device) {
     CUmemoryPool its = s.defaults[device].load(std::memory_order_relaxed);
     if (its == nullptr) {
-      CUresult const code = ask(&its, static_cast<int>(device));
+      CUresult const code = driver::asked(ask, &its, static_cast<int>(device));
       if (code == CUDA_ERROR_INVALID_DEVICE) s.devices_end.store(static_cast<int>(device));
       if (code != CUDA_SUCCESS) return std::nullopt;
       s.defaults[device].store(its, std::memory_order_relaxed);

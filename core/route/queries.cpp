@@ -7,6 +7,7 @@
 #include "core/base/clock.hpp"
 #include "core/base/mutant.hpp"
 #include "core/base/threads/uncancelled.hpp"
+#include "core/driver/question.hpp"
 #include "core/route/default_pools.hpp"
 #include "core/route/router_state.hpp"
 #include "core/route/thread_streams.hpp"
@@ -21,7 +22,8 @@ constinit router_state* present = nullptr;
 namespace {
 
 stream_place ask_driver(router_state& s, CUstream stream, CUcontext current) noexcept {
-  if (current == nullptr && driver::real.cuStreamGetCtx(stream, &current) != CUDA_SUCCESS) return {};
+  if (current == nullptr && driver::asked(driver::real.cuStreamGetCtx, stream, &current) != CUDA_SUCCESS)
+    return {};
   context_entry* const entry = s.known.find_or_make(current);
   if (entry == nullptr) return {};
   if (entry->order.capturing() && captures(stream)) return {entry, stream_order::no_slot, true};
@@ -29,7 +31,7 @@ stream_place ask_driver(router_state& s, CUstream stream, CUcontext current) noe
   bool const may_ask =
       driver::real.cuStreamGetId != nullptr && !(stream == CU_STREAM_LEGACY && stream_order::any_captures());
   unsigned long long id = 0;
-  if (!may_ask || driver::real.cuStreamGetId(stream, &id) != CUDA_SUCCESS)
+  if (!may_ask || driver::asked(driver::real.cuStreamGetId, stream, &id) != CUDA_SUCCESS)
     return {entry, stream_order::no_slot};
   bool const goes_never = stream == CU_STREAM_LEGACY || stream == CU_STREAM_PER_THREAD;
   stream_order::slot const slot = entry->streams.slot_of(id, goes_never ? nullptr : stream);
@@ -51,7 +53,7 @@ bool captures(CUstream stream) noexcept {
   CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
   if (stream == CU_STREAM_LEGACY)
     return false;  // cannot be captured; asking would invalidate a global capture
-  return driver::real.cuStreamIsCapturing(stream, &status) != CUDA_SUCCESS ||
+  return driver::asked(driver::real.cuStreamIsCapturing, stream, &status) != CUDA_SUCCESS ||
          status != CU_STREAM_CAPTURE_STATUS_NONE;
 }
 
@@ -71,14 +73,16 @@ static whose ask_whose_by_address(resource::chain_context const& home, CUdevicep
   if (driver::real.cuPointerGetAttribute == nullptr) return whose::ours;
   auto const here = home.epochs.enter();
   CUcontext now = nullptr;
-  switch (driver::real.cuPointerGetAttribute(&now, CU_POINTER_ATTRIBUTE_CONTEXT, address)) {
+  CUresult const code =
+      driver::asked(driver::real.cuPointerGetAttribute, &now, CU_POINTER_ATTRIBUTE_CONTEXT, address);
+  switch (code) {
     case CUDA_SUCCESS:
       if (now == nullptr && !present->where.segments.is_contextless(address)) return whose::others;
       return now == home.context() || now == nullptr ? whose::ours : whose::others;
     case CUDA_ERROR_NOT_PERMITTED:
       return whose::untold;
     default:
-      return whose::others;
+      return driver::is_of_the_question(code) ? whose::not_found_out : whose::others;
   }
 }
 
@@ -89,6 +93,8 @@ whose ask_whose(resource::chain_context const& home, CUdeviceptr address) noexce
   switch (driver::state_of(entry->handle, entry->id)) {
     case driver::context_state::not_told:
       return whose::untold;
+    case driver::context_state::not_found_out:
+      return whose::not_found_out;
     case driver::context_state::same:
       return whose::ours;
     default:
@@ -115,7 +121,7 @@ CUresult refusal_by_driver(driver::free_request const& release) noexcept {
   if (!release.stream_ordered) return ask_captures(release);
   if (release.stream == CU_STREAM_LEGACY) return ask_captures(release);  // it must not be asked
   CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
-  CUresult const code = driver::real.cuStreamIsCapturing(release.stream, &status);
+  CUresult const code = driver::asked(driver::real.cuStreamIsCapturing, release.stream, &status);
   if (code != CUDA_SUCCESS) return code;
   if (status == CU_STREAM_CAPTURE_STATUS_NONE) return ask_captures(release);
   bool const lost = status == CU_STREAM_CAPTURE_STATUS_INVALIDATED;

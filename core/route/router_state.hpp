@@ -182,8 +182,9 @@ inline stream_place place_of(router_state& s, CUstream stream, CUcontext current
 
 // Whose an address is that a block of this context had, while a call runs that may end the context and give
 // the address to others before it returns. `untold`: the driver cannot be asked (in a host function); its
-// answer to a free, a refusal for the caller's sake, is the program's as it is.
-enum class whose { ours, others, untold };
+// answer to a free, a refusal for the caller's sake, is the program's as it is. `not_found_out`: it was asked
+// and could not say; what it would do with the address is not known.
+enum class whose { ours, others, untold, not_found_out };
 whose ask_whose(resource::chain_context const& home, CUdeviceptr address) noexcept;
 inline bool ask_whether_of_others(resource::chain_context const& home, CUdeviceptr address) noexcept {
   return home.epochs.ending() && ask_whose(home, address) == whose::others;

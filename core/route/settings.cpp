@@ -6,6 +6,7 @@
 
 #include "core/base/mutant.hpp"
 #include "core/driver/managed_memory.hpp"
+#include "core/driver/question.hpp"
 #include "core/route/router_state.hpp"
 #include "core/stream_order/relaxed_mode.hpp"
 
@@ -57,7 +58,7 @@ CUresult settings::tell_driver(router_state& s, space::handle h, bool on) noexce
     CUresult code = CUDA_ERROR_UNKNOWN;
     {
       auto const here = home.epochs.enter();
-      code = here.is_there() ? real.cuMemGetAddressRange_v2(&base, &size, at) : here.code();
+      code = here.is_there() ? driver::asked(real.cuMemGetAddressRange_v2, &base, &size, at) : here.code();
     }
     if (code != CUDA_SUCCESS) return code;
     std::uint64_t const end = base + size > at ? base + size : b.end();
@@ -199,7 +200,7 @@ void block_prefetched(CUdeviceptr address, std::uint64_t bytes, CUmemLocation co
   bool const on_device = to.type == CU_MEM_LOCATION_TYPE_DEVICE;
   CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_ACTIVE;
   if (!on_device && to.type != CU_MEM_LOCATION_TYPE_HOST) return;
-  if (driver::real.cuStreamIsCapturing(stream, &status) != CUDA_SUCCESS ||
+  if (driver::asked(driver::real.cuStreamIsCapturing, stream, &status) != CUDA_SUCCESS ||
       status != CU_STREAM_CAPTURE_STATUS_NONE)
     return;
   driver::prefetch(address, bytes, on_device ? to.id : CU_DEVICE_CPU, stream);
@@ -226,12 +227,13 @@ outcome attach(attachment const& wanted) noexcept {
       resource::owner_of(present->where, live_block_at(*present, block.base)).home().device;
   auto const ask = real.cuDeviceGetAttribute;
   if (ask == nullptr ||
-      ask(&at_once, CU_DEVICE_ATTRIBUTE_CONCURRENT_MANAGED_ACCESS, device) != CUDA_SUCCESS || at_once == 0)
+      driver::asked(ask, &at_once, CU_DEVICE_ATTRIBUTE_CONCURRENT_MANAGED_ACCESS, device) != CUDA_SUCCESS ||
+      at_once == 0)
     return {CUDA_ERROR_NOT_SUPPORTED};
   CUdeviceptr base = 0;
   std::size_t bytes = 0;
   if (real.cuMemGetAddressRange_v2 == nullptr || real.cuStreamAttachMemAsync == nullptr ||
-      real.cuMemGetAddressRange_v2(&base, &bytes, block.base) != CUDA_SUCCESS)
+      driver::asked(real.cuMemGetAddressRange_v2, &base, &bytes, block.base) != CUDA_SUCCESS)
     return {CUDA_ERROR_NOT_SUPPORTED};
   // As every segment is attached already: the driver has its say of the stream alone.
   return {real.cuStreamAttachMemAsync(wanted.stream, base, 0, CU_MEM_ATTACH_GLOBAL)};

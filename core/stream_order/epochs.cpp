@@ -9,6 +9,7 @@
 #include "core/base/clock.hpp"
 #include "core/base/threads/interleave.hpp"
 #include "core/base/threads/uncancelled.hpp"
+#include "core/driver/question.hpp"
 #include "core/stats/page/counters.hpp"
 #include "core/stats/page/state_page.hpp"
 #include "core/stream_order/relaxed_mode.hpp"
@@ -52,7 +53,7 @@ bool epochs::poll() noexcept {
     if (code == CUDA_ERROR_NOT_READY) return true;
     if (is_refusal(code)) return false;
     // Once it is asked again; nobody waits for a driver that goes on so.
-    bool const again = std::exchange(unasked_, is_of_the_question(code));
+    bool const again = std::exchange(unasked_, driver::is_of_the_question(code));
     if (unasked_ && !again) return true;
     if (unasked_ && code != CUDA_ERROR_UNKNOWN) return false;
     if (code != CUDA_SUCCESS) {

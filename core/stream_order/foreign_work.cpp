@@ -5,6 +5,7 @@
 #include <new>
 
 #include "core/base/mutant.hpp"
+#include "core/driver/question.hpp"
 #include "core/stream_order/epochs.hpp"
 #include "core/stream_order/watched_calls.hpp"
 
@@ -63,7 +64,7 @@ bool foreign_work::is_over(awaited const& one) noexcept {
   if (!there.is_there()) return one.other->life() != one.life;
   CUresult const code = driver::real.cuEventQuery(one.event);
   // Any other error is that of a context that is lost, and its work with it.
-  return code != CUDA_ERROR_NOT_READY && !is_refusal(code) && !is_of_the_question(code);
+  return code != CUDA_ERROR_NOT_READY && !is_refusal(code) && !driver::is_of_the_question(code);
 }
 
 void foreign_work::drop(awaited const& one) noexcept {

@@ -8,6 +8,7 @@
 #include <cstdint>
 
 #include "core/base/mutant.hpp"
+#include "core/driver/question.hpp"
 #include "core/driver/table.hpp"
 #include "core/stream_order/context_visits.hpp"
 
@@ -24,23 +25,24 @@ class relaxed_mode {
   relaxed_mode() noexcept : relaxed_mode(any_captures()) {}
   // `always`: everywhere but under the mutex of epochs, which a capture that begins waits for. Without it a
   // capture that begins between this and the call is met.
-  explicit relaxed_mode(bool always) noexcept : exchanged_(always) {
-    if (exchanged_) driver::real.cuThreadExchangeStreamCaptureMode(&mode_);
+  explicit relaxed_mode(bool always) noexcept {
+    exchanged_ =
+        always && driver::asked(driver::real.cuThreadExchangeStreamCaptureMode, &mode_) == CUDA_SUCCESS;
   }
   ~relaxed_mode() {
-    if (exchanged_) driver::real.cuThreadExchangeStreamCaptureMode(&mode_);
+    if (exchanged_) driver::asked(driver::real.cuThreadExchangeStreamCaptureMode, &mode_);
   }
   relaxed_mode(relaxed_mode const&) = delete;
   relaxed_mode& operator=(relaxed_mode const&) = delete;
 
  private:
   CUstreamCaptureMode mode_ = CU_STREAM_CAPTURE_MODE_RELAXED;
-  bool exchanged_;
+  bool exchanged_ = false;  // else the mode there is would be set back to one that nobody had
 };
 
 inline bool is_current(CUcontext context) noexcept {
   CUcontext now = nullptr;
-  return driver::real.cuCtxGetCurrent(&now) == CUDA_SUCCESS && now == context;
+  return driver::asked(driver::real.cuCtxGetCurrent, &now) == CUDA_SUCCESS && now == context;
 }
 
 // The life of a context that epochs count, as it was before its handle was read.
@@ -71,7 +73,7 @@ class scoped_context {
     }
     if (!context_visits::enter(context, then)) return;
     // Asked inside: whoever ended it has said so before others could enter.
-    if (!is_gone()) code_ = driver::real.cuCtxPushCurrent_v2(context);
+    if (!is_gone()) code_ = driver::asked(driver::real.cuCtxPushCurrent_v2, context);
     if (code_ == CUDA_SUCCESS) {
       pushed_ = context;
     } else {
@@ -81,7 +83,10 @@ class scoped_context {
   ~scoped_context() {
     if (pushed_ == nullptr) return;
     CUcontext popped = nullptr;
-    driver::real.cuCtxPopCurrent_v2(&popped);
+    // One that stayed would be the program's current context from now on.
+    CUresult code = driver::real.cuCtxPopCurrent_v2(&popped);
+    for (int i = 0; i < 3 && driver::is_of_the_question(code) && is_current(pushed_); ++i)
+      code = driver::real.cuCtxPopCurrent_v2(&popped);
     context_visits::leave(pushed_);
   }
   scoped_context(scoped_context const&) = delete;

@@ -7,6 +7,7 @@
 
 #include <atomic>
 
+#include "core/driver/question.hpp"
 #include "core/driver/table.hpp"
 
 namespace gpumem::stream_order {
@@ -21,13 +22,6 @@ inline bool is_refused_for_captures(CUresult code) noexcept {
 // The driver does not answer here and now (in a host function, beside a capture); the context is well.
 inline bool is_refusal(CUresult code) noexcept {
   return code == CUDA_ERROR_NOT_PERMITTED || is_refused_for_captures(code);
-}
-
-// Nor does this say anything of the context's work: the driver could not find out, and may when it is asked
-// again.
-inline bool is_of_the_question(CUresult code) noexcept {
-  return code == CUDA_ERROR_OUT_OF_MEMORY || code == CUDA_ERROR_OPERATING_SYSTEM ||
-         code == CUDA_ERROR_NOT_SUPPORTED || code == CUDA_ERROR_UNKNOWN;
 }
 
 // CUDA_SUCCESS, or the driver's refusal, with its consequence: a call that it forbids in the same way and

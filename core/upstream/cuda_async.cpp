@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "core/driver/managed_memory.hpp"
+#include "core/driver/question.hpp"
 #include "core/upstream/call.hpp"
 #include "core/upstream/decompression.hpp"
 #include "core/upstream/known_refusals.hpp"
@@ -37,7 +38,7 @@ std::array<std::atomic<std::uint64_t>, stats::max_devices> taken_from_default{};
 bool has(CUdevice device, CUdevice_attribute what) noexcept {
   int value = 0;
   auto const ask = driver::real.cuDeviceGetAttribute;
-  return ask != nullptr && ask(&value, what, device) == CUDA_SUCCESS && value != 0;
+  return ask != nullptr && driver::asked(ask, &value, what, device) == CUDA_SUCCESS && value != 0;
 }
 
 }  // namespace
@@ -62,8 +63,9 @@ CUresult cuda_async::find_pool() noexcept {
   note_driver_keeps_memory();
   auto const& real = driver::real;
   CUmemLocation here{CU_MEM_LOCATION_TYPE_DEVICE, {home_.device}};
-  if (options_.managed) return real.cuMemGetDefaultMemPool(&pool_, &here, CU_MEM_ALLOCATION_TYPE_MANAGED);
-  if (!options_.own_pool) return real.cuDeviceGetDefaultMemPool(&pool_, home_.device);
+  if (options_.managed)
+    return driver::asked(real.cuMemGetDefaultMemPool, &pool_, &here, CU_MEM_ALLOCATION_TYPE_MANAGED);
+  if (!options_.own_pool) return driver::asked(real.cuDeviceGetDefaultMemPool, &pool_, home_.device);
   CUmemPoolProps properties{};
   properties.allocType = CU_MEM_ALLOCATION_TYPE_PINNED;
   properties.location = here;
@@ -123,7 +125,7 @@ void cuda_async::grant_access() noexcept {
     CUmemAccessDesc access{};
     access.location = {CU_MEM_LOCATION_TYPE_DEVICE, {device}};
     access.flags = give ? CU_MEM_ACCESS_FLAGS_PROT_READWRITE : CU_MEM_ACCESS_FLAGS_PROT_NONE;
-    if (driver::real.cuMemPoolSetAccess(pool_, &access, 1) == CUDA_SUCCESS) granted_ ^= bit;
+    if (driver::asked(driver::real.cuMemPoolSetAccess, pool_, &access, 1) == CUDA_SUCCESS) granted_ ^= bit;
   }
 }
 

@@ -3,6 +3,7 @@
 // old headers lack names for. Any thread; one driver call.
 #pragma once
 
+#include "core/driver/question.hpp"
 #include "core/driver/table.hpp"
 
 namespace gpumem::upstream {
@@ -14,7 +15,8 @@ inline bool decompresses(CUdevice device) noexcept {
   constexpr auto algorithms = static_cast<CUdevice_attribute>(136);  // MEM_DECOMPRESS_ALGORITHM_MASK, 12.8
   int mask = 0;
   return driver::real.cuDeviceGetAttribute != nullptr &&
-         driver::real.cuDeviceGetAttribute(&mask, algorithms, device) == CUDA_SUCCESS && mask != 0;
+         driver::asked(driver::real.cuDeviceGetAttribute, &mask, algorithms, device) == CUDA_SUCCESS &&
+         mask != 0;
 }
 
 }  // namespace gpumem::upstream

@@ -6,6 +6,7 @@
 #include <bit>
 #include <new>
 
+#include "core/driver/question.hpp"
 #include "core/stats/page/state_page.hpp"
 #include "core/upstream/call.hpp"
 #include "core/upstream/decompression.hpp"
@@ -18,7 +19,8 @@ namespace {
 bool attribute(CUdevice device, CUdevice_attribute which) noexcept {
   int value = 0;
   return driver::real.cuDeviceGetAttribute != nullptr &&
-         driver::real.cuDeviceGetAttribute(&value, which, device) == CUDA_SUCCESS && value != 0;
+         driver::asked(driver::real.cuDeviceGetAttribute, &value, which, device) == CUDA_SUCCESS &&
+         value != 0;
 }
 
 bool driver_can() noexcept {
@@ -67,8 +69,8 @@ vmm::vmm(resource::chain_context const& home, std::size_t node, std::uint64_t re
     wanted_.allocFlags.gpuDirectRDMACapable = 1;
   if (decompresses(home.device)) wanted_.allocFlags.usage = for_decompression;
   std::size_t page = 0;
-  CUresult const code =
-      driver::real.cuMemGetAllocationGranularity(&page, &wanted_, CU_MEM_ALLOC_GRANULARITY_MINIMUM);
+  CUresult const code = driver::asked(driver::real.cuMemGetAllocationGranularity, &page, &wanted_,
+                                      CU_MEM_ALLOC_GRANULARITY_MINIMUM);
   if (code != CUDA_SUCCESS) throw driver::allocation_failed(code, "vmm", "no page size");
   page_ = page;
   if (home.peers != nullptr) granted_ = home.peers->load(std::memory_order_acquire);
@@ -121,7 +123,7 @@ CUresult vmm::allow(std::uint64_t address, std::uint64_t bytes) noexcept {
   base::lock_guard lock(mutex_);
   for (std::uint64_t left = granted_; left != 0; left &= left - 1)
     access[count++] = for_device(std::countr_zero(left), true);
-  return driver::real.cuMemSetAccess(address, bytes, access.data(), count);
+  return driver::asked(driver::real.cuMemSetAccess, address, bytes, access.data(), count);
 }
 
 CUresult vmm::add_pieces(std::uint64_t address, std::span<std::uint64_t const> pieces,
@@ -267,7 +269,7 @@ void vmm::peers_changed() noexcept {
       for (std::uint64_t at = 0; at < count; ++at) {
         if (r.pages[at] == 0 || r.pages[at] == same_piece) continue;
         std::uint64_t const bytes = piece_at(&r.pages[at], (count - at) * page_);
-        driver::real.cuMemSetAccess(r.base + at * page_, bytes, &access, 1);
+        driver::asked(driver::real.cuMemSetAccess, r.base + at * page_, bytes, &access, 1);
       }
     }
   }

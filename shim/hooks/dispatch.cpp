@@ -19,7 +19,7 @@ bool ask_whether_hook_may_work() noexcept {
 CUcontext context_of(CUstream stream) noexcept {
   if (is_default(stream)) return current_context();
   CUcontext context = nullptr;
-  return driver::real.cuStreamGetCtx(stream, &context) == CUDA_SUCCESS ? context : nullptr;
+  return driver::asked(driver::real.cuStreamGetCtx, stream, &context) == CUDA_SUCCESS ? context : nullptr;
 }
 
 void context_lost() noexcept {

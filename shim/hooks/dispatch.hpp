@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "core/base/threads/uncancelled.hpp"
+#include "core/driver/question.hpp"
 #include "core/driver/request.hpp"
 #include "core/driver/sticky_error.hpp"
 #include "core/driver/table.hpp"
@@ -89,7 +90,7 @@ inline void counted_served(hook which, std::uint64_t bytes) noexcept {
 
 inline CUcontext current_context() noexcept {
   CUcontext context = nullptr;
-  return driver::real.cuCtxGetCurrent(&context) == CUDA_SUCCESS ? context : nullptr;
+  return driver::asked(driver::real.cuCtxGetCurrent, &context) == CUDA_SUCCESS ? context : nullptr;
 }
 
 // 0 means another stream in the two forms of a function.
@@ -147,7 +148,8 @@ template <typename Real, typename... Arguments>
 // captures, and asking it would spoil a capture of another.
 inline bool is_graph_node(CUstream stream) noexcept {
   CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
-  return stream != CU_STREAM_LEGACY && driver::real.cuStreamIsCapturing(stream, &status) == CUDA_SUCCESS &&
+  return stream != CU_STREAM_LEGACY &&
+         driver::asked(driver::real.cuStreamIsCapturing, stream, &status) == CUDA_SUCCESS &&
          status != CU_STREAM_CAPTURE_STATUS_NONE;
 }
 
@@ -234,7 +236,10 @@ template <typename Real>
     return real();  // cudart itself makes such calls: not a free of the program's
   if (release.stream_ordered && is_default(release.stream)) {
     release.context = current_context();
-    if (release.context == nullptr) return without_context(which, 0, real());
+    if (release.context == nullptr) [[unlikely]] {
+      bool const ours = route::owns(release.address);  // the driver would take its whole segment
+      return without_context(which, 0, ours ? route::refusal_of_none(driver::free_request(release)) : real());
+    }
   }
   auto const outcome = route::release(release);
   if (outcome.code == CUDA_SUCCESS) [[likely]] {

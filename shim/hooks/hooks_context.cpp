@@ -6,6 +6,7 @@
 #include <atomic>
 #include <ctime>
 
+#include "core/driver/question.hpp"
 #include "core/route/first_request.hpp"
 #include "shim/hooks/dispatch.hpp"
 #include "shim/observed/virtual_memory.hpp"
@@ -31,17 +32,27 @@ CUcontext known_primary(CUdevice device) noexcept {
   return has_slot(device) ? primary_context(device).load(std::memory_order_acquire) : nullptr;
 }
 
+// The driver could not find out whether a context lives, whose number tells. Without one it counts as ended:
+// what is lost then is memory, and what a wrong guess the other way hands out is somebody else's.
+bool is_left_to_the_number(CUresult code) noexcept {
+  return driver::is_of_the_question(code) && driver::tells_contexts_apart();
+}
+
 bool primary_is_active(CUdevice device) noexcept {
   unsigned int flags = 0;
   int active = 0;
   auto const ask = driver::real.cuDevicePrimaryCtxGetState;
-  return ask != nullptr && ask(device, &flags, &active) == CUDA_SUCCESS && active != 0;
+  if (ask == nullptr) return false;
+  CUresult const code = driver::asked(ask, device, &flags, &active);
+  return code == CUDA_SUCCESS ? active != 0 : is_left_to_the_number(code);
 }
 
 bool is_alive(CUcontext context) noexcept {
   unsigned int version = 0;
   auto const ask = driver::real.cuCtxGetApiVersion;
-  return ask != nullptr && ask(context, &version) == CUDA_SUCCESS;
+  if (ask == nullptr) return false;
+  CUresult const code = driver::asked(ask, context, &version);
+  return code == CUDA_SUCCESS || is_left_to_the_number(code);
 }
 
 using stream_order::context_visits::patience;

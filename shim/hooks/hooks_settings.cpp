@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "core/driver/managed_memory.hpp"
+#include "core/driver/question.hpp"
 #include "core/route/settings.hpp"
 #include "shim/hooks/dispatch.hpp"
 
@@ -39,7 +40,8 @@ CUresult ask_about_range(hook which, range const& r, Real&& real, Note&& note) n
   CUdevice device = 0;
   {
     hook_scope const scope;
-    if (scope && driver::real.cuCtxGetDevice(&device) != CUDA_SUCCESS) return counted(which, 0, real());
+    if (scope && driver::asked(driver::real.cuCtxGetDevice, &device) != CUDA_SUCCESS)
+      return counted(which, 0, real());
   }
   return about_range(which, r, real, note);
 }

@@ -5,6 +5,7 @@
 
 #include <optional>
 
+#include "core/driver/question.hpp"
 #include "core/stream_order/stream_turn.hpp"
 #include "shim/hooks/dispatch.hpp"
 
@@ -16,7 +17,7 @@ namespace {
 bool capturing(CUstream stream) noexcept {
   CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
   if (stream == CU_STREAM_LEGACY) return false;  // cannot be captured, and the question may be an error
-  return driver::real.cuStreamIsCapturing(stream, &status) == CUDA_SUCCESS &&
+  return driver::asked(driver::real.cuStreamIsCapturing, stream, &status) == CUDA_SUCCESS &&
          status != CU_STREAM_CAPTURE_STATUS_NONE;
 }
 

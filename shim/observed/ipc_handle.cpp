@@ -13,6 +13,7 @@
 #include "core/base/log/log.hpp"
 #include "core/base/threads/mutex.hpp"
 #include "core/base/threads/uncancelled.hpp"
+#include "core/driver/question.hpp"
 #include "core/driver/table.hpp"
 #include "shim/symbols/real_symbols.hpp"
 
@@ -88,14 +89,14 @@ layout ask_layout() noexcept {
   // Several, as a driver block may end between any two of them.
   std::array<sample, 4> samples{{{.bytes = 1000}, {.bytes = 3000}, {.bytes = 1000}, {.bytes = 3000}}};
   CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
-  driver::real.cuThreadExchangeStreamCaptureMode(&mode);
+  driver::asked(driver::real.cuThreadExchangeStreamCaptureMode, &mode);
   layout found{CUDA_SUCCESS};
   for (auto& s : samples) {
     if (found.code == CUDA_SUCCESS) found.code = driver::real.cuMemAlloc_v2(&s.address, s.bytes);
     if (found.code == CUDA_SUCCESS) found.code = GPUMEM_REAL(cuIpcGetMemHandle)(&s.handle, s.address);
   }
   free_samples(samples);
-  driver::real.cuThreadExchangeStreamCaptureMode(&mode);
+  driver::asked(driver::real.cuThreadExchangeStreamCaptureMode, &mode);
   if (found.code != CUDA_SUCCESS) return found;
   for (std::size_t i = 1; i < samples.size(); ++i)
     found.known = found.known || agree(samples[i - 1], samples[i]);
@@ -113,7 +114,8 @@ layout checked_layout() noexcept {
   base::uncancelled const whole;
   checked = ask_layout();
   CUcontext context = nullptr;
-  if (checked.code == CUDA_ERROR_OUT_OF_MEMORY && driver::real.cuCtxGetCurrent(&context) == CUDA_SUCCESS &&
+  if (checked.code == CUDA_ERROR_OUT_OF_MEMORY &&
+      driver::asked(driver::real.cuCtxGetCurrent, &context) == CUDA_SUCCESS &&
       route::give_back_if_idle(context))
     checked = ask_layout();
   return checked;

@@ -1,6 +1,7 @@
 // See reservation.hpp.
 #include "shim/observed/reservation.hpp"
 
+#include "core/driver/question.hpp"
 #include "core/driver/table.hpp"
 #include "core/route/router.hpp"
 #include "core/stats/callers/libraries.hpp"
@@ -12,16 +13,16 @@ namespace gpumem::shim {
 owner_of_memory current_owner(void const* caller) noexcept {
   CUcontext context = nullptr;
   CUdevice device = 0;
-  if (driver::real.cuCtxGetCurrent(&context) != CUDA_SUCCESS || context == nullptr) return {};
-  if (driver::real.cuCtxGetDevice(&device) != CUDA_SUCCESS) return {};
+  if (driver::asked(driver::real.cuCtxGetCurrent, &context) != CUDA_SUCCESS || context == nullptr) return {};
+  if (driver::asked(driver::real.cuCtxGetDevice, &device) != CUDA_SUCCESS) return {};
   return {device, route::home_of(context), caller};
 }
 
 owner_of_memory owner_by_stream(CUstream stream, void const* caller) noexcept {
   CUcontext context = nullptr;
   bool const is_default = stream == nullptr || stream == CU_STREAM_LEGACY || stream == CU_STREAM_PER_THREAD;
-  CUresult const code =
-      is_default ? driver::real.cuCtxGetCurrent(&context) : driver::real.cuStreamGetCtx(stream, &context);
+  CUresult const code = is_default ? driver::asked(driver::real.cuCtxGetCurrent, &context)
+                                   : driver::asked(driver::real.cuStreamGetCtx, stream, &context);
   if (code != CUDA_SUCCESS || context == nullptr) return {};
   return {route::device_of(context), nullptr, caller};
 }

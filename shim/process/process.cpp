@@ -20,6 +20,7 @@
 #include "core/base/threads/roomy_stack.hpp"
 #include "core/base/threads/uncancelled.hpp"
 #include "core/base/threads/walk_stack.hpp"
+#include "core/driver/question.hpp"
 #include "core/driver/table.hpp"
 #include "core/phases/phases.hpp"
 #include "core/recording/writer/recorder.hpp"
@@ -160,7 +161,7 @@ bool begin() noexcept {
   settings::start_router(calls);
   settings::say_what_started(version, cudart_in_use());
   CUcontext context = nullptr;
-  if (driver::real.cuCtxGetCurrent(&context) == CUDA_SUCCESS && context != nullptr)
+  if (driver::asked(driver::real.cuCtxGetCurrent, &context) == CUDA_SUCCESS && context != nullptr)
     route::prepare_first_request_in(context);
   return true;
 }
@@ -169,7 +170,7 @@ bool begin() noexcept {
 bool driver_is_up() noexcept {
   if (!real_symbols::adopt() || driver::real.cuCtxGetCurrent == nullptr) return false;
   CUcontext context = nullptr;
-  return driver::real.cuCtxGetCurrent(&context) == CUDA_SUCCESS;
+  return driver::asked(driver::real.cuCtxGetCurrent, &context) == CUDA_SUCCESS;
 }
 
 // Waiting without end would be a deadlock if this thread holds the loader's lock and the starting one needs

@@ -11,6 +11,7 @@
 #include "core/base/mutant.hpp"
 #include "core/base/threads/interleave.hpp"
 #include "core/base/threads/uncancelled.hpp"
+#include "core/driver/question.hpp"
 #include "core/route/contexts/device_facts.hpp"
 #include "core/stats/page/in_use.hpp"
 #include "core/stream_order/one_stream.hpp"
@@ -31,7 +32,7 @@ bool look_at_use(stream_order::scoped_context const& here, int device) noexcept 
     stats::in_use_question question(device);
     std::size_t free_bytes = 0;
     std::size_t total = 0;
-    if (driver::real.cuMemGetInfo_v2(&free_bytes, &total) != CUDA_SUCCESS) return false;
+    if (driver::asked(driver::real.cuMemGetInfo_v2, &free_bytes, &total) != CUDA_SUCCESS) return false;
     noted = question.answered(total - free_bytes);
   }
   return noted;
@@ -308,7 +309,8 @@ context_entry* contexts::find_or_make(CUcontext context) noexcept {
   CUdevice device = 0;
   {
     stream_order::scoped_context here(context);
-    if (!here.is_there() || driver::real.cuCtxGetDevice(&device) != CUDA_SUCCESS) return nullptr;
+    if (!here.is_there() || driver::asked(driver::real.cuCtxGetDevice, &device) != CUDA_SUCCESS)
+      return nullptr;
   }
   base::give_up_kept_heap();  // for what is made of the context and its chain
   register_device(device);

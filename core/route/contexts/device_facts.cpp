@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "core/driver/question.hpp"
 #include "core/driver/table.hpp"
 
 namespace gpumem::route {
@@ -43,8 +44,8 @@ device_facts facts_of(int device) noexcept {
 void ask_ahead() noexcept {
   CUcontext context = nullptr;
   CUdevice device = 0;
-  if (driver::real.cuCtxGetCurrent(&context) != CUDA_SUCCESS || context == nullptr ||
-      driver::real.cuCtxGetDevice(&device) != CUDA_SUCCESS)
+  if (driver::asked(driver::real.cuCtxGetCurrent, &context) != CUDA_SUCCESS || context == nullptr ||
+      driver::asked(driver::real.cuCtxGetDevice, &device) != CUDA_SUCCESS)
     device = 0;
   asked_ahead = ask(device);
 }

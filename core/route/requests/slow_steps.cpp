@@ -5,6 +5,7 @@
 #include "core/base/mutant.hpp"
 #include "core/base/threads/backoff.hpp"
 #include "core/base/threads/uncancelled.hpp"
+#include "core/driver/question.hpp"
 #include "core/recording/writer/record.hpp"
 #include "core/route/limits.hpp"
 #include "core/route/requests/hot_path.hpp"
@@ -32,11 +33,36 @@ outcome release_after_end(resource::chain_context const& home, driver::free_requ
   return release_carefully(release);
 }
 
+// The driver is never given the address of a block of ours: at the first of a segment it would take the whole
+// segment, from under all the others.
+outcome answer_without_address(driver::free_request const& release) noexcept {
+  return GPUMEM_MUTANT(own_block_given_to_driver) ? pass : outcome{refusal_of_none(release)};
+}
+
 // A live block of a context that a kernel's fault has lost: what the driver says of every block there. Of the
 // block itself it need not know anything, as where its segment is a mapping.
-outcome answer_of_lost(resource::chain_context const& home, CUdeviceptr address) noexcept {
+outcome answer_of_lost(resource::chain_context const& home, driver::free_request const& release) noexcept {
+  whose const found = ask_whose(home, release.address);
+  if (found == whose::others || found == whose::untold) return pass;
   CUresult const code = home.epochs.loss();
-  return code != CUDA_SUCCESS && ask_whose(home, address) == whose::ours ? outcome{code} : pass;
+  return code != CUDA_SUCCESS ? outcome{code} : answer_without_address(release);
+}
+
+// The host waits for all work of a stream, which no epoch covers. A lost context has none left.
+std::optional<outcome> wait_for_stream(CUstream stream) noexcept {
+  base::uncancelled const held;
+  stream_order::relaxed_mode relaxed(true);
+  CUresult const code = driver::asked(driver::real.cuStreamSynchronize, stream);
+  return driver::is_of_the_question(code) ? std::optional(outcome{code}) : std::nullopt;
+}
+
+// In the order of a stream of which nobody could say whose it is. That it is none, or captures, is the
+// driver's to say.
+std::optional<outcome> order_without_place(driver::free_request const& release) noexcept {
+  if (GPUMEM_MUTANT(own_block_given_to_driver)) return pass;
+  if (captures(release.stream)) return outcome{refusal_by_driver(release)};
+  CUresult const code = refusal_of_none(release);
+  return code == CUDA_ERROR_INVALID_VALUE ? wait_for_stream(release.stream) : outcome{code};
 }
 
 }  // namespace
@@ -158,10 +184,11 @@ void look_closer_slow(context_entry& entry, space::block& b, space::handle h,
 std::optional<outcome> answer_free_slow(resource::chain_context const& home,
                                         driver::free_request const& release) noexcept {
   if (home.epochs.well()) return std::nullopt;
-  if (home.epochs.broken()) return answer_of_lost(home, release.address);
+  if (home.epochs.broken()) return answer_of_lost(home, release);
   if (home.epochs.ending()) {
     whose const found = ask_whose(home, release.address);
-    if (found == whose::untold) return pass;
+    if (found == whose::untold) return pass;  // which refuses all
+    if (found == whose::not_found_out) return answer_without_address(release);
     if (found == whose::others) return release_after_end(home, release);
   }
   CUresult const refusal = refusal_by_driver(release);
@@ -172,7 +199,7 @@ std::optional<outcome> order_slow(router_state& s, resource::chain_context const
                                   driver::free_request const& release, freed_after& when) noexcept {
   if (release.stream_ordered) {
     stream_place const place = place_of(s, release.stream, release.context);
-    if (place.entry == nullptr) return pass;
+    if (place.entry == nullptr) return order_without_place(release);
     if (place.capturing) return outcome{refusal_by_driver(release)};
     if (&place.entry->order == &home.epochs) {
       when = {.slot = place.slot, .stream = release.stream};
@@ -180,15 +207,12 @@ std::optional<outcome> order_slow(router_state& s, resource::chain_context const
     }
     // The work of another context is no part of this one's epochs, which wait for it as well.
     if (home.epochs.await(place.entry->order, release.stream)) return std::nullopt;
-    base::uncancelled const held;
-    stream_order::relaxed_mode relaxed(true);
-    driver::real.cuStreamSynchronize(release.stream);
-    return std::nullopt;
+    return wait_for_stream(release.stream);
   }
   if ((resource::free_duties.load(std::memory_order_relaxed) & resource::waits) == 0) return std::nullopt;
   // While a stream captures the barrier cannot be had: this free waits for its epoch like any other.
   CUresult const code = home.epochs.synchronize();
-  if (home.epochs.broken()) return answer_of_lost(home, release.address);
+  if (home.epochs.broken()) return answer_of_lost(home, release);
   if (code != CUDA_SUCCESS && code != CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED) return outcome{code};
   when.settled = code == CUDA_SUCCESS;
   return std::nullopt;

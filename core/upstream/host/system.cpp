@@ -6,6 +6,7 @@
 
 #include "core/base/log/log.hpp"
 #include "core/driver/managed_memory.hpp"
+#include "core/driver/question.hpp"
 #include "core/upstream/call.hpp"
 
 namespace gpumem::upstream {
@@ -17,8 +18,8 @@ constexpr std::uint64_t large_page = 2ull << 20;  // of the device, and of most 
 bool reaches_pageable_memory(CUdevice device) noexcept {
   int value = 0;
   return driver::real.cuDeviceGetAttribute != nullptr &&
-         driver::real.cuDeviceGetAttribute(&value, CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS, device) ==
-             CUDA_SUCCESS &&
+         driver::asked(driver::real.cuDeviceGetAttribute, &value, CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS,
+                       device) == CUDA_SUCCESS &&
          value != 0;
 }
 

@@ -27,7 +27,7 @@ CUresult push_current(CUcontext context) {
   return CUDA_SUCCESS;
 }
 CUresult pop_current(CUcontext* context) {
-  fake().enter("cuCtxPopCurrent_v2");
+  if (CUresult const code = fake().enter("cuCtxPopCurrent_v2"); code != CUDA_SUCCESS) return code;
   if (current_contexts.empty()) return CUDA_ERROR_INVALID_CONTEXT;
   *context = current_contexts.back();
   current_contexts.pop_back();
@@ -49,7 +49,8 @@ CUresult context_id(CUcontext asked, unsigned long long* id) {
   return *id != 0 ? CUDA_SUCCESS : CUDA_ERROR_CONTEXT_IS_DESTROYED;
 }
 CUresult exchange_mode(CUstreamCaptureMode* wanted) {
-  fake().enter("cuThreadExchangeStreamCaptureMode");
+  if (CUresult const code = fake().enter("cuThreadExchangeStreamCaptureMode"); code != CUDA_SUCCESS)
+    return code;
   std::swap(mode, *wanted);
   return CUDA_SUCCESS;
 }

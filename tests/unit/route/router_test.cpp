@@ -1,5 +1,7 @@
 // Requests and frees at the router: who answers, with which code, and whose memory is whose.
+#include <algorithm>
 #include <thread>
+#include <vector>
 
 #include "tests/unit/route/fixture.hpp"
 
@@ -117,6 +119,26 @@ TEST_F(router, contexts_have_memory_of_their_own) {
   EXPECT_EQ(driver.calls("cuEventRecord"), events + 1);
   EXPECT_GT(idle_bytes(first_context), 0u);
   EXPECT_GT(idle_bytes(second_context), 0u);
+}
+
+// At the first block of a segment lies what the driver knows: given that, it would take the whole segment.
+TEST_F(router, a_free_on_a_stream_of_which_nobody_can_say_whose_it_is_is_not_the_drivers) {
+  CUcontext const unknown = reinterpret_cast<CUcontext>(77);
+  driver.set_context(unknown, 0);
+  std::vector<CUdeviceptr> blocks{must_get(1000), must_get(1000), must_get(1000)};
+  std::sort(blocks.begin(), blocks.end());
+  driver.fail("cuCtxGetDevice", CUDA_ERROR_UNKNOWN, 1000);
+  int const waits = driver.calls("cuStreamSynchronize");
+  EXPECT_SERVED(give(blocks[0], stream(7), unknown), CUDA_SUCCESS);
+  EXPECT_EQ(driver.calls("cuStreamSynchronize"), waits + 1) << "its work is in no epoch";
+  driver.fail("cuStreamSynchronize", CUDA_ERROR_UNKNOWN, 1000);
+  EXPECT_SERVED(give(blocks[1], stream(7), unknown), CUDA_ERROR_UNKNOWN);  // it may be in use
+  EXPECT_TRUE(owns(blocks[1]));
+  driver.fail("cuStreamSynchronize", CUDA_SUCCESS, 0);
+  driver.fail("cuCtxGetDevice", CUDA_SUCCESS, 0);
+  done();
+  EXPECT_SERVED(give(blocks[1]), CUDA_SUCCESS);
+  EXPECT_EQ(must_get(1000, stream(1)) % 256, 0u);
 }
 
 TEST_F(router, out_of_memory_is_code_2_and_a_null_address) {
