@@ -44,12 +44,14 @@ std::string path_at_exit() {
   return path;
 }
 
-// After the program and its libraries, whatever they did last.
+// After the program and its libraries, whatever they did last. Whole or not at all: another thread that is in
+// exit too may end the process meanwhile.
 __attribute__((destructor)) void write_at_exit() {
   machine& m = machine::get();
   std::string const path = path_at_exit();
   if (path.empty() || m.forked() || m.device_count() == 0) return;
-  std::FILE* const file = std::fopen(path.c_str(), "w");
+  std::string const unfinished = path + ".part";
+  std::FILE* const file = std::fopen(unfinished.c_str(), "w");
   if (file == nullptr) return;
   for (int device = 0; device < m.device_count(); ++device) {
     std::fprintf(file,
@@ -64,6 +66,7 @@ __attribute__((destructor)) void write_at_exit() {
   }
   std::fprintf(file, "]\n");
   std::fclose(file);
+  std::rename(unfinished.c_str(), path.c_str());
 }
 
 }  // namespace
