@@ -1,10 +1,8 @@
 // See resource.hpp.
 #include "core/resource/resource.hpp"
 
-#include <time.h>
-
 #include "core/base/mutant.hpp"
-#include "core/base/threads/uncancelled.hpp"
+#include "core/base/threads/sleep.hpp"
 #include "core/recording/writer/record.hpp"
 #include "core/stats/page/state_page.hpp"
 
@@ -24,11 +22,8 @@ void wait_for_address_reuse(chain_context const& home, std::uint64_t base, std::
   auto const is_anothers = [&](space::segment_owner& owner) {
     return &static_cast<resource&>(owner).home().epochs != &home.epochs;
   };
-  base::uncancelled const held;
-  constexpr timespec pause{.tv_sec = 0, .tv_nsec = 50'000};
-  for (int i = 0; i < 20'000 && home.where.segments.any_owner(base, bytes, is_anothers); ++i) {
-    nanosleep(&pause, nullptr);
-  }
+  for (int i = 0; i < 20'000 && home.where.segments.any_owner(base, bytes, is_anothers); ++i)
+    base::sleep_for(50'000);
 }
 
 // A free that another thread makes meanwhile is that thread's to count: one of both takes the block.

@@ -1,12 +1,11 @@
 // Questions of the router about memory: whose is an address, what is idle, what is in use. See router.hpp.
-#include <time.h>
 
 #include <algorithm>
 #include <utility>
 
 #include "core/base/clock.hpp"
 #include "core/base/mutant.hpp"
-#include "core/base/threads/uncancelled.hpp"
+#include "core/base/threads/sleep.hpp"
 #include "core/driver/question.hpp"
 #include "core/route/default_pools.hpp"
 #include "core/route/router_state.hpp"
@@ -259,10 +258,7 @@ std::uint64_t idle_bytes(CUcontext context) noexcept {
 // that is repeated before would be refused. No lock is held while the other one may wait for the GPU, and it
 // is not waited for for ever.
 static void wait_for_others(std::atomic<int> const& giving_back) noexcept {
-  base::uncancelled const held;
-  constexpr timespec pause{.tv_sec = 0, .tv_nsec = 50'000};
-  for (int i = 0; i < 20'000 && giving_back.load(std::memory_order_acquire) > 0; ++i)
-    nanosleep(&pause, nullptr);
+  for (int i = 0; i < 20'000 && giving_back.load(std::memory_order_acquire) > 0; ++i) base::sleep_for(50'000);
 }
 
 std::uint64_t give_back_on(int device, resource::give_back_scope scope) noexcept {
@@ -293,8 +289,7 @@ bool give_back_if_idle(int device) noexcept {
     if (e.device != device || e.gone.load(std::memory_order_acquire)) return;
     space::epoch_id const mark = e.order.open();
     while (idle && !e.order.collect(mark)) {
-      constexpr timespec pause{.tv_sec = 0, .tv_nsec = 50'000};
-      nanosleep(&pause, nullptr);
+      base::sleep_for(50'000);
       idle = base::now_ns() < until;
     }
   });

@@ -2,8 +2,6 @@
 // so that a page written by another version with more or fewer of them is still read right.
 #include "core/stats/snapshot.hpp"
 
-#include <time.h>
-
 #include <algorithm>
 #include <atomic>
 #include <cstddef>
@@ -13,6 +11,7 @@
 
 #include "core/base/clock.hpp"
 #include "core/base/text/printable.hpp"
+#include "core/base/threads/sleep.hpp"
 #include "core/stats/callers/libraries.hpp"
 #include "core/stats/page/state_page.hpp"
 #include "core/stats/page_reader.hpp"
@@ -249,8 +248,7 @@ class parser {
       std::atomic_thread_fence(std::memory_order_acquire);
       bool const whole = !is_told || (before % 2 == 0 && read<std::uint64_t>(number) == before);
       if (whole || attempt == most_looks) break;
-      timespec const pause{.tv_sec = 0, .tv_nsec = 50'000};
-      if (attempt > 10) ::nanosleep(&pause, nullptr);
+      if (attempt > 10) base::sleep_for(50'000);
     }
     device_gauges found{};
     names.add_to(found, words.data());

@@ -2,13 +2,13 @@
 #include "core/stream_order/context_visits.hpp"
 
 #include <algorithm>
-#include <ctime>
 #include <new>
 #include <vector>
 
 #include "core/base/clock.hpp"
 #include "core/base/mutant.hpp"
 #include "core/base/threads/mutex.hpp"
+#include "core/base/threads/sleep.hpp"
 #include "core/base/threads/sure_allocator.hpp"
 #include "core/base/threads/uncancelled.hpp"
 #include "core/base/threads/undestroyed.hpp"
@@ -63,8 +63,7 @@ bool soon(Attempt attempt, std::uint64_t limit = 1'000'000'000) noexcept {
   std::uint64_t const until = base::now_ns() + limit;
   while (!attempt()) {
     if (base::now_ns() > until) return false;
-    timespec const pause{0, 50'000};
-    nanosleep(&pause, nullptr);
+    base::sleep_for(50'000);
   }
   return true;
 }

@@ -1,13 +1,12 @@
 // See epochs.hpp.
 #include "core/stream_order/epochs.hpp"
 
-#include <time.h>
-
 #include <algorithm>
 #include <utility>
 
 #include "core/base/clock.hpp"
 #include "core/base/threads/interleave.hpp"
+#include "core/base/threads/sleep.hpp"
 #include "core/base/threads/uncancelled.hpp"
 #include "core/driver/question.hpp"
 #include "core/stats/page/counters.hpp"
@@ -149,8 +148,7 @@ bool epochs::wait(epoch_id s, std::uint64_t most_ns) noexcept {
     if (!covered) return synchronize() == CUDA_SUCCESS && is_done(s);
     // Short waits are the rule (a kernel or two): spin first, then sleep a little longer each time.
     if (rounds < 64) continue;
-    timespec const pause{0, std::min<long>(1000 * (rounds - 63), 100'000)};
-    nanosleep(&pause, nullptr);
+    base::sleep_for(std::min<std::uint64_t>(1000 * (rounds - 63), 100'000));
   }
   return true;
 }
@@ -304,14 +302,12 @@ void epochs::capture_begins(origin const& begun) noexcept {
 // A cuCtxSynchronize of ours may have seen no capture and not be in the driver yet. It need not be over,
 // which the program may not reach before this capture: once inside it does the capture no harm.
 void epochs::let_synchronizations_enter() noexcept {
-  base::uncancelled const held;  // or the capture that was counted would never end
   for (int rounds = 0; rounds < 1000; ++rounds) {
     {
       base::lock_guard lock(mutex_);
       if (synchronizing_ == 0) return;
     }
-    timespec const pause{0, 50'000};
-    nanosleep(&pause, nullptr);
+    base::sleep_for(50'000);
   }
 }
 

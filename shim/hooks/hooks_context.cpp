@@ -4,8 +4,8 @@
 // served memory that is about to die. Nothing is freed here.
 #include <array>
 #include <atomic>
-#include <ctime>
 
+#include "core/base/threads/sleep.hpp"
 #include "core/driver/question.hpp"
 #include "core/route/first_request.hpp"
 #include "shim/hooks/dispatch.hpp"
@@ -100,8 +100,7 @@ CUresult make(CUdevice device, Real&& real) noexcept {
   if (code != CUDA_ERROR_OUT_OF_MEMORY || !process::is_running()) return code;
   base::uncancelled const held;
   for (int attempt = 0; attempt < 8 && code == CUDA_ERROR_OUT_OF_MEMORY; ++attempt) {
-    timespec const pause{.tv_sec = 0, .tv_nsec = 500'000L * (attempt != 0)};
-    nanosleep(&pause, nullptr);
+    if (attempt != 0) base::sleep_for(500'000);
     if (!route::give_back_if_idle(device)) break;
     code = real();
   }

@@ -18,6 +18,7 @@
 #include "core/base/log/standard_error.hpp"
 #include "core/base/threads/biased_lock.hpp"
 #include "core/base/threads/roomy_stack.hpp"
+#include "core/base/threads/sleep.hpp"
 #include "core/base/threads/uncancelled.hpp"
 #include "core/base/threads/walk_stack.hpp"
 #include "core/driver/question.hpp"
@@ -176,10 +177,8 @@ bool driver_is_up() noexcept {
 // Waiting without end would be a deadlock if this thread holds the loader's lock and the starting one needs
 // it.
 bool wait_for_start() noexcept {
-  constexpr timespec pause{.tv_sec = 0, .tv_nsec = 50'000};
-  for (int i = 0; i < 20'000 && state.load(std::memory_order_acquire) == life::starting; ++i) {
-    nanosleep(&pause, nullptr);
-  }
+  for (int i = 0; i < 20'000 && state.load(std::memory_order_acquire) == life::starting; ++i)
+    base::sleep_for(50'000);
   return state.load(std::memory_order_acquire) == life::running;
 }
 

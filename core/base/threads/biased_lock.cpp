@@ -3,10 +3,9 @@
 
 #include <linux/membarrier.h>
 #include <sys/syscall.h>
-#include <time.h>
 #include <unistd.h>
 
-#include "core/base/threads/uncancelled.hpp"
+#include "core/base/threads/sleep.hpp"
 
 namespace gpumem::base {
 
@@ -35,9 +34,7 @@ void barrier_on_all_threads() noexcept {
     return;
   }
   // A sandbox put up since then forbids the call: a store buffer is long empty after a millisecond.
-  uncancelled const held;
-  timespec const pause{0, 1'000'000};
-  nanosleep(&pause, nullptr);
+  sleep_for(1'000'000);
 }
 
 biased_lock::hold biased_lock::lock_slowly() noexcept {

@@ -19,6 +19,7 @@
 #include "core/base/clock.hpp"
 #include "core/base/files/file_pattern.hpp"
 #include "core/base/log/log.hpp"
+#include "core/base/threads/sleep.hpp"
 #include "core/base/threads/uncancelled.hpp"
 #include "core/recording/ring_merge.hpp"
 #include "core/recording/stamp.hpp"
@@ -39,11 +40,6 @@ constexpr std::uint64_t patience_ns = 1'000'000'000;
 constexpr std::uint64_t busy_patience_ns = 200'000'000;  // less than threads wait for room
 // A store is seen by others long before so many ticks of any clock are over.
 constexpr std::uint64_t store_ticks = 500'000;
-
-void pause_ns(long time) noexcept {
-  timespec const some{.tv_sec = 0, .tv_nsec = time};
-  ::nanosleep(&some, nullptr);
-}
 
 template <std::size_t size>
 void copy_text(char (&to)[size], std::string_view text) noexcept {
@@ -81,7 +77,7 @@ bool wait_for_busy(recorder_state& s, int tries, bool passes) noexcept {
     while (ring.busy.load(std::memory_order_acquire) != 0 &&
            ring.head.load(std::memory_order_acquire) == head) {
       if (--left == 0) break;
-      if (left % 1024 == 0) pause_ns(100'000);
+      if (left % 1024 == 0) base::sleep_for(100'000);
     }
     if (left == 0 && passes) s.passed_over[i] = head + 1;
     all = all && left != 0;
@@ -116,11 +112,11 @@ void take_out(recorder_state& s, ring_merge& merge) noexcept {
 void merge_rings(recorder_state& s, bool all) noexcept {
   std::uint64_t horizon = stamp_now(s.monotonic);
   if (all) {
-    while (stamp_now(s.monotonic) < horizon + store_ticks) pause_ns(50'000);
+    while (stamp_now(s.monotonic) < horizon + store_ticks) base::sleep_for(50'000);
     wait_for_busy(s, 1024 * 2048, true);
   } else {
     horizon -= std::min(horizon, store_ticks);
-    if (is_held_up(s)) return pause_ns(100'000);
+    if (is_held_up(s)) return base::sleep_for(100'000);
   }
   ring_merge merge(*s.area.get());
   merge.begin(horizon);
@@ -155,7 +151,7 @@ void write_end(recorder_state& s) noexcept {
   s.encode.finish(stamp_now(s.monotonic));
   while (!s.frames.empty() && s.frames.error() == 0) {
     s.progress.store(s.frames.written() + s.encode.events(), std::memory_order_relaxed);
-    pause_ns(200'000);
+    base::sleep_for(200'000);
   }
   if (stopped != nullptr) copy_text(s.head.reason, stopped);
   bool const good = stopped == nullptr && s.frames.error() == 0;

@@ -179,6 +179,14 @@ def test_it_needs_only_libc():
     assert needed - loader <= {"libc.so.6", "libm.so.6", "libdl.so.2", "libpthread.so.0"}, needed
 
 
+def test_it_sleeps_by_no_function_of_the_programs():
+    """A nanosleep of the program's own that returns at once would make every bounded wait as short."""
+    imported = {line.split()[-1].split("@")[0] for line in tool_output("nm", "-D", "--undefined-only", library).splitlines()}
+    assert "clock_gettime" in imported, imported
+    assert not imported & {"nanosleep", "clock_nanosleep", "usleep", "sleep", "select", "pselect", "ppoll", "sem_timedwait",
+                           "pthread_cond_timedwait", "pthread_mutex_timedlock"}, imported
+
+
 def test_it_exports_the_hooks_and_nothing_else():
     names = set(re.findall(r"^GPUMEM_(?:DRIVER|RUNTIME|PROCESS)_HOOK\((\w+)", source.read_text(), re.MULTILINE))
     names |= set(re.findall(r"^GPUMEM_API [a-z0-9_ *]*(gpumem_\w+)\(", interface.read_text(), re.MULTILINE))
