@@ -1,14 +1,20 @@
 // See line_writer.hpp. Only system calls are made here, so it also serves in a forked child.
 #include "core/base/log/line_writer.hpp"
 
+#include <fcntl.h>
+#include <limits.h>
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
+#include <cstdio>
 #include <cstring>
 
+#include "core/base/clock.hpp"
+#include "core/base/files/file_identity.hpp"
 #include "core/base/threads/uncancelled.hpp"
 
 namespace gpumem::base {
@@ -47,26 +53,75 @@ class signals_of_writing_held {
   sigset_t ours_{}, before_{}, mask_{};
 };
 
+// Where a write may wait for a reader: a pipe or a terminal is opened once more, so that no write of ours
+// does, while those of the program's do as before. What cannot be opened, as a socket, is asked before each
+// write of so few bytes that they fit where it says that some do.
+class reader {
+ public:
+  reader(int descriptor, std::size_t bytes, std::uint64_t patience_ns) noexcept
+      : descriptor_(descriptor), patience_ns_(patience_ns) {
+    auto const it = file_identity::of(descriptor);
+    waited_for_ = it.known && !S_ISREG(it.mode) && patience_ns != for_ever_ns;
+    if (!waited_for_ || S_ISSOCK(it.mode) || (S_ISFIFO(it.mode) && bytes <= PIPE_BUF)) return;
+    char path[32];
+    std::snprintf(path, sizeof path, "/proc/self/fd/%d", descriptor);
+    opened_ = ::open(path, O_WRONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+  }
+  reader(reader const&) = delete;
+  reader& operator=(reader const&) = delete;
+  ~reader() {
+    if (opened_ >= 0) ::close(opened_);
+  }
+
+  // As ::write; ETIMEDOUT when nobody reads.
+  ssize_t write(std::string_view text) noexcept {
+    if (waited_for_ && opened_ < 0) {
+      if (!has_room()) return errno = ETIMEDOUT, -1;
+      text = text.substr(0, PIPE_BUF);
+    }
+    for (;;) {
+      ssize_t const written = ::write(opened_ >= 0 ? opened_ : descriptor_, text.data(), text.size());
+      if (written >= 0 || errno != EAGAIN) return written;
+      if (!has_room()) return errno = ETIMEDOUT, -1;
+    }
+  }
+
+ private:
+  bool has_room() const noexcept {
+    std::uint64_t const begin = now_ns();
+    for (;;) {
+      pollfd ready{opened_ >= 0 ? opened_ : descriptor_, POLLOUT, 0};
+      std::uint64_t const waited = now_ns() - begin;
+      std::uint64_t const left_ms = waited < patience_ns_ ? (patience_ns_ - waited) / 1'000'000 : 0;
+      int const found = ::poll(&ready, 1, static_cast<int>(std::min<std::uint64_t>(left_ms, 100)));
+      if (found > 0 || (found < 0 && errno != EINTR)) return true;  // the write says what is wrong
+      if (waited >= patience_ns_) return false;
+    }
+  }
+
+  int const descriptor_;
+  std::uint64_t const patience_ns_;
+  int opened_ = -1;
+  bool waited_for_ = false;
+};
+
 }  // namespace
 
-bool write_all(int descriptor, std::string_view text) noexcept {
-  return write_all_or_errno(descriptor, text) == 0;
+bool write_all(int descriptor, std::string_view text, std::uint64_t patience_ns) noexcept {
+  return write_all_or_errno(descriptor, text, patience_ns) == 0;
 }
 
-int write_all_or_errno(int descriptor, std::string_view text) noexcept {
+int write_all_or_errno(int descriptor, std::string_view text, std::uint64_t patience_ns) noexcept {
   errno_kept const kept;
   uncancelled const whole;
   signals_of_writing_held const held;
-  int waits_left = 10;
+  reader to(descriptor, text.size(), patience_ns);
   while (!text.empty()) {
-    ssize_t const written = ::write(descriptor, text.data(), text.size());
+    ssize_t const written = to.write(text);
     if (written > 0) {
       text.remove_prefix(static_cast<std::size_t>(written));
     } else if (written < 0 && errno == EINTR) {
       continue;
-    } else if (written < 0 && errno == EAGAIN && waits_left-- > 0) {
-      pollfd ready{descriptor, POLLOUT, 0};
-      ::poll(&ready, 1, 100);
     } else {
       return written < 0 ? errno : EIO;
     }

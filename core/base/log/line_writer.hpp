@@ -9,11 +9,18 @@
 
 namespace gpumem::base {
 
-// All of `text`, through short writes and EINTR; false when the descriptor refuses. EAGAIN of a non-blocking
-// pipe is waited for, at most a second in all, because a report must not hang a program.
-bool write_all(int descriptor, std::string_view text) noexcept;
-// The same with the reason: 0, or the error number of the write that was refused.
-int write_all_or_errno(int descriptor, std::string_view text) noexcept;
+// How long whoever reads a pipe, a terminal or a socket is waited for while it takes nothing: what nobody
+// reads must not hold a program.
+inline constexpr std::uint64_t patience_for_line_ns = 1'000'000'000, patience_for_report_ns = 10'000'000'000,
+                               for_ever_ns = ~std::uint64_t{0};
+
+// All of `text`, through short writes and EINTR; false when the descriptor refuses, or nobody reads.
+bool write_all(int descriptor, std::string_view text,
+               std::uint64_t patience_ns = patience_for_line_ns) noexcept;
+// The same with the reason: 0, ETIMEDOUT where nobody reads, or the error number of the write that was
+// refused.
+int write_all_or_errno(int descriptor, std::string_view text,
+                       std::uint64_t patience_ns = patience_for_line_ns) noexcept;
 
 class line_writer {
  public:

@@ -263,13 +263,17 @@ class line_sink final : public spdlog::sinks::sink {
                       " cannot be written: it was closed, or its disk is full; messages go to stderr\n");
       }
     }
-    write_all(of_error(), line);
+    // One line is waited for, those behind it go where there is room.
+    bool const waits = !nobody_reads_.load(std::memory_order_relaxed);
+    int const reason = write_all_or_errno(of_error(), line, waits ? patience_for_line_ns : 0);
+    nobody_reads_.store(reason == ETIMEDOUT, std::memory_order_relaxed);
   }
 
   places const to_;
   std::string const pattern_;
   line_formatter form_;
   std::atomic_flag warned_;
+  std::atomic<bool> nobody_reads_{false};
   std::atomic<bool> kept_{true};
 };
 

@@ -28,11 +28,12 @@ std::string write_file(std::string const& pattern, stats::snapshot const& from, 
     file =
         base::create_without_overwriting(name.text, {.out = options.stdout_fd, .error = options.stderr_fd});
   if (file.error.empty()) {
-    int const reason = base::write_all_or_errno(file.descriptor, content);
+    int const reason = base::write_all_or_errno(file.descriptor, content, base::patience_for_report_ns);
     ::close(file.descriptor);
     // A reader that went away (| head) has what it wanted.
     if (reason == 0 || reason == EPIPE) return file.path;
-    file.error = "cannot write all of " + file.path + ": " + std::strerror(reason);
+    file.error = "cannot write all of " + file.path + ": " +
+                 (reason == ETIMEDOUT ? "nobody reads it" : std::strerror(reason));
   }
   base::write_all(options.stderr_fd, "gpumem: error: no report: " + base::printable(file.error) + "\n");
   return {};
@@ -55,7 +56,7 @@ bool write_both(stats::snapshot const& from, write_options const& options) {
   if (base::is_standard_stream(options.text))
     look_at_terminal(look, to_stderr ? options.stderr_fd : options.stdout_fd);
   std::string const text = render_text(content, look);
-  if (to_stderr) return base::write_all(options.stderr_fd, text) && good;
+  if (to_stderr) return base::write_all(options.stderr_fd, text, base::patience_for_report_ns) && good;
   return !write_file(options.text, from, text, options).empty() && good;
 }
 

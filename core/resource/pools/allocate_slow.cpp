@@ -4,13 +4,12 @@
 // unless it serves; it gives the mutex up around calls of the driver.
 #include <algorithm>
 #include <array>
-#include <chrono>
 #include <optional>
-#include <thread>
 
 #include "core/base/clock.hpp"
 #include "core/base/contract.hpp"
 #include "core/base/mutant.hpp"
+#include "core/base/threads/sleep.hpp"
 #include "core/base/threads/uncancelled.hpp"
 #include "core/resource/pools/suballocator.hpp"
 #include "core/stats/page/state_page.hpp"
@@ -25,7 +24,7 @@ static constexpr std::uint32_t small = 512;
 // Where memory is spared: for others' frees, before a pool that many share has more than ever, and between
 // two looks.
 static constexpr std::uint64_t patience_at_most_ns = 2'000'000;
-static constexpr std::chrono::microseconds look_again{50};
+static constexpr std::uint64_t look_again_ns = 50'000;
 
 // Magazines, or parts of an arena, from which on a pool is one that many share.
 static constexpr std::size_t many_sharers = 8;
@@ -247,7 +246,7 @@ space::handle suballocator::take_turn_to_grow(lock& held, slow_request& c,
     bool const most = mixing_.would_be_most(bytes, region_.reserved_bytes(), would_go_back(bytes));
     if (!done || !most || base::now_ns() >= until) return space::none;
     held.unlock();
-    std::this_thread::sleep_for(look_again);
+    base::sleep_for(look_again_ns);
     held.lock();
   }
 }

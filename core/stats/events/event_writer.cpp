@@ -64,11 +64,14 @@ void event_writer::flush() noexcept {
   int const saved = errno;
   // Without O_APPEND the position travels with the descriptor; a file opened again is continued at its end.
   int const descriptor = lost_ ? -1 : file_.descriptor();
-  if (!lost_ && (descriptor < 0 || !base::write_all(descriptor, {text_, used_}))) {
+  if (!lost_ &&
+      (descriptor < 0 || !base::write_all(descriptor, {text_, used_}, base::patience_for_report_ns))) {
     lost_ = true;
     char text[1200];
-    std::snprintf(text, sizeof text,
-                  "the log of allocations %s ends here: its file is gone, or its disk is full", file_.path());
+    std::snprintf(
+        text, sizeof text,
+        "the log of allocations %s ends here: its file is gone, its disk is full, or nobody reads it",
+        file_.path());
     base::log_line(base::log_level::warn, text);
   }
   used_ = 0;

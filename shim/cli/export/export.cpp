@@ -34,7 +34,7 @@ class csv_output {
   }
   bool flush() {
     if (error_ == 0 && !text_.empty() && descriptor_ >= 0)
-      error_ = descriptor_ != STDOUT_FILENO ? base::write_all_or_errno(descriptor_, text_)
+      error_ = descriptor_ != STDOUT_FILENO ? base::write_all_or_errno(descriptor_, text_, base::for_ever_ns)
                : print(text_)               ? 0
                                             : EIO;
     text_.clear();
