@@ -267,13 +267,10 @@ void end_begins(int code) noexcept {
 
 void finish(int code) noexcept {
   stats::page* page = own_page();
-  if (page == nullptr) return;
-  if (reporter.begin()) {
-    write_report(page, stats::end_kind::exit, code);
-    reporter.done();
-  } else if (!this_thread.is_inside()) {
-    reporter.wait();
-  }
+  // In a signal handler in the middle of an exec the turn is its own.
+  if (page == nullptr || !(reporter.take_turn(!this_thread.is_inside()) || this_thread.execs)) return;
+  write_report(page, stats::end_kind::exit, code);
+  reporter.done();
 }
 
 bool exec_is_ours() noexcept {
@@ -281,13 +278,18 @@ bool exec_is_ours() noexcept {
 }
 
 void exec_begins(replacing chance) noexcept {
+  if (!reporter.take_turn(!this_thread.is_inside())) return;
+  this_thread.execs = true;
   write_report(own_page(), stats::end_kind::exec, 0, chance == replacing::uncertain);
 }
 
 void exec_failed() noexcept {
+  if (!this_thread.execs) return;
+  this_thread.execs = false;
   int const saved = errno;
   base::uncancelled const held;
   if (own_page() != nullptr) base::with_room([]() noexcept { stats::reopen_page(); });
+  reporter.give_up();
   errno = saved;
 }
 

@@ -13,33 +13,39 @@
 
 #include "core/base/clock.hpp"
 #include "core/base/threads/backoff.hpp"
+#include "core/base/threads/sleep.hpp"
 
 namespace gpumem::shim::process {
 
 class single_writer {
  public:
-  // True: the caller is the one, and says done().
-  bool begin() noexcept {
-    pid_t none = nobody;
-    return writer_.compare_exchange_strong(none, own_number(), std::memory_order_acq_rel);
+  // True: the caller is the one that writes, and says done() or gives up. False: another one has written; or
+  // it is the caller's own turn already, or another's and it must not wait.
+  bool take_turn(bool may_wait) noexcept {
+    pid_t const own = own_number();
+    std::uint64_t const until = base::now_ns() + longest_wait_ns;
+    for (;;) {
+      pid_t now = nobody;
+      if (writer_.compare_exchange_strong(now, own, std::memory_order_acq_rel)) return true;
+      if (now == own || !may_wait) return false;
+      if (now == is_through) return leave_time_to_end(), false;
+      base::wait_until([this, now, until] {
+        return writer_.load(std::memory_order_acquire) != now || base::now_ns() > until;
+      });
+      if (base::now_ns() > until) return false;
+    }
   }
   void done() noexcept { writer_.store(is_through, std::memory_order_release); }
+  void give_up() noexcept { writer_.store(nobody, std::memory_order_release); }
   bool is_done() const noexcept { return writer_.load(std::memory_order_acquire) == is_through; }
-
-  // A writer that hangs, at a pipe that nobody reads, holds nobody for ever. One that is through has some
-  // time to end the process, with the code that it wrote.
-  void wait() const noexcept {
-    if (writer_.load(std::memory_order_acquire) == own_number()) return;
-    std::uint64_t until = base::now_ns() + longest_wait_ns;
-    base::wait_until([this, until] { return is_done() || base::now_ns() > until; });
-    until = base::now_ns() + time_to_end_ns;
-    base::wait_until([until] { return base::now_ns() > until; });
-  }
 
   // One that will run exit handlers. The first few are let in, as by libc, so that a handler may wait for a
   // thread that calls exit; others come when all is written.
   void enter() noexcept {
-    if (entered_.fetch_add(1, std::memory_order_relaxed) >= let_in) wait();
+    if (entered_.fetch_add(1, std::memory_order_relaxed) < let_in) return;
+    std::uint64_t const until = base::now_ns() + longest_wait_ns;
+    base::wait_until([this, until] { return is_done() || base::now_ns() > until; });
+    leave_time_to_end();
   }
   static constexpr int let_in = 2;
 
@@ -51,8 +57,11 @@ class single_writer {
 
  private:
   static constexpr pid_t nobody = 0, is_through = -1;
+  // A writer that hangs, at a pipe that nobody reads, holds nobody for ever.
   static constexpr std::uint64_t longest_wait_ns = 10'000'000'000, time_to_end_ns = 100'000'000;
 
+  // Who is through ends the process, with the code that it wrote.
+  static void leave_time_to_end() noexcept { base::sleep_for(time_to_end_ns); }
   static pid_t own_number() noexcept { return static_cast<pid_t>(::syscall(SYS_gettid)); }
 
   std::atomic<pid_t> writer_ = nobody;

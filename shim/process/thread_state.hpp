@@ -19,6 +19,7 @@ struct thread_state {
   hooks here = hooks::unasked;
   std::uint32_t runtime_depth = 0;       // calls of the CUDA runtime that are hooked and still open
   bool ends = false;                     // it has called exit, and may do so again from a handler
+  bool execs = false;                    // it is in an exec, and holds the turn to write the report
   std::uint16_t runtime_hook = 0;        // the outermost of them
   void const* runtime_caller = nullptr;  // who made it
   // The runtime has set itself up on this thread with this context, when route::changes() was

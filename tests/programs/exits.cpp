@@ -3,10 +3,11 @@
 // destructor frees device memory), handlers (exit handlers made before and after the first CUDA call free
 // device memory), workers (threads go on allocating while main returns), together (64 threads call exit
 // at once, as those of a program do that runs out of memory), _together and quick_together (they call _exit,
-// quick_exit), joined (an exit handler joins a thread that calls exit), closed (stderr is
-// closed before the end, as coreutils do), descriptors (all but the standard ones name the file of the second
-// argument, with a line in it), hang (waits to be killed). Does 10 allocations first and prints its counts
-// before it ends. Run plain, preloaded and under `gpumem run` by the integration and GPU tests.
+// quick_exit), exec_together (half of them exec), joined (an exit handler joins a thread that calls exit),
+// closed (stderr is closed before the end, as coreutils do), descriptors (all but the standard ones name the
+// file of the second argument, with a line in it), hang (waits to be killed). Does 10 allocations first and
+// prints its counts before it ends. Run plain, preloaded and under `gpumem run` by the integration and GPU
+// tests.
 #include <fcntl.h>
 #include <signal.h>
 #include <unistd.h>
@@ -102,10 +103,11 @@ int main(int argc, char** argv) {
     std::fflush(stdout);
     static std::atomic<int> waiting{64};
     for (int i = 0; i < 64; ++i) {
-      std::thread([way] {
+      std::thread([way, i, program = argv[0]] {
         for (--waiting; waiting > 0;) std::this_thread::yield();
         if (way[0] == '_') _exit(16);
         if (way[0] == 'q') std::quick_exit(17);
+        if (way[0] == 'e' && i % 2 != 0) execl(program, program, "return", static_cast<char*>(nullptr));
         std::exit(15);
       }).detach();
     }

@@ -70,6 +70,18 @@ def test_threads_that_end_it_together(build):
         harness.equal(run.reports[0]["end"]["code"], code, f"code in the report of {way}")
 
 
+def test_threads_that_exec_and_exit_together(build):
+    """Each image has its whole report; that of the first one is written again where an exec was overtaken by an exit."""
+    seen = set()
+    for _ in range(40):
+        run = build.run(program(build, "exec_together"), preload=True)
+        kinds = sorted(report["end"]["kind"] for report in run.reports)
+        assert (run.code, kinds) in ((0, ["exec", "exit"]), (15, ["exit"]), (15, ["exec", "exit"])), (run.code, kinds)
+        harness.equal((len(run.texts), run.state), (len(kinds), []), f"text reports and pages, {kinds}")
+        seen.add(run.code)
+    harness.equal(seen, {0, 15}, "both came first at times")
+
+
 def test_a_handler_that_joins_a_thread_that_exits(build):
     """Before 2.41 libc lets it end the process; nothing of ours is waited for then."""
     if tuple(map(int, platform.libc_ver()[1].split("."))) >= (2, 41):
