@@ -161,7 +161,7 @@ GROUPS = {
         *[Case("forks", (mode,)) for mode in ("before", "after", "vfork", "spawn", "daemon", "posix_spawn")],
         Case("exec_forms"),
         *[Case("exits", (way,), code=None)
-          for way in ("return", "exit", "_exit", "quick_exit", "exec", "thread", "static", "together", "_together", "quick_together", "closed", "handlers")],
+          for way in ("return", "exit", "_exit", "quick_exit", "exec", "thread", "static", "main", "together", "_together", "quick_together", "closed", "handlers")],
     ],
     "ipc": [
         Case("ipc_pair"),

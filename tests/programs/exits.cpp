@@ -1,17 +1,14 @@
 // Every way a process ends, by argument: return, exit, _exit, quick_exit, abort, exec (into this program with
-// "return"), kill (SIGKILL), segv, thread (exit called by another thread while main works), static (a static
-// destructor frees device memory), handlers (exit handlers made before and after the first CUDA call free
-// device memory), workers (threads go on allocating while main returns), together (64 threads call exit
-// at once, as those of a program do that runs out of memory), _together and quick_together (they call _exit,
-// quick_exit), exec_together (half of them exec), joined (an exit handler joins a thread that calls exit),
-// closed (stderr is closed before the end, as coreutils do), descriptors (all but the standard ones name the
-// file of the second argument, with a line in it), hang (waits to be killed). Does 10 allocations first and
-// prints its counts before it ends. Run plain, preloaded and under `gpumem run` by the integration and GPU
-// tests.
+// "return"), kill (SIGKILL), segv, hang (waits to be killed), and those that main() has a line on. Does 10
+// allocations first and prints its counts before it ends. Run plain, preloaded and under `gpumem run` by the
+// integration and GPU tests.
 #include <fcntl.h>
+#include <pthread.h>
 #include <signal.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <cstring>
 #include <thread>
 
@@ -54,12 +51,14 @@ int main(int argc, char** argv) {
   using namespace programs;
   const char* way = argc > 1 ? argv[1] : "return";
   const bool handlers = std::strcmp(way, "handlers") == 0;
-  if (handlers) std::atexit(handler_made_before);
+  if (handlers)
+    std::atexit(handler_made_before);  // before and after the first CUDA call, each frees device memory
   for (int round = 0; round < 10; ++round) {
     void* block = nullptr;
     REQUIRE(counted_malloc(&block, 1u << (10 + round)));
     if (round % 2 == 0) REQUIRE(counted_free(block));
   }
+  // a static destructor frees device memory
   if (std::strcmp(way, "static") == 0) {
     REQUIRE(counted_malloc(&keeper.block,
                            1 << 20));  // its free will not leave the runtime, which is unloading then
@@ -90,15 +89,19 @@ int main(int argc, char** argv) {
     execl(argv[0], argv[0], "return", static_cast<char*>(nullptr));
     return 126;
   }
+  // exit called by another thread while main works
   if (std::strcmp(way, "thread") == 0) {
     std::thread([] { std::exit(11); }).join();
   }
+  // threads go on allocating while main returns
   if (std::strcmp(way, "workers") == 0) {
     static std::atomic<int> started{0};
     for (int i = 0; i < 4; ++i) std::thread(allocate_for_ever, std::ref(started)).detach();
     while (started < 4) std::this_thread::yield();
     return 13;
   }
+  // together, _together, quick_together, exec_together: 64 threads end it at once, as those of a program do
+  // that runs out of memory; of the last half exec
   if (std::strstr(way, "together") != nullptr) {
     std::fflush(stdout);
     static std::atomic<int> waiting{64};
@@ -113,15 +116,28 @@ int main(int argc, char** argv) {
     }
     for (;;) pause();
   }
+  // an exit handler joins a thread that calls exit
   if (std::strcmp(way, "joined") == 0) {
     std::fflush(stdout);
     std::atexit([] { std::thread([] { std::exit(18); }).join(); });
     std::exit(19);
   }
+  // it ends as a thread, another one goes on
+  if (std::strcmp(way, "main") == 0) {
+    std::thread([] { std::this_thread::sleep_for(std::chrono::milliseconds(50)); }).detach();
+    pthread_exit(nullptr);
+  }
+  // past every handler, as Go's runtime does
+  if (std::strcmp(way, "system_call") == 0) {
+    std::fflush(stdout);
+    syscall(SYS_exit_group, 20);
+  }
+  // stderr is closed before the end, as coreutils do
   if (std::strcmp(way, "closed") == 0) {
     close(STDERR_FILENO);
     close(STDOUT_FILENO);
   }
+  // all but the standard ones name the file of the second argument, with a line in it
   if (std::strcmp(way, "descriptors") == 0) {
     int const file = open(argv[2], O_WRONLY | O_CREAT | O_TRUNC, 0600);
     for (int number = 3; number < 1024; ++number) dup2(file, number);

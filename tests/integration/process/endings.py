@@ -89,6 +89,17 @@ def test_a_handler_that_joins_a_thread_that_exits(build):
     ends(build, "joined", 18, "exit", True)
 
 
+def test_the_main_thread_alone(build):
+    ends(build, "main", 0, "exit", True)
+
+
+def test_a_system_call(build):
+    """Go's programs end so, past every handler: the page is kept, and `gpumem run` reports all the same."""
+    ends(build, "system_call", 20, "exit", False)
+    run = build.run(program(build, "system_call"), preload=True)
+    harness.equal((run.code, run.reports, len(run.state)), (20, [], 1), "code, reports and pages")
+
+
 def test_abort(build):
     ends(build, "abort", 128 + signal.SIGABRT, "signal", False, int(signal.SIGABRT))
 
