@@ -5,8 +5,8 @@
 #include <mutex>
 #include <shared_mutex>
 
-#include "core/base/kept_heap.hpp"
 #include "core/base/threads/biased_lock.hpp"
+#include "core/base/threads/kept_heap.hpp"
 #include "core/base/threads/uncancelled.hpp"
 #include "core/driver/context_id.hpp"
 #include "core/driver/question.hpp"

@@ -6,6 +6,7 @@
 #include <bit>
 #include <new>
 
+#include "core/base/threads/heap.hpp"
 #include "core/driver/question.hpp"
 #include "core/stats/page/state_page.hpp"
 #include "core/upstream/call.hpp"
@@ -79,7 +80,7 @@ vmm::vmm(resource::chain_context const& home, std::size_t node, std::uint64_t re
 resource::extent vmm::open_range(std::uint64_t bytes) {
   // Untouched entries take no memory.
   std::unique_ptr<physical[], free_entries> pages(
-      static_cast<physical*>(std::calloc(bytes / page_, sizeof(physical))));
+      static_cast<physical*>(base::heap::allocate_zeroed(bytes / page_, sizeof(physical))));
   if (pages == nullptr) {
     throw driver::allocation_failed(CUDA_ERROR_OUT_OF_MEMORY, "vmm", "no host memory for its tables",
                                     driver::refused_by::tables);

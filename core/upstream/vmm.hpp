@@ -5,10 +5,10 @@
 // what no work uses: the driver does not wait.
 #pragma once
 
-#include <cstdlib>
 #include <memory>
 #include <vector>
 
+#include "core/base/threads/heap.hpp"
 #include "core/base/threads/mutex.hpp"
 #include "core/upstream/deferred_release_source.hpp"
 
@@ -39,7 +39,7 @@ class vmm final : public deferred_release_source, public resource::page_source {
   static constexpr physical same_piece = ~physical{0};
   // The tables come from calloc, so that untouched parts take no memory.
   struct free_entries {
-    void operator()(physical* p) const noexcept { std::free(p); }
+    void operator()(physical* p) const noexcept { base::heap::release(p); }
   };
   // For each page the handle of the piece that begins there, `same_piece` behind it, 0 where none is mapped.
   // An entry is used only by who owns its addresses.

@@ -5,8 +5,9 @@
 // never meets it.
 #include <cstddef>
 #include <cstdint>
-#include <cstdlib>
 #include <new>
+
+#include "core/base/threads/heap.hpp"
 
 namespace {
 
@@ -18,7 +19,7 @@ struct note {
 void* allocate(std::size_t bytes, std::size_t alignment) noexcept {
   std::size_t const more = alignment - 1 + sizeof(note);
   if (bytes > SIZE_MAX - more) return nullptr;
-  void* const begin = std::malloc(bytes + more);
+  void* const begin = gpumem::base::heap::allocate(bytes + more);
   if (begin == nullptr) return nullptr;
   auto const low = reinterpret_cast<std::uintptr_t>(begin);
   auto const offset = ((low + more) & ~std::uintptr_t{alignment - 1}) - low;
@@ -38,5 +39,5 @@ void* operator new(std::size_t bytes, std::align_val_t alignment, std::nothrow_t
   return allocate(bytes, static_cast<std::size_t>(alignment));
 }
 void operator delete(void* memory, std::align_val_t) noexcept {
-  if (memory != nullptr) std::free(static_cast<note*>(memory)[-1].begin);
+  if (memory != nullptr) gpumem::base::heap::release(static_cast<note*>(memory)[-1].begin);
 }

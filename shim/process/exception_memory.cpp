@@ -7,10 +7,11 @@
 #include <bit>
 #include <cstddef>
 #include <cstdint>
-#include <cstdlib>
 #include <cstring>
 #include <exception>
 #include <limits>
+
+#include "core/base/threads/heap.hpp"
 
 namespace {
 
@@ -50,13 +51,13 @@ class reserve {
 constinit reserve last_resort;
 
 void* allocate(std::size_t bytes) noexcept {
-  if (void* const memory = std::calloc(1, bytes)) return memory;
+  if (void* const memory = gpumem::base::heap::allocate_zeroed(1, bytes)) return memory;
   if (void* const memory = last_resort.take(bytes)) return memory;
   std::terminate();
 }
 
 void release(void* memory) noexcept {
-  if (!last_resort.give_back(memory)) std::free(memory);
+  if (!last_resort.give_back(memory)) gpumem::base::heap::release(memory);
 }
 
 }  // namespace

@@ -17,6 +17,7 @@
 #include "core/base/log/log.hpp"
 #include "core/base/log/standard_error.hpp"
 #include "core/base/threads/biased_lock.hpp"
+#include "core/base/threads/heap.hpp"
 #include "core/base/threads/roomy_stack.hpp"
 #include "core/base/threads/sleep.hpp"
 #include "core/base/threads/uncancelled.hpp"
@@ -198,6 +199,13 @@ void find_libcs_stack_functions() noexcept {
   if (found.get != nullptr && found.make != nullptr && found.swap != nullptr) base::change_stack = found;
 }
 
+void look_for_libcs_heap() noexcept {
+  auto const libc = elf_object::listed("libc.so.6");
+  base::heap::is_libcs.store(libc.function("malloc") == reinterpret_cast<void*>(&::malloc) &&
+                                 libc.function("free") == reinterpret_cast<void*>(&::free),
+                             std::memory_order_relaxed);
+}
+
 // Of others, a wait that must end would be as long as they like.
 void find_libcs_clock() noexcept {
   auto const found = elf_object::listed("libc.so.6").function("clock_gettime");
@@ -215,6 +223,7 @@ bool start() noexcept {
   bool started = false;
   find_libcs_stack_functions();
   find_libcs_clock();
+  look_for_libcs_heap();
   look_for_dl_find_object();
   base::with_room([&]() noexcept { started = begin(); });
   this_thread.here =

@@ -5,8 +5,9 @@
 #include <sys/mman.h>
 
 #include <cstdint>
-#include <cstdlib>
 #include <new>
+
+#include "core/base/threads/heap.hpp"
 
 namespace gpumem::shim {
 
@@ -59,12 +60,12 @@ void* operator new(std::size_t bytes) {
   if (reporting) {
     if (void* const taken = pages.take(bytes)) return taken;
   }
-  if (void* const taken = std::malloc(bytes != 0 ? bytes : 1)) return taken;
+  if (void* const taken = gpumem::base::heap::allocate(bytes != 0 ? bytes : 1)) return taken;
   throw std::bad_alloc();
 }
 
 void operator delete(void* pointer) noexcept {
-  if (!gpumem::shim::pages.holds(pointer)) std::free(pointer);
+  if (!gpumem::shim::pages.holds(pointer)) gpumem::base::heap::release(pointer);
 }
 void operator delete(void* pointer, std::size_t) noexcept {
   operator delete(pointer);

@@ -6,10 +6,10 @@
 #include <string>
 #include <utility>
 
-#include "core/base/kept_heap.hpp"
 #include "core/base/log/log.hpp"
 #include "core/base/mutant.hpp"
 #include "core/base/threads/interleave.hpp"
+#include "core/base/threads/kept_heap.hpp"
 #include "core/base/threads/uncancelled.hpp"
 #include "core/driver/question.hpp"
 #include "core/route/contexts/device_facts.hpp"

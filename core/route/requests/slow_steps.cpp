@@ -1,9 +1,10 @@
 // See slow_steps.hpp.
 #include "core/route/requests/slow_steps.hpp"
 
-#include "core/base/kept_heap.hpp"
 #include "core/base/mutant.hpp"
 #include "core/base/threads/backoff.hpp"
+#include "core/base/threads/heap.hpp"
+#include "core/base/threads/kept_heap.hpp"
 #include "core/base/threads/uncancelled.hpp"
 #include "core/driver/question.hpp"
 #include "core/recording/writer/record.hpp"
@@ -147,6 +148,7 @@ taken take_slow(supply from, context_entry& entry, std::size_t number, driver::r
                                             .flags = request.flags,
                                             .alignment = request.alignment,
                                             .by = &request};
+  base::heap::whole const call;
   // What this thread remembers of the way may be of an earlier context.
   if (entry.made_chain(number) == nullptr && entry.chain_of(number, present->factory) == nullptr)
     return {.refusal = pass};

@@ -1,6 +1,8 @@
 // See start_map.hpp.
 #include "core/space/blocks/start_map.hpp"
 
+#include "core/base/threads/heap.hpp"
+
 namespace gpumem::space {
 
 bool start_map::reset(std::uint64_t units) noexcept {
@@ -13,7 +15,7 @@ bool start_map::reset(std::uint64_t units) noexcept {
     total += units;
   } while (units > 1 && depth_ < most_levels);
   // calloc takes what is large from the kernel, as pages that cost nothing until they are written.
-  words_.reset(static_cast<std::uint64_t*>(std::calloc(total, sizeof(std::uint64_t))));
+  words_.reset(static_cast<std::uint64_t*>(base::heap::allocate_zeroed(total, sizeof(std::uint64_t))));
   if (words_ == nullptr) {
     depth_ = 0;
     return false;

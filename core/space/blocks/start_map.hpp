@@ -6,8 +6,9 @@
 
 #include <array>
 #include <cstdint>
-#include <cstdlib>
 #include <memory>
+
+#include "core/base/threads/heap.hpp"
 
 namespace gpumem::space {
 
@@ -40,7 +41,7 @@ class start_map {
 
  private:
   struct give_back {
-    void operator()(std::uint64_t* words) const noexcept { std::free(words); }
+    void operator()(std::uint64_t* words) const noexcept { base::heap::release(words); }
   };
   static constexpr std::size_t most_levels = 6;  // 2^32 units
 

@@ -30,7 +30,7 @@ def own(build):
 
 def compared(build, program, first, env=None):
     command = [build.program(program[0]), *program[1:]]
-    plain = build.run(command, env={"LD_PRELOAD": own(build)})
+    plain = build.run(command, env={"LD_PRELOAD": own(build), **(env or {})})
     harness.equal(plain.code, 0, f"exit code of the plain run of {program}, {plain.stderr[-300:]}")
     both = [own(build), str(build.library)]
     run = build.run(command, preload=True, env={"LD_PRELOAD": ":".join(both if first else both[::-1]), **(env or {})})
@@ -54,6 +54,12 @@ def test_every_chain(build):
             config = pathlib.Path(folder) / "chain.toml"
             config.write_text("version = 1\n[route]\n" + chain.replace("FOLDER", folder))
             compared(build, ["threads.shared"], first=True, env={"GPUMEM_CONFIG": str(config), "GPUMEM_RECORD": f"{folder}/recording"})
+
+
+def test_of_points_of_cancellation(build):
+    """As of Electric Fence, which takes a semaphore, and of tracers, which write."""
+    for first in (True, False):
+        compared(build, PROGRAMS[-1], first, env={"OWN_MALLOC_CANCELS": "1"})
 
 
 def test_a_foreign_block_ends_the_process(build):

@@ -1,7 +1,10 @@
 // A preload library with a malloc as programs bring their own: malloc, calloc, realloc and free, which is
 // what libc asks for, and nothing else. Its blocks are never better aligned than 16 bytes, and a free of what
-// it did not give ends the process, as with most of them. Any thread.
+// it did not give ends the process, as with most of them. OWN_MALLOC_CANCELS=1: both are points of
+// cancellation, as those of Electric Fence and of heap tracers. Any thread.
+#include <pthread.h>
 #include <stdint.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -41,11 +44,17 @@ void require_own(void* block) noexcept {
   if (reinterpret_cast<uintptr_t>(block) % 32 != 16 || head_of(block).mark != given) refuse();
 }
 
+void may_be_cancelled() {
+  static bool const asked = getenv("OWN_MALLOC_CANCELS") != nullptr;
+  if (asked) pthread_testcancel();
+}
+
 }  // namespace
 
 extern "C" {
 
-void* malloc(size_t bytes) noexcept {
+void* malloc(size_t bytes) {
+  may_be_cancelled();
   size_t const more = sizeof(head) + 32;
   if (bytes > SIZE_MAX - more) return nullptr;
   auto* const begin = static_cast<char*>(__libc_malloc(bytes + more));
@@ -56,21 +65,22 @@ void* malloc(size_t bytes) noexcept {
   return block;
 }
 
-void free(void* block) noexcept {
+void free(void* block) {
+  may_be_cancelled();
   if (block == nullptr) return;
   require_own(block);
   head_of(block).mark = taken_back;
   __libc_free(static_cast<char*>(block) - head_of(block).bytes_from_begin);
 }
 
-void* calloc(size_t count, size_t bytes) noexcept {
+void* calloc(size_t count, size_t bytes) {
   if (bytes != 0 && count > SIZE_MAX / bytes) return nullptr;
   void* const block = malloc(count * bytes);
   if (block != nullptr) memset(block, 0, count * bytes);
   return block;
 }
 
-void* realloc(void* block, size_t bytes) noexcept {
+void* realloc(void* block, size_t bytes) {
   if (block == nullptr) return malloc(bytes);
   require_own(block);
   void* const moved = malloc(bytes);

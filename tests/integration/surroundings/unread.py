@@ -10,19 +10,26 @@ import socket
 import subprocess
 import sys
 import tempfile
+import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
 import harness
 
 
 def full(descriptor):
+    """Filled until nothing more goes in for a while: a terminal hands on what was written a little later, and has room then."""
     os.set_blocking(descriptor, False)
-    for size in (1 << 16, 1):
-        try:
-            while True:
-                os.write(descriptor, b"x" * size)
-        except BlockingIOError:
-            pass
+    unchanged = 0
+    while unchanged < 10:
+        unchanged += 1
+        for size in (1 << 16, 1):
+            try:
+                while True:
+                    os.write(descriptor, b"x" * size)
+                    unchanged = 0
+            except BlockingIOError:
+                pass
+        time.sleep(0.02)
     os.set_blocking(descriptor, True)
     return descriptor
 
