@@ -416,7 +416,7 @@ std::uint64_t suballocator::settle(lock& held, std::uint32_t units) noexcept {
   }
   reap();
   bool const is_short = would_exceed(region_.pending_bytes()) || GPUMEM_MUTANT(always_asks_streams) ||
-                        GPUMEM_MUTANT(idle_stream_is_done);
+                        GPUMEM_MUTANT(idle_stream_is_done) || GPUMEM_MUTANT(legacy_stream_not_asked);
   if (region_.has_pending() && is_short) settle_idle_streams();
   return stay;
 }

@@ -38,6 +38,18 @@ TEST_F(idle_streams, what_they_freed_serves_a_request_without_a_stream) {
   EXPECT_NE(get(p, 48 * mib), space::none);
 }
 
+// The legacy stream's work is work that it waits for, and that no question about it tells.
+TEST_F(idle_streams, what_a_blocking_one_freed_waits_for_the_legacy_stream) {
+  pool& p = freed_at_its_bound();
+  driver.blocking_streams = {tests::stream(freeing)};
+  driver.idle_streams = {tests::stream(freeing)};
+  EXPECT_NE(get(p, 24 * mib, asking), space::none);
+  EXPECT_EQ(driver.waits.size(), 1u);
+  driver.idle_streams.insert(CU_STREAM_LEGACY);
+  EXPECT_NE(get(p, 24 * mib), space::none);
+  EXPECT_EQ(driver.waits.size(), 1u) << "there is nothing more to wait for";
+}
+
 TEST_F(idle_streams, the_device_waits_for_the_stream_that_freed_alone) {
   pool& p = freed_at_its_bound();
   EXPECT_NE(get(p, 48 * mib, asking), space::none);
