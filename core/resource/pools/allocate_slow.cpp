@@ -262,8 +262,10 @@ space::handle suballocator::grow(lock& held, slow_request& c, std::uint64_t at_l
   watched_ns_ = 0;
   c.grew = true;
   // Of memory that most of the rest was needed for: an event of later would be of later work too.
-  if (would_exceed(region_.reserved_bytes() / 2)) free_duties.fetch_or(settles, std::memory_order_relaxed);
-  if (std::uint64_t const bytes = c.units * space::unit; would_exceed(bytes)) {
+  std::uint64_t const bytes = c.units * space::unit;
+  if (would_exceed(bytes + (region_.reserved_bytes() + bytes) / 2))
+    free_duties.fetch_or(settles, std::memory_order_relaxed);
+  if (would_exceed(bytes)) {
     std::uint64_t const back = would_go_back(bytes);
     // Over pages what lies between blocks can go back by itself: there is nothing to keep apart.
     mixing_.note_growth(bytes, region_.reserved_bytes(), back,

@@ -77,6 +77,25 @@ TEST_F(idle_streams, a_default_stream_is_not_known_by_its_handle) {
   EXPECT_EQ(streams.handle_of(freeing), nullptr);
 }
 
+// Near the bound, where an event of later would be of later work too.
+TEST_F(idle_streams, a_large_free_on_one_that_cannot_be_asked_has_an_event_at_once) {
+  stream_order::slot const unnamed = streams.slot_of(200);
+  pool& p = make_pool({.maximum_pool_size = 128 * mib});
+  space::handle const large = get(p, 96 * mib, unnamed);
+  give(p, large, unnamed);
+  EXPECT_EQ(driver.calls("cuCtxRecordEvent"), 1);
+  driver.finish_all();
+  EXPECT_NE(get(p, 96 * mib, asking), space::none);
+  EXPECT_TRUE(driver.waits.empty());
+}
+
+TEST_F(idle_streams, one_that_can_be_asked_needs_no_event) {
+  pool& p = make_pool({.maximum_pool_size = 128 * mib});
+  space::handle const large = get(p, 96 * mib, freeing);
+  give(p, large, freeing);
+  EXPECT_EQ(driver.calls("cuCtxRecordEvent"), 0);
+}
+
 // A driver that refused gets what is done without a wait for work that came since.
 TEST_F(idle_streams, what_is_done_goes_back_beside_work) {
   pool& p = make_pool();
