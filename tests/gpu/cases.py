@@ -123,6 +123,8 @@ GROUPS = {
         Case("stream_life", ("inside",), counts=False, timeout=20),
         *[Case("host_function_calls", (way,), links=("driver",), counts=False, configs=("every_pool",), timeout=20)
           for way in ("host_function", "callback")],
+        # Asked of no GPU yet: whether natively memory freed and had again in stream order is safe where a kernel begins early.
+        *[Case("dependent_launch", (how,), links=("static",), configs=("binning",), counts=False) for how in ("async", "plain")],
         Case("async_streams"),
         # Not "threads": without the library, too, a thread that ends with work on its own stream hangs in the
         # driver now and then (580.159, main thread in pthread_join).
