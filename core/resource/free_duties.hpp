@@ -1,6 +1,6 @@
-// What a free without a stream has to do besides, anywhere in the process: one byte, which the hot path reads
-// once. Set and cleared by any thread; a duty that is set twice, or cleared too early, is set again by who
-// knows of it.
+// What a free without a stream has to do besides, anywhere in the process, and a large one in the order of a
+// stream that cannot be asked about its work: one byte, which the hot path reads once. Set and cleared by any
+// thread; a duty that is set twice, or cleared too early, is set again by who knows of it.
 #pragma once
 
 #include <atomic>
@@ -17,6 +17,7 @@ inline constexpr free_duty gives_back = 2;  // some suballocator has memory that
 inline constexpr free_duty paces = 4;       // in some context frees keep the GPU's pace (free_pace)
 inline constexpr free_duty settles = 8;     // some pool is near its bound: a large free has an event at once
 inline std::atomic<free_duty> free_duties{0};
+inline constexpr std::uint64_t settled_from = 64ull << 20;  // what is large
 
 // Beside a capture no free gives memory back. Asked before each piece: one may begin, in any thread, while
 // the driver takes another.

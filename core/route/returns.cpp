@@ -63,9 +63,8 @@ void give_back_at_free(resource::chain_context const& home, bool at_pace) noexce
 void do_duties(resource::chain_context const& home, driver::free_request const& release,
                std::uint64_t bytes) noexcept {
   // Natively such a free waits for the work before it, and what is submitted after it matters no more.
-  constexpr std::uint64_t large = 64ull << 20;
   if (release.stream_ordered || present == nullptr) return;
-  if (bytes >= large && is_set(resource::settles) && may_work(home.epochs)) {
+  if (bytes >= resource::settled_from && is_set(resource::settles) && may_work(home.epochs)) {
     base::uncancelled const held;
     home.epochs.collect(home.epochs.open());
   }

@@ -253,7 +253,17 @@ bool epochs::is_idle(CUstream stream) noexcept {
   base::lock_guard lock(mutex_);
   if (capturing() || broken() || elsewhere_.any()) return false;
   relaxed_mode relaxed;
-  return driver::real.cuStreamQuery(stream) == CUDA_SUCCESS;
+  if (driver::real.cuStreamQuery(stream) != CUDA_SUCCESS) return false;
+  if (stands_alone(stream) || GPUMEM_MUTANT(legacy_stream_not_asked)) return true;
+  scoped_context const here = enter();
+  return here.is_there() && driver::real.cuStreamQuery(CU_STREAM_LEGACY) == CUDA_SUCCESS;
+}
+
+bool epochs::stands_alone(CUstream stream) noexcept {
+  if (stream == nullptr || stream == CU_STREAM_LEGACY || stream == CU_STREAM_PER_THREAD) return false;
+  unsigned flags = CU_STREAM_DEFAULT;
+  return driver::asked(driver::real.cuStreamGetFlags, stream, &flags) == CUDA_SUCCESS &&
+         (flags & CU_STREAM_NON_BLOCKING) != 0;
 }
 
 // Where epochs can be closed no more, as the program's synchronisations fail, it covers all but the open one.

@@ -66,8 +66,12 @@ class epochs {
   // The same for what was freed in the order of `freed_on` alone, up to `s`: an epoch's event would wait for
   // all streams, of which one may be waiting for this very request.
   bool wait_on_device(CUstream stream, epoch_id s, CUstream freed_on) noexcept;
-  // The stream has no work, so that what was freed in its order is done. False also when that is not known.
+  // The stream has no work, nor has one that it waits for by itself, so that what was freed in its order is
+  // done. False also when that is not known.
   bool is_idle(CUstream stream) noexcept;
+  // It waits for no other stream by itself, as blocking ones do for the legacy stream, of whose work a
+  // question about them tells nothing. Null, or a default stream: no.
+  static bool stands_alone(CUstream stream) noexcept;
 
   // A free in the order of a stream of another context, before it is given a number: epochs from the open one
   // on are done no sooner than the work of `stream` so far, which no event of this context covers. False

@@ -74,6 +74,10 @@ GROUPS = {
           for what in ("module", "library")],
         *[Case("blocked_stream", (mode,), links=("shared",), counts=False, timeout=120) for mode in ("refused", "served", "freed")],
         Case("freed_before_work", links=("static",), configs=("binning", "pool_over_vmm"), counts=False),
+        # Their rules are CUDA's documents' and no GPU was asked yet: work of the legacy stream is before a free on a blocking one,
+        # and a wait for an event is work of its stream.
+        *[Case("implicit_order", (how,), links=("static",), configs=("binning", "pool_over_vmm"), counts=False,
+               expected=f"implicit_order{'.event' if how == 'event' else ''}.txt") for how in ("blocking", "legacy", "event")],
         # What the driver does: nothing of the pools may answer.
         Case("freed_in_order", links=("static",), counts=False, expected="freed_in_order.txt",
              env={"GPUMEM_CONFIG": str(PROGRAM_CONFIGS / "passthrough.toml")}),
@@ -119,6 +123,8 @@ GROUPS = {
         Case("stream_life", ("inside",), counts=False, timeout=20),
         *[Case("host_function_calls", (way,), links=("driver",), counts=False, configs=("every_pool",), timeout=20)
           for way in ("host_function", "callback")],
+        # Asked of no GPU yet: whether natively memory freed and had again in stream order is safe where a kernel begins early.
+        *[Case("dependent_launch", (how,), links=("static",), configs=("binning",), counts=False) for how in ("async", "plain")],
         Case("async_streams"),
         # Not "threads": without the library, too, a thread that ends with work on its own stream hangs in the
         # driver now and then (580.159, main thread in pthread_join).

@@ -1,11 +1,12 @@
 // Memory that was freed, and whose work is done, serves the next request although a kernel has begun since
-// that does not end before: nearly all of the device is freed in the order of a stream, or by cudaFree, then
-// a kernel spins, then most of that memory is asked for again by cudaMallocAsync, cudaMalloc and cuMemCreate.
-// Natively none waits. Prints codes, whether each came at once, and whether the kernel still ran. Alone on
-// its device.
+// that does not end before: nearly all of the device is freed in the order of a stream of each kind, or by
+// cudaFree, then a kernel spins, then most of that memory is asked for again by cudaMallocAsync, cudaMalloc
+// and cuMemCreate. Natively none waits. Prints codes, whether each came at once, and whether the kernel still
+// ran. Alone on its device.
 #include <cuda.h>
 
 #include <chrono>
+#include <string>
 
 #include "tests/programs/support.hpp"
 
@@ -24,9 +25,9 @@ __global__ void touch(char* memory) {
   *memory = 1;
 }
 
-cudaStream_t make_stream() {
+cudaStream_t make_stream(unsigned flags = cudaStreamNonBlocking) {
   cudaStream_t made = nullptr;
-  REQUIRE(cudaStreamCreateWithFlags(&made, cudaStreamNonBlocking));
+  REQUIRE(cudaStreamCreateWithFlags(&made, flags));
   return made;
 }
 
@@ -97,6 +98,17 @@ int main() {
   ask("freed in order, cudaMallocAsync", free_in_order, in_order, give_block);
   ask("freed in order, cudaMalloc", free_in_order, plain, give_block);
   ask("freed in order, cuMemCreate", free_in_order, create, give_handle);
+  struct {
+    char const* name;
+    cudaStream_t stream;
+  } const others[] = {{"freed on a blocking stream", make_stream(cudaStreamDefault)},
+                      {"freed on the legacy stream", cudaStreamLegacy},
+                      {"freed on the thread's stream", cudaStreamPerThread}};
+  for (auto const& each : others) {
+    auto const free = [&](std::size_t bytes, cudaStream_t) { free_in_order(bytes, each.stream); };
+    ask((std::string(each.name) + ", cudaMallocAsync").c_str(), free, in_order, give_block);
+    ask((std::string(each.name) + ", cudaMalloc").c_str(), free, plain, give_block);
+  }
   ask("freed by cudaFree, cudaMalloc", free_plainly, plain, give_block);
   ask("freed by cudaFree, cuMemCreate", free_plainly, create, give_handle);
   std::puts("done");

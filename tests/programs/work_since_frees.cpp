@@ -1,12 +1,12 @@
 // tests/gpu/freed_before_work.cu on the simulated CUDA: memory that was freed and is done serves the next
 // request although work has begun since that does not end before. Argument: `order`, freed in the order of a
-// stream that is done, or `plain`, by cuMemFree before the context is. Prints each request's code, whether it
-// came at once and whether the work still ran, then whether a trim of the default pool waited for it. One
-// thread.
+// stream that is done, `blocking`, `legacy` or `per_thread`, of such a stream, or `plain`, by cuMemFree
+// before the context is. Prints each request's code, whether it came at once and whether the work still ran,
+// then whether a trim of the default pool waited for it. One thread.
 #include <cuda.h>
 
 #include <chrono>
-#include <cstring>
+#include <string_view>
 
 #include "tests/programs/support.hpp"
 #include "tests/simulated_cuda/simulated.h"
@@ -19,15 +19,22 @@ using namespace std::chrono_literals;
 constexpr std::size_t mib = std::size_t{1} << 20, all = 6000 * mib, asked = 4000 * mib;
 constexpr unsigned long long endless_ns = 3'600'000'000'000;
 
-CUstream make_stream() {
+CUstream make_stream(unsigned flags = CU_STREAM_NON_BLOCKING) {
   CUstream made = nullptr;
-  REQUIRE(cuStreamCreate(&made, CU_STREAM_NON_BLOCKING));
+  REQUIRE(cuStreamCreate(&made, flags));
   return made;
+}
+CUstream freeing_stream(std::string_view how) {
+  if (how == "legacy") return CU_STREAM_LEGACY;
+  if (how == "per_thread") return CU_STREAM_PER_THREAD;
+  return make_stream(how == "blocking" ? CU_STREAM_DEFAULT : CU_STREAM_NON_BLOCKING);
 }
 
 class freed_memory {
  public:
-  explicit freed_memory(bool in_order) : in_order_(in_order) { REQUIRE(cuMemAlloc(&kept_, 4096)); }
+  explicit freed_memory(std::string_view how) : in_order_(how != "plain"), freeing_(freeing_stream(how)) {
+    REQUIRE(cuMemAlloc(&kept_, 4096));
+  }
 
   template <typename Request>
   void ask(char const* name, Request&& request) {
@@ -53,7 +60,7 @@ class freed_memory {
 
   bool const in_order_;
   CUdeviceptr kept_ = 0;
-  CUstream const busy_ = make_stream(), freeing_ = make_stream();
+  CUstream const busy_ = make_stream(), freeing_;
 };
 
 }  // namespace
@@ -63,7 +70,7 @@ int main(int argc, char** argv) {
   REQUIRE(cuInit(0));
   REQUIRE(cuDevicePrimaryCtxRetain(&context, 0));
   REQUIRE(cuCtxSetCurrent(context));
-  freed_memory memory(argc > 1 && std::strcmp(argv[1], "order") == 0);
+  freed_memory memory(argc > 1 ? argv[1] : "plain");
   CUstream const asking = make_stream();
   CUdeviceptr block = 0;
   memory.ask("cuMemAllocAsync", [&] {

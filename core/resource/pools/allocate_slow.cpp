@@ -261,8 +261,10 @@ space::handle suballocator::grow(lock& held, slow_request& c, std::uint64_t at_l
   watched_ns_ = 0;
   c.grew = true;
   // Of memory that most of the rest was needed for: an event of later would be of later work too.
-  if (would_exceed(region_.reserved_bytes() / 2)) free_duties.fetch_or(settles, std::memory_order_relaxed);
-  if (std::uint64_t const bytes = c.units * space::unit; would_exceed(bytes)) {
+  std::uint64_t const bytes = c.units * space::unit;
+  if (would_exceed(bytes + (region_.reserved_bytes() + bytes) / 2))
+    free_duties.fetch_or(settles, std::memory_order_relaxed);
+  if (would_exceed(bytes)) {
     std::uint64_t const back = would_go_back(bytes);
     // Over pages what lies between blocks can go back by itself: there is nothing to keep apart.
     mixing_.note_growth(bytes, region_.reserved_bytes(), back,
@@ -415,7 +417,7 @@ std::uint64_t suballocator::settle(lock& held, std::uint32_t units) noexcept {
   }
   reap();
   bool const is_short = would_exceed(region_.pending_bytes()) || GPUMEM_MUTANT(always_asks_streams) ||
-                        GPUMEM_MUTANT(idle_stream_is_done);
+                        GPUMEM_MUTANT(idle_stream_is_done) || GPUMEM_MUTANT(legacy_stream_not_asked);
   if (region_.has_pending() && is_short) settle_idle_streams();
   return stay;
 }

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "core/base/mutant.hpp"
+#include "core/base/threads/uncancelled.hpp"
 #include "core/stats/page/in_use.hpp"
 
 namespace gpumem::resource {
@@ -86,7 +87,8 @@ space::handle suballocator::allocate_slow(allocation_request const& request, mag
   }
   space::handle const h = own != nullptr && !look.done ? from_magazine(c) : space::none;
   if (h == space::none) {
-    if (own != nullptr) own->note_asked(units);
+    // In the magazine a free of it would have no event.
+    if (own != nullptr && !settles_when_freed(units * space::unit, request.slot)) own->note_asked(units);
     return allocate_counted(c);
   }
   count_hit(stats::local(), request.slot, units * space::unit);
@@ -113,6 +115,23 @@ void suballocator::deallocate(space::handle h, free_order const& order) noexcept
 }
 
 void suballocator::deallocate_slow(space::handle h, free_order const& order) noexcept {
+  bool const now = order.slot != stream_order::no_slot && settles_when_freed(blocks()[h].bytes(), order.slot);
+  put_back(h, order);
+  if (!now || !home_.epochs.well() || !may_give_back()) [[likely]]
+    return;
+  base::uncancelled const held;
+  home_.epochs.collect(home_.epochs.open());
+}
+
+// Near the pool's bound, as in a free without a stream (route::do_duties): of a stream that nobody can ask
+// whether it is done (settle_idle_streams) an event of later would be of later work too.
+bool suballocator::settles_when_freed(std::uint64_t bytes, stream_order::slot on) const noexcept {
+  if (bytes < settled_from || (free_duties.load(std::memory_order_relaxed) & settles) == 0) [[likely]]
+    return false;
+  return !stream_order::epochs::stands_alone(stream_of(free_list_of(on)));
+}
+
+void suballocator::put_back(space::handle h, free_order const& order) noexcept {
   space::block& b = blocks()[h];
   stats::add(count().bytes_out, b.bytes());
   b.freed = order.settled ? home_.epochs.last_done() : home_.epochs.open();

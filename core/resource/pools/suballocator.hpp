@@ -133,6 +133,9 @@ class suballocator : public resource, public source {
   }
   // As deallocate, where no magazine takes the block without a call.
   void deallocate_slow(space::handle h, free_order const& order) noexcept;
+  void put_back(space::handle h, free_order const& order) noexcept;
+  // A free of so many bytes in the order of that stream has an event at once.
+  bool settles_when_freed(std::uint64_t bytes, stream_order::slot on) const noexcept;
   // Holds the mutex, and notes whether it had to wait for it.
   lock enter() noexcept {
     lock held(mutex_, std::try_to_lock);

@@ -193,6 +193,10 @@ def test_idle_stream_is_done(build):
     expect_caught(build, "idle_stream_is_done", "unordered reuse")
 
 
+def test_legacy_stream_not_asked(build):
+    expect_caught(build, "legacy_stream_not_asked", "unordered reuse")
+
+
 def test_idle_is_done(build):
     expect_caught(build, "idle_is_done", "unordered reuse")
 

@@ -112,6 +112,7 @@ void worker::anything() {
       {1, "forks", &worker::fork_child, true},
       {12, "frees in a host function", &worker::free_in_host_function, false, true},
       {6, "exports", &worker::export_one},
+      {40, "frees without events", &worker::free_without_events},
       {1, "is a crowd", &worker::crowd, true},
       {20, "races for a context", &worker::race, true},
       {2, "is cancelled", &worker::cancelled, false, true},

@@ -51,6 +51,7 @@ class worker {
   void free_one();
   void give_back(block& b);
   void free_in_host_function();
+  void free_without_events();
   void touch_from_elsewhere(block& b);
   void note_use(block& b, CUstream on);
   void order_after_uses(block const& b, CUstream stream);

@@ -187,6 +187,23 @@ void worker::export_one() {
   for (CUevent const e : b.uses) CHECK(cuEventDestroy(e));
 }
 
+// Blocking streams and the legacy one wait for each other by themselves: no event says what is before the
+// free.
+void worker::free_without_events() {
+  block b;
+  b.kind = memory::ordered;
+  b.bytes = some_size();
+  CUstream const blocking = below(2) == 0 ? here().shared[0] : CU_STREAM_PER_THREAD;
+  bool const by_legacy = below(4) == 0;
+  CUstream const uses = by_legacy ? blocking : CU_STREAM_LEGACY;
+  CUstream const frees = by_legacy ? CU_STREAM_LEGACY : blocking;
+  if (!obtain(b, frees)) return;
+  CHECK(here().work.stamp(b, uses, below(60'000)));
+  device_work::gives(b, frees);
+  CHECK(cuMemFreeAsync(b.address, frees));
+  for (CUevent const e : b.uses) CHECK(cuEventDestroy(e));
+}
+
 // A driver may refuse calls of a host function; then the block lives on.
 void worker::free_in_host_function() {
   std::optional<block> taken = here().take(random_);

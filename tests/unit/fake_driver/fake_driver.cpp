@@ -173,6 +173,10 @@ CUresult stream_query(CUstream stream) {
   if (CUresult const code = fake().unsafe("cuStreamQuery"); code != CUDA_SUCCESS) return code;
   return fake().has_work(stream) ? CUDA_ERROR_NOT_READY : CUDA_SUCCESS;
 }
+CUresult stream_flags(CUstream stream, unsigned* flags) {
+  *flags = fake().blocking_streams.contains(stream) ? CU_STREAM_DEFAULT : CU_STREAM_NON_BLOCKING;
+  return CUDA_SUCCESS;
+}
 CUresult stream_synchronize(CUstream) {
   CUresult const code = fake().unsafe("cuStreamSynchronize");
   if (code == CUDA_SUCCESS) fake().finish_all();
@@ -241,6 +245,7 @@ void fake_driver::reset() {
   stream_ids.clear();
   capturing.clear();
   idle_streams.clear();
+  blocking_streams.clear();
   waits.clear();
   granted.clear();
   events.clear();
@@ -287,6 +292,7 @@ void fake_driver::reset() {
   real.cuStreamWaitEvent = stream_wait;
   real.cuStreamSynchronize = stream_synchronize;
   real.cuStreamQuery = stream_query;
+  real.cuStreamGetFlags = stream_flags;
   real.cuStreamIsCapturing = stream_capturing;
   real.cuStreamGetId = stream_id;
   real.cuMemsetD8Async = memset_async;

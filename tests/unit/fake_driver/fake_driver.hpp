@@ -92,6 +92,7 @@ class fake_driver {
   std::map<CUstream, unsigned long long> stream_ids;
   std::set<CUstream> capturing;
   std::set<CUstream> idle_streams;  // of manual events: those that have no work
+  std::set<CUstream> blocking_streams;
   std::vector<std::pair<CUstream, CUevent>> waits;
   std::map<CUevent, bool> events;  // done?
   std::set<int> granted;

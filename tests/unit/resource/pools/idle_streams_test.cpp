@@ -38,6 +38,18 @@ TEST_F(idle_streams, what_they_freed_serves_a_request_without_a_stream) {
   EXPECT_NE(get(p, 48 * mib), space::none);
 }
 
+// The legacy stream's work is work that it waits for, and that no question about it tells.
+TEST_F(idle_streams, what_a_blocking_one_freed_waits_for_the_legacy_stream) {
+  pool& p = freed_at_its_bound();
+  driver.blocking_streams = {tests::stream(freeing)};
+  driver.idle_streams = {tests::stream(freeing)};
+  EXPECT_NE(get(p, 24 * mib, asking), space::none);
+  EXPECT_EQ(driver.waits.size(), 1u);
+  driver.idle_streams.insert(CU_STREAM_LEGACY);
+  EXPECT_NE(get(p, 24 * mib), space::none);
+  EXPECT_EQ(driver.waits.size(), 1u) << "there is nothing more to wait for";
+}
+
 TEST_F(idle_streams, the_device_waits_for_the_stream_that_freed_alone) {
   pool& p = freed_at_its_bound();
   EXPECT_NE(get(p, 48 * mib, asking), space::none);
@@ -63,6 +75,25 @@ TEST_F(idle_streams, a_default_stream_is_not_known_by_its_handle) {
   EXPECT_EQ(streams.handle_of(freeing), tests::stream(freeing));
   streams.forget(tests::stream(freeing));
   EXPECT_EQ(streams.handle_of(freeing), nullptr);
+}
+
+// Near the bound, where an event of later would be of later work too.
+TEST_F(idle_streams, a_large_free_on_one_that_cannot_be_asked_has_an_event_at_once) {
+  stream_order::slot const unnamed = streams.slot_of(200);
+  pool& p = make_pool({.maximum_pool_size = 128 * mib});
+  space::handle const large = get(p, 96 * mib, unnamed);
+  give(p, large, unnamed);
+  EXPECT_EQ(driver.calls("cuCtxRecordEvent"), 1);
+  driver.finish_all();
+  EXPECT_NE(get(p, 96 * mib, asking), space::none);
+  EXPECT_TRUE(driver.waits.empty());
+}
+
+TEST_F(idle_streams, one_that_can_be_asked_needs_no_event) {
+  pool& p = make_pool({.maximum_pool_size = 128 * mib});
+  space::handle const large = get(p, 96 * mib, freeing);
+  give(p, large, freeing);
+  EXPECT_EQ(driver.calls("cuCtxRecordEvent"), 0);
 }
 
 // A driver that refused gets what is done without a wait for work that came since.
