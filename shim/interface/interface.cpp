@@ -10,7 +10,7 @@
 #define GPUMEM_BUILDS_THE_LIBRARY
 #include "core/base/clock.hpp"
 #include "core/base/threads/uncancelled.hpp"
-#include "core/report/document.hpp"
+#include "core/report/output/write_reports.hpp"
 #include "core/stats/page/state_page.hpp"
 #include "core/stats/snapshot.hpp"
 #include "shim/hooks/dispatch.hpp"
@@ -106,8 +106,7 @@ int gpumem_trim(uint64_t* bytes) {
 int gpumem_get_report(char* buffer, size_t size, size_t* needed) {
   if (buffer == nullptr && size != 0) return GPUMEM_INVALID;
   return with_snapshot([&](stats::snapshot const& now) -> int {
-    auto const content = report::make_document(now, while_it_runs(now));
-    std::string const text = content.dump(1, ' ', false, report::document::error_handler_t::replace);
+    std::string const text = report::json_text(now, while_it_runs(now));
     if (needed != nullptr) *needed = text.size() + 1;
     if (size <= text.size()) return GPUMEM_TOO_SMALL;
     std::memcpy(buffer, text.c_str(), text.size() + 1);

@@ -34,7 +34,7 @@ int main() {
       REQUIRE(counted_free_async(block, stream[own]));
     }
     REQUIRE(cudaStreamSynchronize(stream[own]));
-    for (std::size_t i = 0; i < bytes; ++i) REQUIRE_CODE(host[i], value);
+    REQUIRE_ALL(host.data(), bytes, value);
     sum.add(host.data(), bytes);
   }
   std::printf("ordered frees checksum %016llx\n", (unsigned long long)sum.value());

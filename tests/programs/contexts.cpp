@@ -11,7 +11,7 @@ void check(CUdeviceptr block, std::size_t bytes, unsigned char value, checksum& 
   std::vector<unsigned char> host(bytes);
   REQUIRE(cuMemsetD8(block, value, bytes));
   REQUIRE(cuMemcpyDtoH(host.data(), block, bytes));
-  for (unsigned char byte : host) REQUIRE_CODE(byte, value);
+  REQUIRE_ALL(host.data(), bytes, value);
   sum.add(host.data(), bytes);
 }
 

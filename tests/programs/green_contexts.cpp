@@ -27,7 +27,7 @@ CUdeviceptr make(std::size_t bytes, unsigned char value) {
 void check(CUdeviceptr block, std::size_t bytes, unsigned char value, checksum& sum) {
   std::vector<unsigned char> host(bytes);
   REQUIRE(cuMemcpyDtoH(host.data(), block, bytes));
-  for (unsigned char byte : host) REQUIRE_CODE(byte, value);
+  REQUIRE_ALL(host.data(), bytes, value);
   sum.add(host.data(), bytes);
 }
 

@@ -32,7 +32,7 @@ int main(int argc, char** argv) {
         host.resize(bytes);
         REQUIRE(cudaMemcpyAsync(host.data(), block, bytes, cudaMemcpyDeviceToHost, stream));
         REQUIRE(cudaStreamSynchronize(stream));
-        for (unsigned char byte : host) REQUIRE_CODE(byte, value);
+        REQUIRE_ALL(host.data(), bytes, value);
         sum.add(host.data(), bytes);
         if (round % 10 == 9) {
           std::lock_guard lock(guard);

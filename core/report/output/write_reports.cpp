@@ -39,13 +39,17 @@ std::string write_file(std::string const& pattern, stats::snapshot const& from, 
   return {};
 }
 
+// Names and arguments are bytes, JSON is UTF-8: what does not fit is replaced, never thrown.
+std::string text_of(document const& content) {
+  return content.dump(1, ' ', false, document::error_handler_t::replace);
+}
+
 bool write_both(stats::snapshot const& from, write_options const& options) {
   bool good = true;
   document const content = make_document(from, options.document);
   text_options look;
   if (!options.json.empty()) {
-    // Names and arguments are bytes, JSON is UTF-8: what does not fit is replaced, never thrown.
-    std::string const json = content.dump(1, ' ', false, document::error_handler_t::replace) + "\n";
+    std::string const json = text_of(content) + "\n";
     look.json_path = write_file(options.json, from, json, options);
     good = !look.json_path.empty();
     if (base::is_standard_stream(look.json_path)) look.json_path.clear();
@@ -61,6 +65,10 @@ bool write_both(stats::snapshot const& from, write_options const& options) {
 }
 
 }  // namespace
+
+std::string json_text(stats::snapshot const& from, document_options const& options) {
+  return text_of(make_document(from, options));
+}
 
 bool write_reports(stats::snapshot const& from, write_options const& options) noexcept {
   int const saved = errno;

@@ -107,8 +107,9 @@ TEST_F(readers, page) {
   std::string const good = contents(page);
   ASSERT_GT(good.size(), 100'000u);
   std::vector<std::uint64_t> used;
+  std::string const unused(8, '\0');
   for (std::uint64_t at = 0; at < good.size(); at += 8) {
-    if (good.compare(at, 8, std::string(8, '\0')) != 0) used.push_back(at);
+    if (good.compare(at, 8, unused) != 0) used.push_back(at);
   }
   run([&](mutator& by) {
     std::vector<edit> edits;

@@ -53,8 +53,10 @@ void fill_page() {
 }  // namespace
 
 std::string contents(std::string const& path) {
-  std::ifstream in(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()};
+  std::ifstream in(path, std::ios::binary | std::ios::ate);
+  std::string all(in ? std::size_t(in.tellg()) : 0, '\0');
+  in.seekg(0).read(all.data(), std::streamsize(all.size()));
+  return all;
 }
 
 void write(std::string const& path, std::string const& text) {

@@ -66,7 +66,8 @@ class random_events {
               .device = static_cast<std::uint8_t>(random_() % 2),
               .ring = static_cast<std::uint8_t>(random_() % 3)};
     if (gives) {
-      auto const which = std::next(live.begin(), static_cast<long>(random_() % live.size()));
+      std::size_t const place = random_() % keys_.size();
+      auto const which = live.find(keys_[place]);
       one.address = which->second.address;
       one.keys = which->second.keys;
       one.device = which->second.device;
@@ -74,6 +75,8 @@ class random_events {
                  : which->second.what == action::segment_taken ? action::segment_given_back
                                                                : action::observed_given_back;
       live.erase(which);
+      keys_[place] = keys_.back();
+      keys_.pop_back();
       return one;
     }
     auto const kind = static_cast<unsigned>(random_() % 10);
@@ -88,6 +91,7 @@ class random_events {
     one.library = static_cast<std::uint8_t>(random_() % 3);
     one.site = random_() % 50 == 0 ? static_cast<std::uint16_t>(1 + random_() % 9) : std::uint16_t{0};
     live[{one.keys, one.address}] = one;
+    keys_.push_back({one.keys, one.address});
     return one;
   }
   std::uint64_t stamp() const { return stamp_; }
@@ -96,6 +100,7 @@ class random_events {
 
  private:
   std::mt19937 random_;
+  std::vector<std::pair<key_kind, std::uint64_t>> keys_;  // of `live`, in no order: for the choice of one
   std::uint64_t stamp_ = 1000;
 };
 
