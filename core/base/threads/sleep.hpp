@@ -8,6 +8,6 @@
 namespace gpumem::base {
 
 // A signal may end it early. Where a sandbox forbids the call, others run until the time is over.
-[[gnu::cold]] void sleep_for(std::uint64_t nanoseconds) noexcept;
+void sleep_for(std::uint64_t nanoseconds) noexcept;
 
 }  // namespace gpumem::base
