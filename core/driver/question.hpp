@@ -10,10 +10,21 @@
 
 namespace gpumem::driver {
 
+// It could not just then.
+constexpr bool is_of_the_moment(CUresult code) noexcept {
+  return code == CUDA_ERROR_OUT_OF_MEMORY || code == CUDA_ERROR_OPERATING_SYSTEM ||
+         code == CUDA_ERROR_UNKNOWN;
+}
+
 // Nothing is said of the context's work, or of the address: the driver could not find out.
 constexpr bool is_of_the_question(CUresult code) noexcept {
-  return code == CUDA_ERROR_OUT_OF_MEMORY || code == CUDA_ERROR_OPERATING_SYSTEM ||
-         code == CUDA_ERROR_NOT_SUPPORTED || code == CUDA_ERROR_UNKNOWN;
+  return code == CUDA_ERROR_NOT_SUPPORTED || is_of_the_moment(code);
+}
+
+// Of a call that the program did not make, for memory that it asked for: this driver, or device, does not do
+// what a chain is made of, or did not just then. It says nothing of a request to the driver itself.
+constexpr bool is_of_the_chain(CUresult code) noexcept {
+  return code != CUDA_ERROR_OUT_OF_MEMORY && (code == CUDA_ERROR_INVALID_VALUE || is_of_the_question(code));
 }
 
 template <typename Function, typename... Arguments>

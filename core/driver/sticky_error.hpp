@@ -1,6 +1,6 @@
-// Which codes say that a context is lost: a kernel of it failed, or its device did, and every later call
-// about its work or memory gives the same code (cuda.h: "leaves the process in an inconsistent state"). Any
-// thread; no driver call.
+// Which codes say that a context is lost, or gone: a kernel of it failed, or its device did, and every later
+// call about its work or memory gives the same code (cuda.h: "leaves the process in an inconsistent state").
+// Any thread; no driver call.
 #pragma once
 
 #include <cuda.h>
@@ -28,6 +28,12 @@ constexpr bool is_sticky(CUresult code) noexcept {
     default:
       return false;
   }
+}
+
+// The context, or the whole driver, is gone, and what was in it.
+constexpr bool is_of_no_context(CUresult code) noexcept {
+  return code == CUDA_ERROR_DEINITIALIZED || code == CUDA_ERROR_INVALID_CONTEXT ||
+         code == CUDA_ERROR_CONTEXT_IS_DESTROYED || code == CUDA_ERROR_INVALID_HANDLE;
 }
 
 }  // namespace gpumem::driver

@@ -43,6 +43,11 @@ bool epochs::poll_now() noexcept {
   return done_.load(std::memory_order_relaxed) != before;
 }
 
+// A code of anything else is none of the event's.
+static bool says_it_is_lost(CUresult code) noexcept {
+  return driver::is_sticky(code) || driver::is_of_no_context(code) || GPUMEM_MUTANT(any_code_is_loss);
+}
+
 // Oldest first: events of one context complete in the order of their records, near enough; the first that is
 // not done ends the look, so that a collection costs one query in the usual case.
 bool epochs::poll() noexcept {
@@ -55,6 +60,7 @@ bool epochs::poll() noexcept {
     bool const again = std::exchange(unasked_, driver::is_of_the_question(code));
     if (unasked_ && !again) return true;
     if (unasked_ && code != CUDA_ERROR_UNKNOWN) return false;
+    if (code != CUDA_SUCCESS && !unasked_ && !says_it_is_lost(code)) return false;
     if (code != CUDA_SUCCESS) {
       hear(code);
       if (unasked_) loss_.store(code, std::memory_order_release);  // as of a device that is gone
@@ -188,7 +194,7 @@ CUresult epochs::synchronize() noexcept {
   CUresult code;
   {
     relaxed_mode relaxed(true);
-    code = driver::real.cuEventSynchronize(mine);
+    code = driver::asked(driver::real.cuEventSynchronize, mine);
   }
   {
     base::lock_guard lock(mutex_);

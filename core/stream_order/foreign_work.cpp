@@ -24,13 +24,14 @@ bool foreign_work::add(epoch_id from, epochs const& other, CUstream stream) noex
   });
   // The thread's own stream is another one on each thread.
   if (same != all_.end() && stream != CU_STREAM_PER_THREAD)
-    return driver::real.cuEventRecord(same->event, stream) == CUDA_SUCCESS;
+    return driver::asked(driver::real.cuEventRecord, same->event, stream) == CUDA_SUCCESS;
   if (all_.size() >= most) return false;
   CUevent event = nullptr;
-  if (driver::real.cuEventCreate(&event, CU_EVENT_DISABLE_TIMING) != CUDA_SUCCESS) return false;
+  if (driver::asked(driver::real.cuEventCreate, &event, CU_EVENT_DISABLE_TIMING) != CUDA_SUCCESS)
+    return false;
   awaited const made{from, event, stream, &other, other.life()};
   try {
-    if (driver::real.cuEventRecord(event, stream) == CUDA_SUCCESS) {
+    if (driver::asked(driver::real.cuEventRecord, event, stream) == CUDA_SUCCESS) {
       all_.push_back(made);
       count_.store(all_.size(), std::memory_order_release);
       return true;
@@ -63,8 +64,8 @@ bool foreign_work::is_over(awaited const& one) noexcept {
   scoped_context const there = one.other->enter();
   if (!there.is_there()) return one.other->life() != one.life;
   CUresult const code = driver::real.cuEventQuery(one.event);
-  // Any other error is that of a context that is lost, and its work with it.
-  return code != CUDA_ERROR_NOT_READY && !is_refusal(code) && !driver::is_of_the_question(code);
+  // With a context that is lost, or gone, its work is.
+  return code == CUDA_SUCCESS || driver::is_sticky(code) || driver::is_of_no_context(code);
 }
 
 void foreign_work::drop(awaited const& one) noexcept {

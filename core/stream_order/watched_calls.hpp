@@ -28,7 +28,7 @@ inline bool is_refusal(CUresult code) noexcept {
 // that does nothing else. The driver alone knows all threads' modes and captures.
 [[gnu::cold, gnu::noinline]] inline CUresult ask_captures() noexcept {
   if (watching_captures.load(std::memory_order_acquire) == 0) return CUDA_SUCCESS;
-  CUresult const code = driver::real.cuMemFree_v2(0);
+  CUresult const code = driver::asked(driver::real.cuMemFree_v2, CUdeviceptr{0});
   return is_refused_for_captures(code) ? code : CUDA_SUCCESS;
 }
 

@@ -2,6 +2,7 @@
 #include "core/upstream/cuda.hpp"
 
 #include "core/base/mutant.hpp"
+#include "core/driver/question.hpp"
 #include "core/stream_order/relaxed_mode.hpp"
 #include "core/upstream/call.hpp"
 #include "core/upstream/known_refusals.hpp"
@@ -62,8 +63,10 @@ bool cuda::free_in_order(CUdeviceptr address) noexcept {
   if (code != CUDA_SUCCESS) own_ = nullptr;
   if (code == CUDA_SUCCESS) code = driver::real.cuMemFreeAsync(address, own_);
   if (code != CUDA_SUCCESS) {
-    // cuMemFree waits now, but no request counts on this again. Host functions may not free by either.
-    if (code != CUDA_ERROR_NOT_PERMITTED) refuses_.store(true, std::memory_order_relaxed);
+    // cuMemFree waits now, but no request counts on this again, unless it could not just then. Host functions
+    // may not free by either.
+    bool const cannot = code != CUDA_ERROR_NOT_PERMITTED && !driver::is_of_the_moment(code);
+    if (cannot || GPUMEM_MUTANT(asked_once)) refuses_.store(true, std::memory_order_relaxed);
     return false;
   }
   driver::real.cuStreamSynchronize(own_);
@@ -88,9 +91,10 @@ bool cuda::give_away(resource::extent const& memory, bool may_wait) noexcept {
   bool const done = memory.done || GPUMEM_MUTANT(freed_beside_work);
   CUresult const code = in_context(home_, [&] {
     if (went_with_context(home_, memory.life)) return CUDA_SUCCESS;
-    if (done && goes_in_order(may_wait) && free_in_order(memory.address)) return CUDA_SUCCESS;
+    bool const in_order = done && goes_in_order(may_wait);
+    if (in_order && free_in_order(memory.address)) return CUDA_SUCCESS;
     // The driver may have refused just now: then the next call that may wait gives it back.
-    if (!may_wait && !takes_back_at_once() && has_work()) return CUDA_ERROR_NOT_SUPPORTED;
+    if (!may_wait && (in_order || !takes_back_at_once()) && has_work()) return CUDA_ERROR_NOT_SUPPORTED;
     return driver::real.cuMemFree_v2(memory.address);
   });
   if (code != CUDA_SUCCESS) return false;

@@ -105,9 +105,14 @@ void cuda_async::open() {
   grant_access();
   if (options_.initial_pool_size == 0) return;
   CUdeviceptr address = 0;  // the driver's pool has no initial size: take and give back once
-  if (real.cuMemAllocFromPoolAsync(&address, options_.initial_pool_size, pool_, stream_) == CUDA_SUCCESS) {
-    real.cuMemFreeAsync(address, stream_);
-  }
+  std::uint64_t const bytes = options_.initial_pool_size;
+  if (real.cuMemAllocFromPoolAsync(&address, bytes, pool_, stream_) != CUDA_SUCCESS ||
+      real.cuMemFreeAsync(address, stream_) == CUDA_SUCCESS)
+    return;
+  resource::note_reserved(home_, address, bytes, where());  // it goes with a later call
+  stats::add(stats::local().nodes[node_].bytes_in, bytes);
+  count(bytes, true);
+  free_or_keep({.address = address, .bytes = bytes, .contextless = true}, nullptr);
 }
 
 // Enabling peer access covers what cuMemAlloc made, but no pool; a program that asked for cudaMalloc relies
@@ -149,15 +154,24 @@ resource::extent cuda_async::reserve(resource::allocation_request const& request
   std::uint64_t const step = options_.managed ? driver::managed_page : 1;
   std::uint64_t const bytes = (request.bytes + step - 1) / step * step;
   allocate(&address, bytes, ordered ? request.stream : stream_);
-  // Without a stream of the program's, the memory must be usable at once by anyone.
-  if (!ordered) {
-    stream_order::relaxed_mode relaxed(true);
-    driver::real.cuStreamSynchronize(stream_);
-  }
+  resource::extent const memory{.address = address, .bytes = bytes, .contextless = true};
   resource::wait_for_address_reuse(home_, address, bytes);
   resource::note_reserved(home_, address, bytes, where());
   count(bytes, true);
-  return {.address = address, .bytes = bytes, .contextless = true};
+  if (!ordered) wait_until_anyone_may_use(memory);
+  return memory;
+}
+
+// Without a stream of the program's, the memory must be usable at once.
+void cuda_async::wait_until_anyone_may_use(resource::extent const& memory) {
+  CUresult code = CUDA_SUCCESS;
+  {
+    stream_order::relaxed_mode relaxed(true);
+    code = driver::asked(driver::real.cuStreamSynchronize, stream_);
+  }
+  if (code == CUDA_SUCCESS) return;
+  free_or_keep(memory, stream_);
+  throw driver::allocation_failed(code, name(), "the driver does not wait for it");
 }
 
 bool cuda_async::order_after_all(bool may_wait) noexcept {

@@ -58,6 +58,8 @@ class cuda_async final : public resource::source {
   void free_what_waits(bool may_wait = true) noexcept;
   // cuMemAllocFromPoolAsync on this stream. Throws driver::allocation_failed.
   void allocate(CUdeviceptr* address, std::uint64_t bytes, CUstream stream);
+  // What was got in the order of stream_. Throws driver::allocation_failed, without it.
+  void wait_until_anyone_may_use(resource::extent const& memory);
 
   resource::chain_context const& home_;
   std::size_t const node_;

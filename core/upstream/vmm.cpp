@@ -5,6 +5,7 @@
 #include <array>
 #include <bit>
 #include <new>
+#include <numeric>
 
 #include "core/base/threads/heap.hpp"
 #include "core/driver/question.hpp"
@@ -133,13 +134,16 @@ CUresult vmm::add_pieces(std::uint64_t address, std::span<std::uint64_t const> p
   physical* const pages = entry(address);
   CUresult code = CUDA_SUCCESS;
   mapped = 0;
+  free_kept_pieces();
+  if (!clear_place(address, std::accumulate(pieces.begin(), pieces.end(), std::uint64_t{0})))
+    return CUDA_ERROR_UNKNOWN;
   for (std::uint64_t const bytes : pieces) {
     physical made = 0;
     code = real.cuMemCreate(&made, bytes, &wanted_, 0);
     if (code != CUDA_SUCCESS) break;
     code = real.cuMemMap(address + mapped, bytes, 0, made, 0);
     if (code != CUDA_SUCCESS) {
-      real.cuMemRelease(made);
+      free_piece(made, bytes);
       break;
     }
     physical* const first = pages + mapped / page_;
@@ -151,7 +155,7 @@ CUresult vmm::add_pieces(std::uint64_t address, std::span<std::uint64_t const> p
   if (mapped == 0) return code;
   CUresult const allowed = allow(address, mapped);
   if (allowed == CUDA_SUCCESS) return code;
-  take_down(address, mapped);
+  if (!take_down(address, mapped)) count_as_taken(mapped);  // until it goes with a later call
   mapped = 0;
   return allowed;
 }
@@ -189,22 +193,6 @@ std::uint64_t vmm::piece_at(physical const* first, std::uint64_t most) const noe
   return pages * page_;
 }
 
-// All of them or none. The driver unmaps what was mapped, as a whole; several neighbours in one call where it
-// lets us. It lets nobody in a callback of a stream.
-bool vmm::unmap_pieces(std::uint64_t address, std::uint64_t bytes) noexcept {
-  auto const& real = driver::real;
-  CUresult const code = real.cuMemUnmap(address, bytes);
-  physical const* const pages = entry(address);
-  std::uint64_t at = piece_at(pages, bytes);
-  if (code != CUDA_ERROR_INVALID_VALUE || bytes == at) return code == CUDA_SUCCESS;
-  if (real.cuMemUnmap(address, at) != CUDA_SUCCESS) return false;
-  for (std::uint64_t size = 0; at < bytes; at += size) {
-    size = piece_at(pages + at / page_, bytes - at);
-    real.cuMemUnmap(address + at, size);
-  }
-  return true;
-}
-
 // The recording hears of pieces before they go, as others may map memory there at once.
 void vmm::note_pieces(bool taken, std::uint64_t address, std::uint64_t bytes) noexcept {
   if (!recording::is_on()) return;
@@ -215,18 +203,94 @@ void vmm::note_pieces(bool taken, std::uint64_t address, std::uint64_t bytes) no
   }
 }
 
+// The driver unmaps what was mapped, as a whole; several neighbours in one call where it lets us. It lets
+// nobody in a callback of a stream.
 bool vmm::take_down(std::uint64_t address, std::uint64_t bytes) noexcept {
+  auto const& real = driver::real;
   physical* const pages = entry(address);
   note_pieces(false, address, bytes);
-  if (!unmap_pieces(address, bytes)) {
+  CUresult code = real.cuMemUnmap(address, bytes);
+  std::uint64_t const first = piece_at(pages, bytes);
+  bool const one_by_one = code == CUDA_ERROR_INVALID_VALUE && first != bytes;
+  if (one_by_one) code = real.cuMemUnmap(address, first);
+  if (code != CUDA_SUCCESS) {
     note_pieces(true, address, bytes);
     return false;
   }
-  for (std::uint64_t at = 0; at < bytes / page_; ++at) {
-    if (pages[at] != same_piece) driver::real.cuMemRelease(pages[at]);
-    pages[at] = 0;
+  for (std::uint64_t at = 0, size = 0; at < bytes; at += size) {
+    physical* const piece = pages + at / page_;
+    size = piece_at(piece, bytes - at);
+    bool const stays =
+        one_by_one && at != 0 && driver::asked(real.cuMemUnmap, address + at, size) != CUDA_SUCCESS;
+    if (stays) {
+      note_pieces(true, address + at, size);
+      count_as_taken(size);
+      continue;
+    }
+    free_piece(*piece, size);
+    std::fill(piece, piece + size / page_, physical{0});
   }
   return true;
+}
+
+// It never left, or came back.
+void vmm::count_as_taken(std::uint64_t bytes) noexcept {
+  stats::add(stats::local().nodes[node_].bytes_in, bytes);
+  note_mapped(home_, bytes);
+}
+
+void vmm::free_piece(physical piece, std::uint64_t bytes) noexcept try {
+  if (driver::asked(driver::real.cuMemRelease, piece) == CUDA_SUCCESS) return;
+  if (GPUMEM_MUTANT(kept_piece_forgotten)) return;
+  count_as_taken(bytes);
+  base::lock_guard lock(mutex_);
+  kept_.push_back({piece, bytes});
+  any_kept_.store(true, std::memory_order_release);
+} catch (std::bad_alloc const&) {  // lost for good, and counted
+}
+
+void vmm::free_kept_pieces() noexcept {
+  if (!any_kept_.load(std::memory_order_acquire)) return;
+  std::vector<kept_piece> pieces;
+  {
+    base::lock_guard lock(mutex_);
+    pieces.swap(kept_);
+    any_kept_.store(false, std::memory_order_relaxed);
+  }
+  for (kept_piece const& each : pieces) {
+    stats::add(stats::local().nodes[node_].bytes_out, each.bytes);
+    note_unmapped(home_, each.bytes);
+    free_piece(each.piece, each.bytes);
+  }
+}
+
+std::uint64_t vmm::trim(resource::give_back_scope scope) noexcept {
+  free_kept_pieces();
+  return deferred_release_source::trim(scope);
+}
+
+// A piece may reach beyond the place.
+bool vmm::clear_place(std::uint64_t address, std::uint64_t bytes) noexcept {
+  std::uint64_t begin = 0, count = 0;
+  {
+    base::lock_guard lock(mutex_);
+    for (range const& r : ranges_) {
+      if (address - r.base < r.bytes) begin = r.base, count = r.bytes / page_;
+    }
+  }
+  physical* const pages = entry(begin);
+  bool clear = true;
+  for (std::uint64_t at = (address - begin) / page_, end = at + bytes / page_; at < end;) {
+    if (pages[at] == 0) {
+      ++at;
+      continue;
+    }
+    while (at > 0 && pages[at] == same_piece) --at;
+    std::uint64_t const size = piece_at(&pages[at], (count - at) * page_);
+    clear = give_pieces(begin + at * page_, size) && clear;
+    at += size / page_;
+  }
+  return clear;
 }
 
 // The ledger hears of it before, as the recording does.

@@ -5,6 +5,7 @@
 // what no work uses: the driver does not wait.
 #pragma once
 
+#include <atomic>
 #include <memory>
 #include <vector>
 
@@ -25,6 +26,7 @@ class vmm final : public deferred_release_source, public resource::page_source {
   resource::extent reserve(resource::allocation_request const& request) override;
   void lost(resource::extent const& memory) noexcept override;
   void peers_changed() noexcept override;
+  std::uint64_t trim(resource::give_back_scope scope) noexcept override;
 
   page_source* pages() noexcept override { return this; }
   std::uint64_t page() const noexcept override { return page_; }
@@ -40,6 +42,10 @@ class vmm final : public deferred_release_source, public resource::page_source {
   // The tables come from calloc, so that untouched parts take no memory.
   struct free_entries {
     void operator()(physical* p) const noexcept { base::heap::release(p); }
+  };
+  struct kept_piece {
+    physical piece;
+    std::uint64_t bytes;
   };
   // For each page the handle of the piece that begins there, `same_piece` behind it, 0 where none is mapped.
   // An entry is used only by who owns its addresses.
@@ -61,12 +67,19 @@ class vmm final : public deferred_release_source, public resource::page_source {
                       std::uint64_t& mapped) noexcept;
   // Bytes of the piece that begins at this entry.
   std::uint64_t piece_at(physical const* first, std::uint64_t most) const noexcept;
-  // Unmaps all of these pieces, or none (false: the driver refuses now); take_down() also frees their memory.
-  bool unmap_pieces(std::uint64_t address, std::uint64_t bytes) noexcept;
   void note_pieces(bool taken, std::uint64_t address, std::uint64_t bytes) noexcept;
+  // Unmaps these pieces, and frees their memory; false: none of them, the driver refuses now. One that it
+  // refuses behind others stays in its entry, and in the ledger.
   bool take_down(std::uint64_t address, std::uint64_t bytes) noexcept;
   // Takes them down and out of the ledger.
   bool give_pieces(std::uint64_t address, std::uint64_t bytes) noexcept;
+  // The same of what stayed from an earlier time, where pieces are to be mapped; false: some still does.
+  bool clear_place(std::uint64_t address, std::uint64_t bytes) noexcept;
+  // Memory of a piece that nothing is mapped to. Where the driver refuses it is kept, and counted, until it
+  // goes with a later call.
+  void free_piece(physical piece, std::uint64_t bytes) noexcept;
+  void free_kept_pieces() noexcept;
+  void count_as_taken(std::uint64_t bytes) noexcept;
   // Gives the chain's device, and its peers, access to what was just mapped.
   CUresult allow(std::uint64_t address, std::uint64_t bytes) noexcept;
   CUmemAccessDesc for_device(int device, bool may) const noexcept;
@@ -78,6 +91,8 @@ class vmm final : public deferred_release_source, public resource::page_source {
   base::mutex mutex_;
   std::vector<range> ranges_ GPUMEM_GUARDED_BY(mutex_);  // few: one for each resource that asked
   std::uint64_t granted_ GPUMEM_GUARDED_BY(mutex_) = 0;  // peers that have access to what is mapped, by bit
+  std::vector<kept_piece> kept_ GPUMEM_GUARDED_BY(mutex_);
+  std::atomic<bool> any_kept_{false};
 };
 
 }  // namespace gpumem::upstream

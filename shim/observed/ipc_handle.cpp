@@ -15,6 +15,7 @@
 #include "core/base/threads/uncancelled.hpp"
 #include "core/driver/question.hpp"
 #include "core/driver/table.hpp"
+#include "core/stream_order/relaxed_mode.hpp"
 #include "shim/symbols/real_symbols.hpp"
 
 namespace gpumem::shim {
@@ -77,8 +78,8 @@ void free_samples(std::array<sample, 4> const& samples) noexcept {
                        real.cuStreamCreate(&without_work, CU_STREAM_NON_BLOCKING) == CUDA_SUCCESS;
   for (auto const& s : samples) {
     if (s.address == 0) continue;
-    if (!ordered || real.cuMemFreeAsync(s.address, without_work) != CUDA_SUCCESS)
-      real.cuMemFree_v2(s.address);
+    if (!ordered || driver::asked(real.cuMemFreeAsync, s.address, without_work) != CUDA_SUCCESS)
+      driver::asked(real.cuMemFree_v2, s.address);
   }
   if (!ordered) return;
   real.cuStreamSynchronize(without_work);
@@ -88,15 +89,15 @@ void free_samples(std::array<sample, 4> const& samples) noexcept {
 layout ask_layout() noexcept {
   // Several, as a driver block may end between any two of them.
   std::array<sample, 4> samples{{{.bytes = 1000}, {.bytes = 3000}, {.bytes = 1000}, {.bytes = 3000}}};
-  CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
-  driver::asked(driver::real.cuThreadExchangeStreamCaptureMode, &mode);
   layout found{CUDA_SUCCESS};
-  for (auto& s : samples) {
-    if (found.code == CUDA_SUCCESS) found.code = driver::real.cuMemAlloc_v2(&s.address, s.bytes);
-    if (found.code == CUDA_SUCCESS) found.code = GPUMEM_REAL(cuIpcGetMemHandle)(&s.handle, s.address);
+  {
+    stream_order::relaxed_mode relaxed(true);
+    for (auto& s : samples) {
+      if (found.code == CUDA_SUCCESS) found.code = driver::real.cuMemAlloc_v2(&s.address, s.bytes);
+      if (found.code == CUDA_SUCCESS) found.code = GPUMEM_REAL(cuIpcGetMemHandle)(&s.handle, s.address);
+    }
+    free_samples(samples);
   }
-  free_samples(samples);
-  driver::asked(driver::real.cuThreadExchangeStreamCaptureMode, &mode);
   if (found.code != CUDA_SUCCESS) return found;
   for (std::size_t i = 1; i < samples.size(); ++i)
     found.known = found.known || agree(samples[i - 1], samples[i]);

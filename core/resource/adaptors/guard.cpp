@@ -9,6 +9,7 @@
 #include "core/base/clock.hpp"
 #include "core/base/threads/backoff.hpp"
 #include "core/driver/error.hpp"
+#include "core/driver/question.hpp"
 #include "core/stats/callers/misuse.hpp"
 #include "core/stream_order/relaxed_mode.hpp"
 
@@ -68,13 +69,19 @@ bool guard::prepare(space::handle h, allocation_request const& request, guarded&
   if (!ordered && on == nullptr) return false;
   bool good = !options_.fill_on_alloc || fill(on, begin, block.bytes, new_pattern);
   good = good && (block.zone == 0 || fill(on, end, block.zone, zone_pattern));
-  if (!ordered) good = driver::real.cuStreamSynchronize(on) == CUDA_SUCCESS && good;
+  if (!ordered) good = wait_for_fill(on) && good;
   block.filled = ordered ? home_.epochs.open() : home_.epochs.last_done();
   return good;
 }
 
 bool guard::fill(CUstream on, std::uint64_t address, std::uint64_t bytes, unsigned char pattern) noexcept {
   return driver::real.cuMemsetD8Async(address, pattern, bytes, on) == CUDA_SUCCESS;
+}
+
+// Before anybody uses the block: by any way there is.
+bool guard::wait_for_fill(CUstream on) noexcept {
+  return driver::asked(driver::real.cuStreamSynchronize, on) == CUDA_SUCCESS ||
+         home_.epochs.wait(home_.epochs.open());
 }
 
 // Waits for everything that may use a block freed in this way.
@@ -85,7 +92,7 @@ bool guard::settle(free_order const& order) noexcept {
     if (home_.epochs.synchronize() != CUDA_SUCCESS) return false;
     return !home_.epochs.awaits_others() || home_.epochs.wait(home_.epochs.open());
   }
-  return driver::real.cuStreamSynchronize(order.stream) == CUDA_SUCCESS;
+  return driver::asked(driver::real.cuStreamSynchronize, order.stream) == CUDA_SUCCESS;
 }
 
 void guard::given_back(space::handle h, free_order const& order) noexcept {
@@ -109,7 +116,7 @@ void guard::given_back(space::handle h, free_order const& order) noexcept {
   for (resource* above = parent(h); above != nullptr; above = above->parent(h))
     above->before_overwrite(h, order);
   fill(on, blocks()[h].begin(), block.bytes, freed_pattern);
-  if (!ordered) driver::real.cuStreamSynchronize(on);
+  if (!ordered) wait_for_fill(on);
 }
 
 // The zone lies in what a guard below fills; that one has waited for the work that may use the block.
@@ -204,7 +211,7 @@ guard::damage guard::look_at_zone(std::uint64_t address, std::uint64_t bytes) no
   for (std::uint64_t at = 0; at < bytes; at += copy.size()) {
     std::uint64_t const part = std::min<std::uint64_t>(copy.size(), bytes - at);
     if (driver::real.cuMemcpyDtoHAsync_v2(copy.data(), address + at, part, on) != CUDA_SUCCESS ||
-        driver::real.cuStreamSynchronize(on) != CUDA_SUCCESS)
+        !wait_for_fill(on))
       return found;
     for (std::uint64_t i = 0; i < part; ++i) {
       if (copy[i] == zone_pattern) continue;

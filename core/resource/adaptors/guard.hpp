@@ -61,6 +61,8 @@ class guard final : public adaptor {
   bool prepare(space::handle h, allocation_request const& request, guarded& block) noexcept;
   // Sets the bytes in the order of this stream; false: the driver refused. Waits for nothing.
   bool fill(CUstream on, std::uint64_t address, std::uint64_t bytes, unsigned char pattern) noexcept;
+  // Waits for what fill() put on a stream of its own; false: that cannot be now.
+  bool wait_for_fill(CUstream on) noexcept;
   // Waits for the work that may use the freed block; false: that cannot be now.
   bool settle(free_order const& order) noexcept;
   // Copies the zone to the host and compares it.

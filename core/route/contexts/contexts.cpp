@@ -293,7 +293,9 @@ void contexts::captures_over(bool watched) noexcept {
 void contexts::end_one_stream(char const* why) noexcept {
   if (!stream_order::one_stream.load(std::memory_order_relaxed) || !stream_order::one_stream.exchange(false))
     return;
-  each([](context_entry& e) { e.order.synchronize(); });
+  each([](context_entry& e) {
+    if (e.order.synchronize() != CUDA_SUCCESS) e.order.wait_for_all();
+  });
   char text[160];
   std::snprintf(text, sizeof text, "%s: from now on free = \"one_stream\" is as \"deferred\"", why);
   base::log_line(base::log_level::warn, text);

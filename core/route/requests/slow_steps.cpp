@@ -1,6 +1,10 @@
 // See slow_steps.hpp.
 #include "core/route/requests/slow_steps.hpp"
 
+#include <atomic>
+#include <cstdio>
+
+#include "core/base/log/log.hpp"
 #include "core/base/mutant.hpp"
 #include "core/base/threads/backoff.hpp"
 #include "core/base/threads/heap.hpp"
@@ -42,11 +46,16 @@ outcome answer_without_address(driver::free_request const& release) noexcept {
 
 // A live block of a context that a kernel's fault has lost: what the driver says of every block there. Of the
 // block itself it need not know anything, as where its segment is a mapping.
-outcome answer_of_lost(resource::chain_context const& home, driver::free_request const& release) noexcept {
+// Where nobody knows of such a fault, and the context is there, a free is a free, of memory that serves
+// nobody any more.
+std::optional<outcome> answer_of_lost(resource::chain_context const& home,
+                                      driver::free_request const& release) noexcept {
   whose const found = ask_whose(home, release.address);
   if (found == whose::others || found == whose::untold) return pass;
-  CUresult const code = home.epochs.loss();
-  return code != CUDA_SUCCESS ? outcome{code} : answer_without_address(release);
+  if (CUresult const code = home.epochs.loss(); code != CUDA_SUCCESS) return outcome{code};
+  bool const is_there = found == whose::ours && !home.epochs.ended();
+  if (is_there && !GPUMEM_MUTANT(any_code_is_loss)) return std::nullopt;
+  return answer_without_address(release);
 }
 
 // The host waits for all work of a stream, which no epoch covers. A lost context has none left.
@@ -66,6 +75,19 @@ std::optional<outcome> order_without_place(driver::free_request const& release) 
   return code == CUDA_ERROR_INVALID_VALUE ? wait_for_stream(release.stream) : outcome{code};
 }
 
+// The chain's own calls fail, of which the program knows nothing: the driver serves here as well.
+bool is_left_to_driver(context_entry const& entry, driver::allocation_failed const& failed) noexcept {
+  static constinit std::atomic_flag told;
+  if (!driver::is_of_the_chain(failed.code()) || GPUMEM_MUTANT(code_of_the_chain_told)) return false;
+  if (told.test_and_set(std::memory_order_relaxed)) return true;
+  char text[320];
+  std::snprintf(text, sizeof text,
+                "device %d: a call of its chain failed with code %d (%.200s); such requests go to the driver",
+                entry.device, static_cast<int>(failed.code()), failed.what());
+  base::log_line(base::log_level::warn, text);
+  return true;
+}
+
 }  // namespace
 
 outcome refuse(driver::request const& request, context_entry& entry, std::size_t number,
@@ -76,6 +98,7 @@ outcome refuse(driver::request const& request, context_entry& entry, std::size_t
   entry.order.hear(failed.code());
   // It is the tables that have no room: the driver serves, under the same limits.
   if (failed.kind() == driver::refused_by::tables) return pass;
+  if (is_left_to_driver(entry, failed)) return pass;
   resource::chain& chain = *made;
   bool const is_kept = is_refusal_kept();
   stats::free_blocks free;
@@ -215,7 +238,10 @@ std::optional<outcome> order_slow(router_state& s, resource::chain_context const
   // While a stream captures the barrier cannot be had: this free waits for its epoch like any other.
   CUresult const code = home.epochs.synchronize();
   if (home.epochs.broken()) return answer_of_lost(home, release);
-  if (code != CUDA_SUCCESS && code != CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED) return outcome{code};
+  // So it does where the driver could not wait just then.
+  bool const waited_for_nothing =
+      code == CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED || driver::is_of_the_question(code);
+  if (code != CUDA_SUCCESS && !waited_for_nothing) return outcome{code};
   when.settled = code == CUDA_SUCCESS;
   return std::nullopt;
 }

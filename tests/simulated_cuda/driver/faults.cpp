@@ -2,6 +2,7 @@
 #include "faults.hpp"
 
 #include <dlfcn.h>
+#include <pthread.h>
 
 #include <cstdio>
 #include <cstdlib>
@@ -9,12 +10,14 @@
 
 namespace simulated {
 
-static bool is_under_test(void const* address) {
+// Where in the library under test an address is; 0: elsewhere.
+static std::uint64_t place_of(void const* address) {
   Dl_info where{};
-  if (dladdr(address, &where) == 0 || where.dli_fname == nullptr) return false;
+  if (dladdr(address, &where) == 0 || where.dli_fname == nullptr) return 0;
   char const* const slash = std::strrchr(where.dli_fname, '/');
   char const* const name = slash != nullptr ? slash + 1 : where.dli_fname;
-  return std::strncmp(name, "libgpumem", 9) == 0;
+  if (std::strncmp(name, "libgpumem", 9) != 0) return 0;
+  return reinterpret_cast<std::uintptr_t>(address) - reinterpret_cast<std::uintptr_t>(where.dli_fbase);
 }
 
 faults& faults::get() {
@@ -22,37 +25,74 @@ faults& faults::get() {
   return one;
 }
 
-faults::faults() {
-  if (char const* const file = std::getenv("GPUMEM_SIMULATED_FAULT_COUNTS"); file != nullptr) file_ = file;
-  if (char const* const text = std::getenv("GPUMEM_SIMULATED_FAULT"); text != nullptr) {
-    std::string const plan = text;
-    auto const first = plan.find(':'), last = plan.rfind(':');
-    if (first == std::string::npos || first == last) {
-      std::fprintf(stderr, "simulated-cuda: GPUMEM_SIMULATED_FAULT=%s: wanted FUNCTION:N:CODE\n", text);
-      std::abort();
-    }
-    function_ = plan.substr(0, first);
-    at_ = std::strtoull(plan.c_str() + first + 1, nullptr, 10);
-    on_ = plan[last - 1] == '+';
-    code_ = static_cast<CUresult>(std::atoi(plan.c_str() + last + 1));
+faults::plan faults::read(std::string const& text) {
+  auto const first = text.find(':'), last = text.rfind(':');
+  if (first == std::string::npos || first == last) {
+    std::fprintf(stderr, "simulated-cuda: GPUMEM_SIMULATED_FAULT: %s: wanted FUNCTION[@PLACE]:N[+]:CODE\n",
+                 text.c_str());
+    std::abort();
   }
-  active_ = !file_.empty() || !function_.empty();
-  if (!file_.empty()) std::atexit([] { get().write(); });
+  plan read;
+  std::string const whose = text.substr(0, first);
+  auto const place = whose.find('@');
+  read.function = whose.substr(0, place);
+  if (place != std::string::npos) read.place = std::strtoull(whose.c_str() + place + 1, nullptr, 16);
+  read.at = std::strtoull(text.c_str() + first + 1, nullptr, 10);
+  read.on = text[last - 1] == '+';
+  read.code = static_cast<CUresult>(std::atoi(text.c_str() + last + 1));
+  return read;
+}
+
+faults::faults() {
+  auto const value = [](char const* name) -> std::string {
+    char const* const set = std::getenv(name);
+    return set != nullptr ? set : "";
+  };
+  counts_file_ = value("GPUMEM_SIMULATED_FAULT_COUNTS");
+  places_file_ = value("GPUMEM_SIMULATED_FAULT_PLACES");
+  for (std::string rest = value("GPUMEM_SIMULATED_FAULT"); !rest.empty();) {
+    auto const end = rest.find(',');
+    plans_.push_back(read(rest.substr(0, end)));
+    rest = end != std::string::npos ? rest.substr(end + 1) : "";
+  }
+  bool const counts = !counts_file_.empty() || !places_file_.empty();
+  active_ = counts || !plans_.empty();
+  if (counts) std::atexit([] { get().write(); });
+  // A child of a thread that forks while another one counts would wait for ever.
+  if (active_) {
+    pthread_atfork([] { get().lock_.lock(); }, [] { get().lock_.unlock(); }, [] { get().lock_.unlock(); });
+  }
 }
 
 void faults::write() const {
-  std::FILE* const out = std::fopen(file_.c_str(), "w");
-  if (out == nullptr) return;
-  for (auto const& [function, count] : counts_) std::fprintf(out, "%s %llu\n", function.c_str(), count);
-  std::fclose(out);
+  std::map<std::string, std::uint64_t> of_functions;
+  std::FILE* const places = !places_file_.empty() ? std::fopen(places_file_.c_str(), "w") : nullptr;
+  for (auto const& [call, count] : calls_) {
+    of_functions[call.first] += count;
+    if (places == nullptr) continue;
+    std::fprintf(places, "%s@%llx %llu\n", call.first.c_str(), static_cast<unsigned long long>(call.second),
+                 static_cast<unsigned long long>(count));
+  }
+  if (places != nullptr) std::fclose(places);
+  std::FILE* const counts = !counts_file_.empty() ? std::fopen(counts_file_.c_str(), "w") : nullptr;
+  if (counts == nullptr) return;
+  for (auto const& [function, count] : of_functions)
+    std::fprintf(counts, "%s %llu\n", function.c_str(), static_cast<unsigned long long>(count));
+  std::fclose(counts);
 }
 
 CUresult faults::count(char const* function, void const* returns_to) {
-  if (!is_under_test(returns_to)) return CUDA_SUCCESS;
+  std::uint64_t const place = place_of(returns_to);
+  if (place == 0) return CUDA_SUCCESS;
   std::lock_guard const guard(lock_);
-  unsigned long long const now = ++counts_[function];
-  bool const fails = function_ == function && (on_ ? now >= at_ : now == at_);
-  return fails ? code_ : CUDA_SUCCESS;
+  ++calls_[{function, place}];
+  CUresult code = CUDA_SUCCESS;
+  for (plan& each : plans_) {
+    if (each.function != function || (each.place != 0 && each.place != place)) continue;
+    std::uint64_t const now = ++each.calls;
+    if (each.on ? now >= each.at : now == each.at) code = each.code;
+  }
+  return code;
 }
 
 }  // namespace simulated

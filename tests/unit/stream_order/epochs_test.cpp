@@ -325,6 +325,24 @@ TEST_F(epochs_test, what_stays_unknown_is_a_context_that_is_lost) {
   EXPECT_EQ(when->loss(), CUDA_ERROR_UNKNOWN);
 }
 
+TEST_F(epochs_test, a_code_of_anything_else_is_no_loss) {
+  for (CUresult const code :
+       {CUDA_ERROR_DEVICE_UNAVAILABLE, CUDA_ERROR_INVALID_VALUE, CUDA_ERROR_NO_DEVICE}) {
+    when->collect(when->open());
+    driver.fail("cuEventQuery", code, 2);
+    EXPECT_FALSE(when->poll_now()) << code;
+    EXPECT_FALSE(when->wait(when->open())) << "and nobody waits for that";
+    EXPECT_FALSE(when->broken()) << code;
+    driver.finish_all();
+    EXPECT_TRUE(when->poll_now()) << code;
+  }
+  when->collect(when->open());
+  driver.fail("cuEventQuery", CUDA_ERROR_CONTEXT_IS_DESTROYED);
+  when->poll_now();
+  EXPECT_TRUE(when->broken());
+  EXPECT_EQ(when->loss(), CUDA_SUCCESS);
+}
+
 // With no event under way only the record of one can tell.
 TEST_F(epochs_test, a_context_is_lost_by_a_record_that_says_so) {
   driver.fail("cuCtxRecordEvent", CUDA_ERROR_INVALID_HANDLE);

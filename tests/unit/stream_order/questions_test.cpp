@@ -49,6 +49,23 @@ TEST_F(questions_test, the_current_context_is_as_it_was) {
   }
 }
 
+TEST_F(questions_test, whatever_the_code_was) {
+  CUcontext const before = current();
+  CUcontext const second = reinterpret_cast<CUcontext>(2);
+  driver.set_context(second, 1);
+  {
+    scoped_context const there(second);
+    ASSERT_TRUE(there.is_there());
+    driver.fail("cuCtxPopCurrent_v2", CUDA_ERROR_DEVICE_UNAVAILABLE);
+  }
+  EXPECT_EQ(current(), before);
+  {
+    relaxed_mode const relaxed(true);
+    driver.fail("cuThreadExchangeStreamCaptureMode", CUDA_ERROR_DEVICE_UNAVAILABLE);
+  }
+  EXPECT_EQ(mode_of_thread(), CU_STREAM_CAPTURE_MODE_GLOBAL);
+}
+
 TEST_F(questions_test, asked_again_where_the_driver_could_not_find_out) {
   int calls = 0;
   auto const after = [&calls](CUresult code, int failing) {

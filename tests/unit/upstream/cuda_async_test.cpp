@@ -37,6 +37,28 @@ TEST_F(cuda_async_upstream, nor_does_one_end_of_which_nothing_is_known) {
   EXPECT_EQ(driver.calls("cuMemPoolDestroy"), 0);
 }
 
+TEST_F(cuda_async_upstream, memory_that_nobody_waited_for_serves_nobody) {
+  auto& p = make();
+  driver.fail("cuStreamSynchronize", CUDA_ERROR_UNKNOWN, 1);
+  p.reserve({.bytes = mib});
+  EXPECT_EQ(driver.calls("cuStreamSynchronize"), 2) << "asked again";
+  std::uint64_t const before = stats::get(stats::gauges(0).reserved);
+  driver.fail("cuStreamSynchronize", CUDA_ERROR_UNKNOWN, 4);
+  EXPECT_THROW(p.reserve({.bytes = mib}), driver::allocation_failed);
+  EXPECT_EQ(driver.calls("cuMemFreeAsync"), 1);
+  EXPECT_EQ(stats::get(stats::gauges(0).reserved), before);
+}
+
+TEST_F(cuda_async_upstream, the_first_memory_that_the_driver_does_not_take_back_goes_later) {
+  auto& p = below<upstream::cuda_async>(here->home, std::size_t{0},
+                                        upstream::cuda_async::options{.initial_pool_size = mib});
+  std::uint64_t const before = stats::get(stats::gauges(0).reserved);
+  driver.fail("cuMemFreeAsync", CUDA_ERROR_UNKNOWN);
+  p.reserve({.bytes = mib});
+  EXPECT_EQ(stats::get(stats::gauges(0).reserved) - before, mib) << "the request's";
+  EXPECT_EQ(driver.calls("cuMemFreeAsync"), 2);
+}
+
 TEST_F(cuda_async_upstream, what_is_done_is_ordered_after_nothing) {
   auto& p = make();
   extent done = p.reserve({.bytes = mib}), other = p.reserve({.bytes = mib});
