@@ -23,7 +23,6 @@ bool write_reports(stats::snapshot const& from, write_options const& options) no
 // Of this process's own page; nothing to do when that is null.
 bool write_reports(stats::page const* page, write_options const& options) noexcept;
 
-
 // The JSON alone, for who only hands it on: without the JSON library in the file that asks.
 std::string json_text(stats::snapshot const& from, document_options const& options);
 
