@@ -21,6 +21,7 @@ import random_run
 
 ROUNDS = int(os.environ.get("GPUMEM_SURROUNDINGS_ROUNDS", "1"))
 OPERATIONS = 1500
+TOGETHER = 6                     # faults of one run, where each may fail once
 INVALID_VALUE, UNAVAILABLE, OPERATING_SYSTEM, NOT_SUPPORTED, UNKNOWN = 1, 46, 304, 801, 999
 # What the random program calls its requests, of which some are handed on.
 REQUESTS = {"cuMemAllocHost": r"pinned", "cuMemHostAlloc": r"pinned", "cuMemAllocManaged": r"managed", "cuMemAllocPitch": r"pitched",
@@ -62,20 +63,32 @@ def tried(build, config, library="libgpumem.so", mutant="none", codes=(UNKNOWN, 
                 places.setdefault(place, (seed, count))
     missing = [name for name in functions or () if name not in map(function_of, places)]
     harness.equal(missing, [], "functions that were not called")
-    plans = [(seed, f"{place}:{at}{on}:{codes[number % len(codes)]}") for place, (seed, count) in places.items()
+    plans = [(seed, f"{place}:{at}{on}:{codes[number % len(codes)]}") for place, (seed, count) in sorted(places.items())
              for number, at in enumerate(evenly(count, most * ROUNDS))]
+    together = 1 if on else TOGETHER
+    groups = [(seed, [fault for of, fault in plans if of == seed][at:at + together])
+              for seed in seeds for at in range(0, sum(of == seed for of, _ in plans), together)]
 
-    def run(plan):
-        seed, fault = plan
-        told = {**env, "GPUMEM_SIMULATED_FAULT": fault}
-        return fault, random_run.run(build, seed, OPERATIONS, config, library, env=told, timeout=60, options=options)
+    def run(seed, faults):
+        told = {**env, "GPUMEM_SIMULATED_FAULT": ",".join(faults)}
+        return random_run.run(build, seed, OPERATIONS, config, library, env=told, timeout=60, options=options)
+
+    def runs_of(group):
+        """By what failed. Where something is wrong each fails alone, and those that are handed on, or the wrong ones, say so."""
+        seed, faults = group
+        one = run(seed, faults)
+        if one.code == 0 or len(faults) == 1:
+            return [(faults, one)]
+        alone = [([fault], run(seed, [fault])) for fault in faults]
+        return alone if any(single.code != 0 for _, single in alone) else [(faults, one)]
 
     with concurrent.futures.ThreadPoolExecutor(2) as pool:
-        runs = dict(pool.map(run, plans))
-    handed_on = {fault.split(":")[0] for fault, one in runs.items() if is_handed_on(fault.split(":")[0], int(fault.rsplit(":", 1)[1]), one)}
-    own = {fault: one for fault, one in runs.items() if fault.split(":")[0] not in handed_on}
-    by_function = collections.Counter(function_of(fault) for fault in own)
-    print(f"random program over {config}: {len(own)} faults at {len(places) - len(handed_on)} places in {len(by_function)} functions")
+        runs = [pair for found in pool.map(runs_of, groups) for pair in found]
+    handed_on = {fault.split(":")[0] for faults, one in runs for fault in faults
+                 if len(faults) == 1 and is_handed_on(fault.split(":")[0], int(fault.rsplit(":", 1)[1]), one)}
+    own = {",".join(faults): one for faults, one in runs if not handed_on.intersection(fault.split(":")[0] for fault in faults)}
+    by_function = collections.Counter(function_of(fault) for faults in own for fault in faults.split(","))
+    print(f"random program over {config}: {by_function.total()} faults at {len(places) - len(handed_on)} places in {len(by_function)} functions")
     assert len(by_function) > (10 if functions is None else 0), f"only {dict(by_function)}: nothing was tried"
     return own
 
