@@ -54,22 +54,24 @@ class signals_of_writing_held {
 };
 
 // Where a write may wait for a reader: a pipe or a terminal is opened once more, so that no write of ours
-// does, while those of the program's do as before. What cannot be opened, as a socket, is asked before each
-// write of so few bytes that they fit where it says that some do.
-class reader {
+// does, while those of the program's do as before. What is not, as a socket, or a device, of which an open is
+// more than that, is asked before each write of so few bytes that they fit where it says that some do.
+class bounded_output {
  public:
-  reader(int descriptor, std::size_t bytes, std::uint64_t patience_ns) noexcept
+  bounded_output(int descriptor, std::size_t bytes, std::uint64_t patience_ns) noexcept
       : descriptor_(descriptor), patience_ns_(patience_ns) {
     auto const it = file_identity::of(descriptor);
     waited_for_ = it.known && !S_ISREG(it.mode) && patience_ns != for_ever_ns;
-    if (!waited_for_ || S_ISSOCK(it.mode) || (S_ISFIFO(it.mode) && bytes <= PIPE_BUF)) return;
+    if (!waited_for_) return;
+    bool const opens = S_ISFIFO(it.mode) ? bytes > PIPE_BUF : ::isatty(descriptor) == 1;
+    if (!opens) return;
     char path[32];
     std::snprintf(path, sizeof path, "/proc/self/fd/%d", descriptor);
     opened_ = ::open(path, O_WRONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
   }
-  reader(reader const&) = delete;
-  reader& operator=(reader const&) = delete;
-  ~reader() {
+  bounded_output(bounded_output const&) = delete;
+  bounded_output& operator=(bounded_output const&) = delete;
+  ~bounded_output() {
     if (opened_ >= 0) ::close(opened_);
   }
 
@@ -115,7 +117,7 @@ int write_all_or_errno(int descriptor, std::string_view text, std::uint64_t pati
   errno_kept const kept;
   uncancelled const whole;
   signals_of_writing_held const held;
-  reader to(descriptor, text.size(), patience_ns);
+  bounded_output to(descriptor, text.size(), patience_ns);
   while (!text.empty()) {
     ssize_t const written = to.write(text);
     if (written > 0) {
