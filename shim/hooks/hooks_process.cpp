@@ -72,14 +72,6 @@ Function* next(which name) noexcept {
 }
 
 [[noreturn]] void leave(which name, int code) {
-  process::finish(code);
-  if (auto* real = next<void(int)>(name)) real(code);
-  for (;;) syscall(SYS_exit_group, code);
-}
-
-// The report is one of its handlers: see process.cpp.
-[[noreturn]] void leave_by_handlers(which name, int code) {
-  process::end_begins(code);
   if (auto* real = next<void(int)>(name)) real(code);
   for (;;) syscall(SYS_exit_group, code);
 }
@@ -201,17 +193,22 @@ void copy_arguments(char** to, char const* first, va_list arguments) noexcept {
 extern "C" {
 
 void _exit(int code) {
+  process::finish(code);
   leave(exit_now, code);
 }
 void _Exit(int code) {
+  process::finish(code);
   leave(exit_now_iso, code);
 }
 
+// The report is one of the handlers of these two: see process.cpp.
 void quick_exit(int code) noexcept {
-  leave_by_handlers(exit_quick, code);
+  process::end_begins(code);
+  leave(exit_quick, code);
 }
 void exit(int code) noexcept {
-  leave_by_handlers(exit_usual, code);
+  process::end_begins(code);
+  leave(exit_usual, code);
 }
 
 int execve(char const* path, char* const* arguments, char* const* environment) noexcept {

@@ -62,7 +62,6 @@ GPUMEM_AT_START constinit std::atomic<int> exit_code = 0;
 GPUMEM_AT_START constinit base::file_identity stderr_at_start{}, stdout_at_start{};
 GPUMEM_AT_START constinit pid_t loaded_in = 0;
 constinit single_writer reporter;
-constinit bool is_in_front = false;  // of libc in the loader's list: loaded at start
 
 // The page, if it is this process's: the child of a vfork has the parent's memory, and must leave it alone.
 // Inline: a process without CUDA then leaves without touching a further page of code.
@@ -109,7 +108,7 @@ void watch_process() noexcept {
 // exit. Who came through while another one writes would end that one too. No more are made than threads are
 // let in: beyond its first 32 handlers, libc may read one that another thread has let go.
 void last_of_handlers(int code, void*) noexcept {
-  if (own_page() != nullptr && !reporter.is_done() && is_in_front) finish(code);
+  if (own_page() != nullptr && !reporter.is_done() && is_preloaded()) finish(code);
 }
 
 [[gnu::constructor(103)]] void prepare_at_load(int, char**, char** variables) {
@@ -134,7 +133,6 @@ char const* cudart_in_use() noexcept {
 
 bool begin() noexcept {
   watch_process();
-  is_in_front = is_preloaded();
   if (settings::is_secure() || is_second_copy() || !settings::load(descriptor_for_messages())) return false;
   stats::remove_mark(settings::run_id());
   if (char const* missing = real_symbols::missing_requirement()) {

@@ -23,16 +23,12 @@ class single_writer {
   // it is the caller's own turn already, or another's and it must not wait.
   bool take_turn(bool may_wait) noexcept {
     pid_t const own = own_number();
-    std::uint64_t const until = base::now_ns() + longest_wait_ns;
     for (;;) {
       pid_t now = nobody;
       if (writer_.compare_exchange_strong(now, own, std::memory_order_acq_rel)) return true;
       if (now == own || !may_wait) return false;
       if (now == is_through) return leave_time_to_end(), false;
-      base::wait_until([this, now, until] {
-        return writer_.load(std::memory_order_acquire) != now || base::now_ns() > until;
-      });
-      if (base::now_ns() > until) return false;
+      if (!comes_soon([&] { return writer_.load(std::memory_order_acquire) != now; })) return false;
     }
   }
   void done() noexcept { writer_.store(is_through, std::memory_order_release); }
@@ -43,8 +39,7 @@ class single_writer {
   // thread that calls exit; others come when all is written.
   void enter() noexcept {
     if (entered_.fetch_add(1, std::memory_order_relaxed) < let_in) return;
-    std::uint64_t const until = base::now_ns() + longest_wait_ns;
-    base::wait_until([this, until] { return is_done() || base::now_ns() > until; });
+    comes_soon([this] { return is_done(); });
     leave_time_to_end();
   }
   static constexpr int let_in = 2;
@@ -57,8 +52,16 @@ class single_writer {
 
  private:
   static constexpr pid_t nobody = 0, is_through = -1;
-  // A writer that hangs, at a pipe that nobody reads, holds nobody for ever.
   static constexpr std::uint64_t longest_wait_ns = 10'000'000'000, time_to_end_ns = 100'000'000;
+
+  // A writer that hangs, at a pipe that nobody reads, holds nobody for ever.
+  template <typename Event>
+  static bool comes_soon(Event event) noexcept {
+    std::uint64_t const until = base::now_ns() + longest_wait_ns;
+    bool came = false;
+    base::wait_until([&] { return (came = event()) || base::now_ns() > until; });
+    return came;
+  }
 
   // Who is through ends the process, with the code that it wrote.
   static void leave_time_to_end() noexcept { base::sleep_for(time_to_end_ns); }
