@@ -159,7 +159,7 @@ GROUPS = {
         *[Case("context_life", (mode,), configs=TWO_CHAINS) for mode in ("primary", "several", "green")],
         *[Case(program, links=("driver",)) for program in ("contexts", "green_contexts")],
         *[Case("racing_contexts", mode, links=("driver",), configs=("pool_over_vmm",))
-          for mode in (("retain", "20"), ("look",), ("free", "5000"))],
+          for mode in (("retain", "20"), ("look",), ("free", "5000"), ("own", "10"))],
         # "ends" with few rounds: natively threads that allocate keep one out that makes contexts (10 rounds: not done after 60 s).
         *[Case("ending_beside_others", mode, links=("driver",), counts=False, configs=("pool_over_vmm", "small_pool"))
           for mode in (("ends", "2"), ("keeps", "2"), ("look", "10"))],

@@ -1,8 +1,9 @@
 // The primary context of a device, ended and retained by threads that know nothing of each other. Modes:
 // `retain`: each retains it, works and releases it, so that whoever is last ends it while another gets it
 // anew; `look`: one retains and releases it, as libraries do to look at it, while another makes the first
-// allocation of a device; `free`: the same while another allocates and frees. What each is given it can fill
-// and free. Two threads; the number of rounds is the second argument.
+// allocation of a device; `free`: the same while another allocates and frees; `own`: each thread has contexts
+// of its own, one after the other, at addresses that another thread's had a moment ago. What each is given it
+// can fill and free. Two threads, or four; the number of rounds is the second argument.
 #include <cuda.h>
 
 #include <atomic>
@@ -89,6 +90,28 @@ void release(CUdevice device, int rounds) {
   });
 }
 
+// What one context takes along another one may be given at once; whoever frees there has not allocated it.
+void own(CUdevice device, int rounds) {
+  std::thread threads[4];
+  for (std::thread& each : threads) {
+    each = std::thread([device, rounds] {
+      for (int i = 0; i < rounds; ++i) {
+        CUcontext context = nullptr;
+        REQUIRE(cuCtxCreate(&context, nullptr, 0, device));
+        CUdeviceptr blocks[4] = {};
+        for (CUdeviceptr& block : blocks) block = take(1 << 12);
+        std::thread([&] {
+          REQUIRE(cuCtxSetCurrent(context));
+          for (CUdeviceptr block : blocks)
+            if (block != blocks[i % 4]) give(block);
+        }).join();
+        REQUIRE(cuCtxDestroy(context));
+      }
+    });
+  }
+  for (std::thread& each : threads) each.join();
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -100,6 +123,7 @@ int main(int argc, char** argv) {
   if (std::strcmp(mode, "retain") == 0) retain(devices - 1, rounds);
   if (std::strcmp(mode, "look") == 0) look(devices);
   if (std::strcmp(mode, "free") == 0) release(0, rounds);
+  if (std::strcmp(mode, "own") == 0) own(0, rounds);
   std::printf("%s: all could be filled and freed\n", mode);
   counts.print();
 }

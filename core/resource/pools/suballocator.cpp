@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "core/base/mutant.hpp"
+#include "core/base/threads/interleave.hpp"
 #include "core/base/threads/uncancelled.hpp"
 #include "core/stats/page/in_use.hpp"
 
@@ -229,9 +230,16 @@ void suballocator::forget() noexcept {
   bins_.empty(blocks());
   while (!region_.segments().empty()) {
     space::segment* const s = region_.segments().back();
+    extent const memory{s->base, s->bytes, s->token};
     lose_blocks(*this, *s);
-    upstream_.lost({s->base, s->bytes, s->token});
+    if (GPUMEM_MUTANT(addresses_go_before_blocks)) {
+      upstream_.lost(memory);
+      base::interleave_surely();
+    }
+    // Before the source hears of it: a range of addresses that it gives back is another context's at once,
+    // whose block there would be taken for the one that began there.
     region_.remove_segment(s);
+    if (!GPUMEM_MUTANT(addresses_go_before_blocks)) upstream_.lost(memory);
   }
   backing_->all_lost();
 }

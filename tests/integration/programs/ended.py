@@ -48,6 +48,11 @@ def test_pages_go_back_after_their_context(build):
     caught(build, "freed_after_its_context", "ending_beside_others.driver", "keeps", "300", config="pool_over_vmm", attempts=20, simulated=small)
 
 
+def test_addresses_go_back_before_the_blocks_there(build):
+    caught(build, "addresses_go_before_blocks", "racing_contexts.driver", "own", "200", config="pool_over_vmm", attempts=10,
+           simulated={"TEST_INTERLEAVE": "1"})
+
+
 def test_the_slot_of_an_ended_thread_keeps_its_memory(build):
     caught(build, "slot_of_an_ended_thread", "late_frees.driver", "threads", "500")
 
