@@ -8,6 +8,7 @@
 #include <numeric>
 
 #include "core/base/threads/heap.hpp"
+#include "core/base/threads/interleave.hpp"
 #include "core/driver/question.hpp"
 #include "core/stats/page/state_page.hpp"
 #include "core/upstream/call.hpp"
@@ -306,6 +307,8 @@ bool vmm::give_pieces(std::uint64_t address, std::uint64_t bytes) noexcept {
 
 bool vmm::unmap(std::uint64_t address, std::uint64_t bytes, std::uint32_t life) noexcept {
   stats::memory_move const move;
+  // As long as the end of a context and the begin of the next one take.
+  for (int i = 0; GPUMEM_MUTANT(freed_after_its_context) && i < 20; ++i) base::interleave_surely();
   return in_context(home_, [&] {
            bool const gone = !went_with_context(home_, life) && give_pieces(address, bytes);
            return gone ? CUDA_SUCCESS : CUDA_ERROR_NOT_PERMITTED;

@@ -44,7 +44,8 @@ def test_memory_goes_back_after_its_context(build):
 
 
 def test_pages_go_back_after_their_context(build):
-    small = {"GPUMEM_SIMULATED_DEVICES": "1", "GPUMEM_SIMULATED_MEMORY": str(2 << 30), "GPUMEM_SIMULATED_CONTEXT": str(16 << 20)}
+    small = {"GPUMEM_SIMULATED_DEVICES": "1", "GPUMEM_SIMULATED_MEMORY": str(2 << 30), "GPUMEM_SIMULATED_CONTEXT": str(16 << 20),
+             "TEST_INTERLEAVE": "1"}
     caught(build, "freed_after_its_context", "ending_beside_others.driver", "keeps", "300", config="pool_over_vmm", attempts=20, simulated=small)
 
 
