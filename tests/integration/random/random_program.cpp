@@ -1,10 +1,9 @@
 // A correct program made of chance, in rounds that end with all contexts: threads on several contexts and
 // devices allocate, touch and free memory in all ways, on the simulated CUDA, whose checker looks on, or with
 // kernels on a GPU (device_work.hpp). Usage: random_program SEED OPERATIONS [THREADS [quiet]] [--seconds N]
-// [--devices N]. With seconds it goes on until they are over. Exit code 1: hazards, wrong words or a call
-// that failed; each is said; on a device
-// that is too small for it (--crowded) but for refusals. It must be a program that a real device runs without
-// a race.
+// [--devices N] [--often N], a rare step by its number. With seconds it goes on until they are over. Exit
+// code 1: hazards, wrong words or a call that failed; each is said; on a device that is too small for it
+// (--crowded) but for refusals. It must be a program that a real device runs without a race.
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -39,6 +38,8 @@ options parse(int argc, char** argv) {
       found.seconds = std::atoi(argv[++i]);
     } else if (std::strcmp(argv[i], "--devices") == 0 && more) {
       found.devices = std::atoi(argv[++i]);
+    } else if (std::strcmp(argv[i], "--often") == 0 && more) {
+      often = std::atoi(argv[++i]);
     } else if (std::strcmp(argv[i], "quiet") == 0) {
       found.quiet = true;
     } else if (std::strcmp(argv[i], "--crowded") == 0) {

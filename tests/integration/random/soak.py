@@ -16,6 +16,7 @@ OPERATIONS = 50_000
 ENVIRONMENTS = (({}, ()), (SMALL_DEVICE, ()), (CROWDED_DEVICE, ("--crowded",)), ({"GPUMEM_SIMULATED_DEVICES": "1"}, ()),
                 ({"GPUMEM_SIMULATED_DEVICES": "4"}, ()))
 THREADS = (2, 4, 8)
+RARE_STEPS = 12  # of the program, one of which comes often
 # Each with the library as it is, and with one whose threads come between one another everywhere.
 LIBRARIES = (("libgpumem.so", {}), ("libgpumem_mutant.so", INTERLEAVED))
 
@@ -44,7 +45,12 @@ def main():
         rounds, at = divmod(rounds, len(ENVIRONMENTS))
         env, options = ENVIRONMENTS[at]
         env = {**env, **interleaved}
-        threads = THREADS[rounds % len(THREADS)]
+        rounds, at = divmod(rounds, len(THREADS))
+        threads = THREADS[at]
+        # Every second time all chains, each with another step than the time before.
+        times, at = divmod(turn, len(CONFIGS))
+        if times % 2 == 1:
+            options = (*options, "--often", str((at + times // 2) % RARE_STEPS))
         outcome = run(build, seed, OPERATIONS, config, library, threads, env, timeout=120, options=options)
         allocations, operations, faults, hazards = outcome.figures
         total.update(runs=1, allocations=allocations, operations=operations, faults=faults, hazards=hazards)

@@ -119,8 +119,10 @@ void worker::anything() {
   };
   unsigned pick = below(2000);
   for (rare_step const& each : rare) {
-    if (pick >= each.weight) {
-      pick -= each.weight;
+    bool const comes_often = often >= 0 && &each == &rare[static_cast<std::size_t>(often) % std::size(rare)];
+    unsigned const weight = !comes_often ? each.weight : each.slow ? 60 : 600;
+    if (pick >= weight) {
+      pick -= weight;
       continue;
     }
     bool const here_too =

@@ -34,6 +34,8 @@ inline bool too_many_faults() {
 // The device is small: a refusal for want of memory is right, and the program goes on without. Graphs have no
 // memory of their own then, which is taken when they are launched.
 inline bool crowded = false;
+// This rare step comes all the time: what needs it beside itself is met in minutes. Negative: none.
+inline int often = -1;
 // A chain whose requests wait for the device where natively none does (random_run.py says which, and why).
 inline bool requests_wait = false;
 // The same of frees.
