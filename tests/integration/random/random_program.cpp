@@ -44,6 +44,8 @@ options parse(int argc, char** argv) {
       found.quiet = true;
     } else if (std::strcmp(argv[i], "--crowded") == 0) {
       crowded = true;
+    } else if (std::strcmp(argv[i], "--other-memory") == 0) {
+      other_memory = true;
     } else if (std::strcmp(argv[i], "--requests-wait") == 0) {
       requests_wait = true;
     } else if (std::strcmp(argv[i], "--calls-wait") == 0) {

@@ -61,6 +61,7 @@ CONFIGS = {
 # managed memory can go back by no other call than one that waits.
 REQUESTS_WAIT = ("cuda_async", "pool_over_cuda_async", "spilling", "pool_over_spilling")
 CALLS_WAIT = ("watched",)  # frees as well: a guard looks at a block when its work is done
+OTHER_MEMORY = ("pool_over_system", "spilling", "pool_over_spilling")  # in which a block may lie that was asked for as the device's
 NEEDS = {"pool_over_system": {"GPUMEM_SIMULATED_PAGEABLE": "1"}}  # of the device
 SMALL_DEVICE = {"GPUMEM_SIMULATED_MEMORY": str(5 << 30)}
 # One in some hundred requests is refused natively: each chain gives back what others keep, all the time. With --crowded.
@@ -73,9 +74,8 @@ FIGURES = re.compile(r"allocations (\d+) operations (\d+) faults (\d+) hazards (
 
 def options_of(config):
     """What the program is to know of its chain."""
-    if config in CALLS_WAIT:
-        return ("--calls-wait",)
-    return ("--requests-wait",) if config in REQUESTS_WAIT else ()
+    waits = ("--calls-wait",) if config in CALLS_WAIT else ("--requests-wait",) if config in REQUESTS_WAIT else ()
+    return (*waits, "--other-memory") if config in OTHER_MEMORY else waits
 
 
 def figures_that_disagree(folder):

@@ -16,7 +16,7 @@ OPERATIONS = 50_000
 ENVIRONMENTS = (({}, ()), (SMALL_DEVICE, ()), (CROWDED_DEVICE, ("--crowded",)), ({"GPUMEM_SIMULATED_DEVICES": "1"}, ()),
                 ({"GPUMEM_SIMULATED_DEVICES": "4"}, ()))
 THREADS = (2, 4, 8)
-RARE_STEPS = 12  # of the program, one of which comes often
+RARE_STEPS = 17  # of the program, one of which comes often
 # Each with the library as it is, and with one whose threads come between one another everywhere.
 LIBRARIES = (("libgpumem.so", {}), ("libgpumem_mutant.so", INTERLEAVED))
 

@@ -116,6 +116,11 @@ void worker::anything() {
       {1, "is a crowd", &worker::crowd, true},
       {20, "races for a context", &worker::race, true},
       {2, "is cancelled", &worker::cancelled, false, true},
+      {20, "asks about a block", &worker::ask},
+      {4, "trims a pool", &worker::trim},
+      {4, "maps memory of its own", &worker::map_own_memory},
+      {4, "registers memory of its own", &worker::register_own_memory},
+      {0, "works in a part of a context", &worker::work_in_part, true, true},
   };
   unsigned pick = below(2000);
   for (rare_step const& each : rare) {
@@ -285,7 +290,9 @@ void worker::fork_child() {
   pid_t const child = fork();
   if (child == 0) {
     char const* const more = frees_wait ? "--calls-wait" : requests_wait ? "--requests-wait" : nullptr;
-    if (anew) execl("/proc/self/exe", "random_program", seed.c_str(), "200", "2", "quiet", more, nullptr);
+    char const* const quiet = other_memory ? "--other-memory" : "quiet";
+    if (anew)
+      execl("/proc/self/exe", "random_program", seed.c_str(), "200", "2", "quiet", quiet, more, nullptr);
     if (device_work::on_a_gpu()) _exit(0);
     CUdeviceptr address = 0;
     _exit(cuMemAlloc(&address, 4096) == CUDA_ERROR_NOT_INITIALIZED ? 0 : 1);

@@ -67,6 +67,15 @@ class worker {
   void work_beside(CUstreamCaptureMode mode, CUstream captured);
   void replay(CUgraph graph, CUstream on, CUdeviceptr owned);
 
+  // worker_beside.cpp
+  void ask();
+  void ask_device(block const& b, CUdeviceptr inside);
+  void ask_host(block const& b, CUdeviceptr inside);
+  void trim();
+  void map_own_memory();
+  void register_own_memory();
+  void work_in_part();  // a green context
+
   world& all_;
   std::mt19937 random_;
   bool const relaxed_;

@@ -38,7 +38,9 @@ inline bool crowded = false;
 inline int often = -1;
 // A chain whose requests wait for the device where natively none does (random_run.py says which, and why).
 inline bool requests_wait = false;
-// The same of frees.
+// One that serves memory which is not the device's: what the driver says of that it says of a block.
+inline bool other_memory = false;
+// The same as requests_wait of frees.
 inline bool frees_wait = false;
 inline std::atomic<int> refusals{0};
 // Whether the memory is there; any other refusal is a fault.
