@@ -25,7 +25,7 @@ TOGETHER = 6                     # faults of one run, where each may fail once
 INVALID_VALUE, UNAVAILABLE, OPERATING_SYSTEM, NOT_SUPPORTED, UNKNOWN = 1, 46, 304, 801, 999
 # What the random program calls its requests, of which some are handed on.
 REQUESTS = {"cuMemAllocHost": r"pinned", "cuMemHostAlloc": r"pinned", "cuMemAllocManaged": r"managed", "cuMemAllocPitch": r"pitched",
-            "cuMemAllocFromPoolAsync": r"of a pool", "cuMemFree": r"a free by a host function"}
+            "cuMemCreate": r"of a mapping", "cuMemHostRegister": r"to register", "cuMemAllocFromPoolAsync": r"of a pool", "cuMemFree": r"a free by a host function"}
 NOT_OURS = ("cuGetProcAddress",)  # the simulated runtime's, which cannot do without
 
 
