@@ -10,12 +10,19 @@ namespace gpumem::base {
 
 class uncancelled {
  public:
-  uncancelled() noexcept { pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &before_); }
-  ~uncancelled() { pthread_setcancelstate(before_, nullptr); }
+  uncancelled() noexcept : uncancelled(true) {}
+  // `holds`: false where nothing within is such a point; then it costs a look.
+  explicit uncancelled(bool holds) noexcept : holds_(holds) {
+    if (holds_) pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &before_);
+  }
+  ~uncancelled() {
+    if (holds_) pthread_setcancelstate(before_, nullptr);
+  }
   uncancelled(uncancelled const&) = delete;
   uncancelled& operator=(uncancelled const&) = delete;
 
  private:
+  bool const holds_;
   int before_ = PTHREAD_CANCEL_ENABLE;
 };
 

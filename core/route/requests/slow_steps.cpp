@@ -171,7 +171,7 @@ taken take_slow(supply from, context_entry& entry, std::size_t number, driver::r
                                             .flags = request.flags,
                                             .alignment = request.alignment,
                                             .by = &request};
-  base::heap::whole const call;
+  base::uncancelled const held(base::heap::may_cancel());
   // What this thread remembers of the way may be of an earlier context.
   if (entry.made_chain(number) == nullptr && entry.chain_of(number, present->factory) == nullptr)
     return {.refusal = pass};

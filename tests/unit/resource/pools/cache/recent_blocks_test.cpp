@@ -8,6 +8,7 @@
 #include <optional>
 #include <thread>
 
+#include "core/base/clock.hpp"
 #include "core/base/threads/processor_hints.hpp"
 
 namespace gpumem::resource {
@@ -69,20 +70,25 @@ TEST_F(recent_blocks_test, never_by_a_handle_that_names_another_block) {
 // The same at the very moment: a handle that nobody has keeps its last address until it names another block,
 // and what this thread frees at that address is a block that another one was handed.
 TEST_F(recent_blocks_test, never_by_a_handle_that_gets_another_block_meanwhile) {
-  constexpr int rounds = 200'000;
+  // On a busy machine a round takes as long as two threads take to have a processor after one another.
+  constexpr int rounds = 200'000, least = 2'000;
+  std::uint64_t const enough = base::now_ns() + 3'000'000'000;
   space::block& b = where->blocks[h];
   std::atomic<int> begun{0}, ended{0};
+  constexpr int over = -1;
   std::jthread const other([&] {
     for (int round = 1; round <= rounds; ++round) {
-      for (int spins = 0; begun.load(std::memory_order_acquire) != round; ++spins)
+      int asked = 0;
+      for (int spins = 0; (asked = begun.load(std::memory_order_acquire)) != round && asked != over; ++spins)
         spins < 200 ? base::pause() : std::this_thread::yield();
+      if (asked == over) return;
       b.address.store(2 * home, std::memory_order_relaxed);
       b.now.store(space::state::live, std::memory_order_release);
       ended.store(round, std::memory_order_release);
     }
   });
   int wrong = 0;
-  for (int round = 1; round <= rounds; ++round) {
+  for (int round = 1; round <= rounds && (round <= least || base::now_ns() < enough); ++round) {
     b.now.store(space::state::unused, std::memory_order_relaxed);
     b.address.store(home, std::memory_order_relaxed);
     begun.store(round, std::memory_order_release);
@@ -91,6 +97,7 @@ TEST_F(recent_blocks_test, never_by_a_handle_that_gets_another_block_meanwhile) 
       if (looks > 200) std::this_thread::yield();
     }
   }
+  begun.store(over, std::memory_order_release);
   EXPECT_EQ(wrong, 0);
 }
 
