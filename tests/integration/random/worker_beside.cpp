@@ -80,8 +80,9 @@ void worker::map_own_memory() {
     CUstream const on = own()[0];
     unsigned const value = below(1u << 30);
     unsigned seen = value;
-    bool const written = done(cuMemsetD32Async(address, value, bytes / 4, on), "cuMemsetD32Async");
-    bool const read = done(cuMemcpyDtoHAsync(&seen, address + bytes - 4, 4, on), "cuMemcpyDtoHAsync");
+    CUdeviceptr const last = address + bytes - 4;
+    bool const written = done(cuMemsetD32Async(last, value, 1, on), "cuMemsetD32Async");
+    bool const read = done(cuMemcpyDtoHAsync(&seen, last, 4, on), "cuMemcpyDtoHAsync");
     if (!done(cuStreamSynchronize(on), "cuStreamSynchronize")) return;
     if (written && read && seen != value) fault("a mapping has %x, not %x", seen, value);
   }
