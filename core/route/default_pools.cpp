@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "core/base/mutant.hpp"
+#include "core/base/threads/interleave.hpp"
 #include "core/driver/question.hpp"
 #include "core/route/router_state.hpp"
 #include "core/upstream/cuda_async.hpp"
@@ -39,22 +40,42 @@ int device_of(space::block_registry& where, space::block const& b) noexcept {
   return known != nullptr ? static_cast<resource::resource*>(known)->home().device : -1;
 }
 
-// What is live already counts from now on, but what is of a pool that the program made. A block that is being
-// freed meanwhile counts for nobody.
-void begin_to_count(int device) noexcept {
-  std::uint64_t const bit = std::uint64_t{1} << device;
-  if ((present->asked_defaults.fetch_or(bit) & bit) != 0) return;
-  pool_use expected = pool_use::served;
-  present->pool_uses[static_cast<std::size_t>(device)].compare_exchange_strong(expected, pool_use::counted);
+// Blocks of the device that are live and do not count yet, but what is of a pool that the program made. One
+// that is being freed counts for nobody. True: there were some.
+bool count_live(int device) noexcept {
   auto& where = present->where;
+  bool any = false;
   where.blocks.each([&](space::handle h) {
     space::block& b = where.blocks[h];
     auto const live = [&b] { return b.now.load() == space::state::live; };
-    if (!live() || b.where == stream_order::no_slot || b.is(space::pooled)) return;
+    if (!live() || b.where == stream_order::no_slot || b.is(space::pooled | space::counted)) return;
     if (device_of(where, b) != device) return;
+    any = true;
     count_taken(*present, device, b);
     if (!live()) count_given(*present, device, b, true);
   });
+  return any;
+}
+
+// From now on requests count (answer_request_slow), and so does what is live already. What a thread was just
+// being handed when it was asked for first is seen by a later look, at the next question: there is one until
+// it finds nothing.
+void begin_to_count(int device) noexcept {
+  std::uint64_t const bit = std::uint64_t{1} << device;
+  if ((present->looked_at_defaults.load(std::memory_order_relaxed) & bit) != 0) return;
+  bool const is_first = (present->asked_defaults.fetch_or(bit) & bit) == 0;
+  if (!is_first && (present->looked_at_defaults.fetch_or(bit) & bit) != 0) return;
+  auto const tell = [device] {
+    pool_use expected = pool_use::served;
+    present->pool_uses[static_cast<std::size_t>(device)].compare_exchange_strong(expected, pool_use::counted);
+  };
+  if (is_first && !GPUMEM_MUTANT(looked_once)) tell();
+  bool const found = count_live(device);
+  if (!is_first && found) present->looked_at_defaults.fetch_and(~bit);
+  if (!is_first || !GPUMEM_MUTANT(looked_once)) return;
+  present->looked_at_defaults.fetch_or(bit);
+  base::interleave_surely();
+  tell();
 }
 
 std::uint64_t less(std::uint64_t from, std::uint64_t bytes) noexcept {

@@ -51,6 +51,7 @@ struct router_state {
   std::array<std::atomic<CUmemoryPool>, 64> chosen{};  // by device, what the program set as its current pool
   std::atomic<std::uint64_t> shared_defaults{0};  // bit d: the default pool of device d is other devices' too
   std::atomic<std::uint64_t> asked_defaults{0};   // bit d: its figures were asked for, and are counted since
+  std::atomic<std::uint64_t> looked_at_defaults{0};  // bit d: and no block is left that was missed then
   std::array<std::atomic<int>, stats::max_devices> giving_back{};  // threads in give_back_on
   pitches rows_known;
   settings set;

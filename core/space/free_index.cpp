@@ -88,7 +88,7 @@ std::uint32_t free_index::largest(block_table& blocks) const noexcept {
   auto const column = static_cast<std::size_t>(std::bit_width(std::uint32_t{columns_[row]}) - 1);
   std::uint32_t units = 0;
   for (handle h = heads_[row][column]; h != none; h = blocks[h].next)
-    units = std::max(units, blocks[h].units);
+    units = std::max<std::uint32_t>(units, blocks[h].units);
   return units;
 }
 

@@ -348,7 +348,10 @@ void region::detach(handle h) noexcept {
     return;
   }
   pending_bytes_ -= b.bytes();
-  (b.earlier != none ? blocks()[b.earlier].later : oldest_) = b.later;
+  if (b.earlier != none)
+    blocks()[b.earlier].later = b.later;
+  else
+    oldest_ = b.later;
   (b.later != none ? blocks()[b.later].earlier : newest_) = b.earlier;
   b.later = b.earlier = none;
 }

@@ -32,6 +32,8 @@ NOT_HERE = {"exported_served": "nobody imports here: integration.programs.ipc_pa
             "ending_entered": "the driver crashes, which says nothing: integration.programs.ended",
             **dict.fromkeys(("frees_in_order_wait", "host_waits_for_foreign_work", "requests_free_at_once"),
                             "waits are not counted on a GPU: integration.random.mutants"),
+            "addresses_go_before_blocks": "a free is refused, hurts nobody: integration.programs.ended",
+            "looked_once": "a figure of a pool: integration.programs.served",
             "lost_still_held": "the ledger alone shows it: integration.random.mutants"}
 TWO_DEVICES = {"joined_context_ignored", "ended_served"}
 CHAIN_OF = {"freed_before_done": "vmm"}  # where a bug is not in the pool over cuda

@@ -209,10 +209,11 @@ template <bool careful = false>
 [[gnu::always_inline]] inline void count_free_fast(stats::shard& mine, resource::chain_context const& home,
                                                    space::block const& b, bool on_another_stream) noexcept {
   auto& counters = mine.devices[home.device_slot];
+  std::uint64_t const bytes = b.bytes(), asked = bytes - b.rounding;  // each is read once
   stats::add(counters.freed_blocks, 1);
-  stats::add(counters.freed_requested, b.bytes() - b.rounding);
-  stats::add(counters.freed_handed, b.bytes());
-  stats::add(stats::holder_at(mine, b.holder).freed, b.bytes() - b.rounding);
+  stats::add(counters.freed_requested, asked);
+  stats::add(counters.freed_handed, bytes);
+  stats::add(stats::holder_at(mine, b.holder).freed, asked);
   if (on_another_stream) stats::add(counters.cross_stream_frees, 1);
 }
 

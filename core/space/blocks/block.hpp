@@ -6,6 +6,8 @@
 #include <atomic>
 #include <cstdint>
 
+#include "core/base/threads/relaxed.hpp"
+
 namespace gpumem::space {
 
 using handle = std::uint32_t;
@@ -60,18 +62,18 @@ inline constexpr marks rare = to_be_undone | sampled;
 // in one cache line.
 struct block {
   std::atomic<std::uint64_t> address;  // read without a lock by look-ups
-  std::uint32_t units;
-  std::uint32_t segment;  // index in the segment table
+  base::relaxed<std::uint32_t> units;
+  base::relaxed<std::uint32_t> segment;  // index in the segment table
   union {
     epoch_id freed;        // not live: when
     std::uint32_t holder;  // live: stats::holder_place of who asked; not of the host's memory
   };
   handle next;  // list of an index, or of a magazine
   union {
-    handle later;            // idle and not done: queue by age; owner
-    std::uint32_t rounding;  // live: bytes handed out minus bytes asked for
+    base::relaxed<handle> later;            // idle and not done: queue by age; owner
+    base::relaxed<std::uint32_t> rounding;  // live: bytes handed out minus bytes asked for
   };
-  free_list_id where;  // idle: its index; live: the stream slot it was allocated on, or 0
+  base::relaxed<free_list_id> where;  // idle: its index; live: the stream slot it was allocated on, or 0
   std::atomic<state> now;
   std::atomic<marks> marked;
   handle before;  // neighbours by address; owner

@@ -81,6 +81,10 @@ def test_the_bug_that_highest_figures_add_up_is_caught(build):
     caught(build, "highest_added_up", "default_pool.shared", {}, "shared")
 
 
+def test_the_bug_that_live_blocks_are_looked_at_once_is_caught(build):
+    caught(build, "looked_once", "asked_pool.driver", {"GPUMEM_SIMULATED_DEVICES": "16", "TEST_INTERLEAVE": "1"})
+
+
 def test_the_bug_of_two_default_pools_is_caught(build):
     caught(build, "two_default_pools", "default_pool.shared", {})
 

@@ -47,7 +47,8 @@ TEST(block_table, reuses_what_was_released_and_clears_it) {
   EXPECT_EQ(b.now.load(), state::unused);
   ASSERT_EQ(blocks.acquire(), h);
   EXPECT_EQ(b.begin(), 0u);
-  for (auto const field : {b.before, b.after, b.next, b.previous, b.later, b.earlier}) EXPECT_EQ(field, none);
+  for (handle const field : {b.before, b.after, b.next, b.previous, handle{b.later}, b.earlier})
+    EXPECT_EQ(field, none);
   EXPECT_EQ(b.units + b.segment + b.freed, 0u);
   EXPECT_EQ(b.where, done);
   EXPECT_FALSE(b.is(mapped | exported));
