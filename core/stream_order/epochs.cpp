@@ -201,7 +201,7 @@ CUresult epochs::synchronize() noexcept {
   {
     base::lock_guard lock(mutex_);
     // It goes with its context: the next one would record nothing by it.
-    if (!ended_since(of) || GPUMEM_MUTANT(dead_event_kept)) spare_.push_back(mine);
+    if (!ended_since(of)) spare_.push_back(mine);
   }
   if (code == CUDA_SUCCESS) synchronize_done(mark);
   return code;

@@ -4,6 +4,7 @@
 #include <new>
 
 #include "core/base/mutant.hpp"
+#include "core/base/threads/interleave.hpp"
 #include "core/resource/counted_request.hpp"
 
 namespace gpumem::resource {
@@ -102,6 +103,8 @@ space::handle direct::make(allocation_request const& request) {
 void direct::deallocate(space::handle h, free_order const& order) noexcept {
   std::uint64_t const bytes = blocks()[h].bytes();
   extent memory;
+  // As long as the end of a context takes.
+  for (int i = 0; GPUMEM_MUTANT(lost_block_kept) && i < 20; ++i) base::interleave_surely();
   {
     base::lock_guard lock(mutex_);
     bool const lost = home_.epochs.ended_since(life_) && !GPUMEM_MUTANT(lost_block_kept);

@@ -5,7 +5,6 @@
 #include <new>
 #include <vector>
 
-#include "core/base/mutant.hpp"
 #include "core/resource/free_duties.hpp"
 
 namespace gpumem::resource {
@@ -220,7 +219,7 @@ space::handle page_backing::grow_in_pieces(pool_lock& held, growth_request const
   bool has_room = make_room(held, needed);
   bool const lacking = has_room && is_lacking(held, needed);
   // While the driver was asked others may have taken the room.
-  if (!GPUMEM_MUTANT(room_of_before)) has_room = has_room && (lacking || make_room(held, needed));
+  has_room = has_room && (lacking || make_room(held, needed));
   if (!has_room) {
     region.close(place);
     throw pool_.refuse.at_maximum(region.reserved_bytes(), room);
