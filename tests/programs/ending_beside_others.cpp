@@ -2,9 +2,9 @@
 // once the first one's is back. A library that keeps freed memory gives it back for that request, from the
 // context that ends. Modes: `ends`: either answer to the request is right; `look`: a thread retains and
 // releases the primary context, as libraries do to look at it, which ends nothing: each request is to be
-// served; `keeps`: as `ends`, and what is written into each block is there until it is freed; `frees`: threads
-// free blocks of the context that ends, each free is answered somehow, and what the next context of the device
-// serves is its own. The number of rounds is the second argument.
+// served; `keeps`: as `ends`, and what is written into each block is there until it is freed; `frees`:
+// threads free blocks of the context that ends, each free is answered somehow, and what the next context of
+// the device serves is its own. The number of rounds is the second argument.
 #include <cuda.h>
 
 #include <atomic>
