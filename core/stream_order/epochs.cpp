@@ -175,9 +175,11 @@ CUresult epochs::synchronize() noexcept {
   base::uncancelled const held;
   CUevent mine = nullptr;
   epoch_id mark = 0;
+  std::uint32_t of = 0;
   {
     base::lock_guard lock(mutex_);
     if (capturing()) return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
+    of = life();
     relaxed_mode relaxed;
     if (driver::real.cuCtxRecordEvent != nullptr && !broken()) mine = take_event();
     if (mine != nullptr) {
@@ -198,7 +200,8 @@ CUresult epochs::synchronize() noexcept {
   }
   {
     base::lock_guard lock(mutex_);
-    spare_.push_back(mine);
+    // It goes with its context: the next one would record nothing by it.
+    if (!ended_since(of)) spare_.push_back(mine);
   }
   if (code == CUDA_SUCCESS) synchronize_done(mark);
   return code;

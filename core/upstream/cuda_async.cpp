@@ -63,14 +63,19 @@ CUresult cuda_async::find_pool() noexcept {
   note_driver_keeps_memory();
   auto const& real = driver::real;
   CUmemLocation here{CU_MEM_LOCATION_TYPE_DEVICE, {home_.device}};
+  CUmemoryPool found = nullptr;
+  auto const keep = [&](CUresult code) {
+    if (code == CUDA_SUCCESS) pool_ = found;
+    return code;
+  };
   if (options_.managed)
-    return driver::asked(real.cuMemGetDefaultMemPool, &pool_, &here, CU_MEM_ALLOCATION_TYPE_MANAGED);
-  if (!options_.own_pool) return driver::asked(real.cuDeviceGetDefaultMemPool, &pool_, home_.device);
+    return keep(driver::asked(real.cuMemGetDefaultMemPool, &found, &here, CU_MEM_ALLOCATION_TYPE_MANAGED));
+  if (!options_.own_pool) return keep(driver::asked(real.cuDeviceGetDefaultMemPool, &found, home_.device));
   CUmemPoolProps properties{};
   properties.allocType = CU_MEM_ALLOCATION_TYPE_PINNED;
   properties.location = here;
   if (decompresses(home_.device)) properties.usage = for_decompression;
-  return real.cuMemPoolCreate(&pool_, &properties);
+  return keep(real.cuMemPoolCreate(&found, &properties));
 }
 
 std::uint64_t cuda_async::in_default_pool(int device) noexcept {
@@ -130,7 +135,8 @@ void cuda_async::grant_access() noexcept {
     CUmemAccessDesc access{};
     access.location = {CU_MEM_LOCATION_TYPE_DEVICE, {device}};
     access.flags = give ? CU_MEM_ACCESS_FLAGS_PROT_READWRITE : CU_MEM_ACCESS_FLAGS_PROT_NONE;
-    if (driver::asked(driver::real.cuMemPoolSetAccess, pool_, &access, 1) == CUDA_SUCCESS) granted_ ^= bit;
+    if (driver::asked(driver::real.cuMemPoolSetAccess, pool_.load(), &access, 1) == CUDA_SUCCESS)
+      granted_ ^= bit;
   }
 }
 
@@ -139,9 +145,15 @@ void cuda_async::peers_changed() noexcept {
   if (stream_ != nullptr && pool_ != nullptr) grant_access();  // otherwise open() does
 }
 
-void cuda_async::allocate(CUdeviceptr* address, std::uint64_t bytes, CUstream stream) {
-  call(home_, node_, bytes, name(),
-       [&] { return driver::real.cuMemAllocFromPoolAsync(address, bytes, pool_, stream); });
+void cuda_async::allocate(CUdeviceptr* address, std::uint64_t bytes,
+                          resource::allocation_request const& request) {
+  call(home_, node_, bytes, name(), [&] {
+    CUmemoryPool const pool = pool_;
+    CUstream const own = stream_;
+    if (pool == nullptr || own == nullptr) return CUDA_ERROR_CONTEXT_IS_DESTROYED;
+    bool const ordered = request.slot != stream_order::no_slot;
+    return driver::real.cuMemAllocFromPoolAsync(address, bytes, pool, ordered ? request.stream : own);
+  });
 }
 
 resource::extent cuda_async::reserve(resource::allocation_request const& request) {
@@ -153,7 +165,7 @@ resource::extent cuda_async::reserve(resource::allocation_request const& request
   // Whole pages of managed memory: advice for a block must not reach its neighbour.
   std::uint64_t const step = options_.managed ? driver::managed_page : 1;
   std::uint64_t const bytes = (request.bytes + step - 1) / step * step;
-  allocate(&address, bytes, ordered ? request.stream : stream_);
+  allocate(&address, bytes, request);
   resource::extent const memory{.address = address, .bytes = bytes, .contextless = true};
   resource::wait_for_address_reuse(home_, address, bytes);
   resource::note_reserved(home_, address, bytes, where());
@@ -164,11 +176,11 @@ resource::extent cuda_async::reserve(resource::allocation_request const& request
 
 // Without a stream of the program's, the memory must be usable at once.
 void cuda_async::wait_until_anyone_may_use(resource::extent const& memory) {
-  CUresult code = CUDA_SUCCESS;
-  {
-    stream_order::relaxed_mode relaxed(true);
-    code = driver::asked(driver::real.cuStreamSynchronize, stream_);
-  }
+  CUresult const code = in_context(home_, [this] {
+    CUstream const own = stream_;
+    return own != nullptr ? driver::asked(driver::real.cuStreamSynchronize, own)
+                          : CUDA_ERROR_CONTEXT_IS_DESTROYED;
+  });
   if (code == CUDA_SUCCESS) return;
   free_or_keep(memory, stream_);
   throw driver::allocation_failed(code, name(), "the driver does not wait for it");
@@ -176,7 +188,9 @@ void cuda_async::wait_until_anyone_may_use(resource::extent const& memory) {
 
 bool cuda_async::order_after_all(bool may_wait) noexcept {
   stream_order::epoch_id const now = home_.epochs.open();
-  if (home_.epochs.wait_on_device(stream_, now)) return true;
+  CUstream const own = stream_;
+  if (own == nullptr) return false;  // it went with the context
+  if (home_.epochs.wait_on_device(own, now)) return true;
   // Work of another context is waited for by nobody: it may wait for this thread.
   return may_wait && !home_.epochs.awaits_others() && home_.epochs.wait(now);
 }
@@ -215,7 +229,7 @@ void cuda_async::release(resource::extent const& memory, resource::release_order
   // the memory out.
   free_what_waits(order.may_wait);
   bool const all_before = order.stream == nullptr && (memory.done || order_after_all(order.may_wait));
-  free_or_keep(memory, all_before ? stream_ : order.stream);
+  free_or_keep(memory, all_before ? stream_.load() : order.stream);
 }
 
 // Memory of the driver's pools outlives a reset or destroyed context (measured: driver 580, explicit and
@@ -283,27 +297,31 @@ void cuda_async::forget() noexcept {
   waiting_.forget([this](auto const& m) { lost(m); });
   if (options_.own_pool && pool_ != nullptr) end_pool();
   pool_ = nullptr;
+  stream_ = nullptr;  // it went with the context
   granted_ = 0;
 }
 
 void cuda_async::begin_again() noexcept {
   base::lock_guard lock(mutex_);
-  waiting_.begin_again();
-  stream_ = nullptr;  // it went with the context; both are made at the first use
+  waiting_.begin_again();  // pool and stream are made at the first use
 }
 
 std::uint64_t cuda_async::trim(resource::give_back_scope scope) noexcept {
   free_what_waits(scope == resource::give_back_scope::all);
-  if (stream_ == nullptr || home_.epochs.capturing()) return 0;
-  stream_order::relaxed_mode relaxed(true);
-  // Frees that the host has not seen complete count as in use, so wait for them before trimming: those of
-  // memory that was done take some microseconds.
-  constexpr std::uint64_t most_ns = 1'000'000;
-  std::uint64_t const begun = base::now_ns();
-  while (driver::real.cuStreamQuery(stream_) == CUDA_ERROR_NOT_READY && base::now_ns() - begun < most_ns) {
-  }
-  if (scope == resource::give_back_scope::all) driver::real.cuStreamSynchronize(stream_);
-  driver::real.cuMemPoolTrimTo(pool_, 0);
+  if (home_.epochs.capturing()) return 0;
+  in_context(home_, [&] {
+    CUmemoryPool const pool = pool_;
+    CUstream const own = stream_;
+    if (pool == nullptr || own == nullptr) return CUDA_SUCCESS;
+    // Frees that the host has not seen complete count as in use, so wait for them before trimming: those of
+    // memory that was done take some microseconds.
+    constexpr std::uint64_t most_ns = 1'000'000;
+    std::uint64_t const begun = base::now_ns();
+    while (driver::real.cuStreamQuery(own) == CUDA_ERROR_NOT_READY && base::now_ns() - begun < most_ns) {
+    }
+    if (scope == resource::give_back_scope::all) driver::real.cuStreamSynchronize(own);
+    return driver::real.cuMemPoolTrimTo(pool, 0);
+  });
   return 0;
 }
 

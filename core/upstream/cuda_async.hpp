@@ -5,6 +5,8 @@
 // pool it is `cuda_async_managed` (RMM's cuda_async_managed_memory_resource).
 #pragma once
 
+#include <atomic>
+
 #include "core/base/threads/mutex.hpp"
 #include "core/resource/resource.hpp"
 #include "core/resource/source.hpp"
@@ -56,8 +58,8 @@ class cuda_async final : public resource::source {
   // nothing captures.
   void free_or_keep(resource::extent const& memory, CUstream order) noexcept;
   void free_what_waits(bool may_wait = true) noexcept;
-  // cuMemAllocFromPoolAsync on this stream. Throws driver::allocation_failed.
-  void allocate(CUdeviceptr* address, std::uint64_t bytes, CUstream stream);
+  // cuMemAllocFromPoolAsync on the stream of the request, or stream_. Throws driver::allocation_failed.
+  void allocate(CUdeviceptr* address, std::uint64_t bytes, resource::allocation_request const& request);
   // What was got in the order of stream_. Throws driver::allocation_failed, without it.
   void wait_until_anyone_may_use(resource::extent const& memory);
 
@@ -67,9 +69,10 @@ class cuda_async final : public resource::source {
   base::mutex mutex_;
   refused_frees waiting_;                                // and those that a capture kept from being ordered
   std::uint64_t granted_ GPUMEM_GUARDED_BY(mutex_) = 0;  // of chain_context::peers, to this pool
-  // Made under the mutex, once; read without it from then on.
-  CUmemoryPool pool_ = nullptr;
-  CUstream stream_ = nullptr;
+  // Of a context: made and dropped under the mutex, read without it. Whoever uses them is inside the context,
+  // which does not end meanwhile.
+  std::atomic<CUmemoryPool> pool_{nullptr};
+  std::atomic<CUstream> stream_{nullptr};
 };
 
 }  // namespace gpumem::upstream

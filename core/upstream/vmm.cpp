@@ -114,6 +114,13 @@ vmm::physical* vmm::entry(std::uint64_t address) noexcept {
   return nullptr;
 }
 
+// Whoever looks at all that is mapped, as for a peer, has the mutex, and takes what it finds for a piece.
+void vmm::set_entries(physical* from, std::uint64_t bytes, physical first, physical others) noexcept {
+  base::lock_guard lock(mutex_);
+  *from = first;
+  std::fill(from + 1, from + bytes / page_, others);
+}
+
 CUmemAccessDesc vmm::for_device(int device, bool may) const noexcept {
   return {{CU_MEM_LOCATION_TYPE_DEVICE, {device}},
           may ? CU_MEM_ACCESS_FLAGS_PROT_READWRITE : CU_MEM_ACCESS_FLAGS_PROT_NONE};
@@ -147,9 +154,7 @@ CUresult vmm::add_pieces(std::uint64_t address, std::span<std::uint64_t const> p
       free_piece(made, bytes);
       break;
     }
-    physical* const first = pages + mapped / page_;
-    std::fill(first, first + bytes / page_, same_piece);
-    *first = made;
+    set_entries(pages + mapped / page_, bytes, made, same_piece);
     recording::note_segment(true, home_.device, address + mapped, bytes);
     mapped += bytes;
   }
@@ -228,8 +233,9 @@ bool vmm::take_down(std::uint64_t address, std::uint64_t bytes) noexcept {
       count_as_taken(size);
       continue;
     }
-    free_piece(*piece, size);
-    std::fill(piece, piece + size / page_, physical{0});
+    physical const which = *piece;
+    set_entries(piece, size, 0, 0);
+    free_piece(which, size);
   }
   return true;
 }
@@ -270,26 +276,29 @@ std::uint64_t vmm::trim(resource::give_back_scope scope) noexcept {
   return deferred_release_source::trim(scope);
 }
 
-// A piece may reach beyond the place.
-bool vmm::clear_place(std::uint64_t address, std::uint64_t bytes) noexcept {
-  std::uint64_t begin = 0, count = 0;
-  {
-    base::lock_guard lock(mutex_);
-    for (range const& r : ranges_) {
-      if (address - r.base < r.bytes) begin = r.base, count = r.bytes / page_;
-    }
+// A piece may reach beyond the place, where the next entry is another thread's to write.
+std::pair<std::uint64_t, std::uint64_t> vmm::first_piece(std::uint64_t address,
+                                                         std::uint64_t bytes) noexcept {
+  base::lock_guard lock(mutex_);
+  for (range const& r : ranges_) {
+    if (address - r.base >= r.bytes) continue;
+    std::uint64_t at = (address - r.base) / page_;
+    std::uint64_t const end = at + bytes / page_, count = r.bytes / page_;
+    while (at < end && r.pages[at] == 0) ++at;
+    if (at == end) break;
+    while (at > 0 && r.pages[at] == same_piece) --at;
+    return {r.base + at * page_, piece_at(&r.pages[at], (count - at) * page_)};
   }
-  physical* const pages = entry(begin);
+  return {};
+}
+
+bool vmm::clear_place(std::uint64_t address, std::uint64_t bytes) noexcept {
   bool clear = true;
-  for (std::uint64_t at = (address - begin) / page_, end = at + bytes / page_; at < end;) {
-    if (pages[at] == 0) {
-      ++at;
-      continue;
-    }
-    while (at > 0 && pages[at] == same_piece) --at;
-    std::uint64_t const size = piece_at(&pages[at], (count - at) * page_);
-    clear = give_pieces(begin + at * page_, size) && clear;
-    at += size / page_;
+  for (std::uint64_t const end = address + bytes; address < end;) {
+    auto const [at, size] = first_piece(address, end - address);
+    if (size == 0) break;
+    clear = give_pieces(at, size) && clear;
+    address = at + size;
   }
   return clear;
 }

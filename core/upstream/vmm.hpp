@@ -7,6 +7,7 @@
 
 #include <atomic>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "core/base/threads/heap.hpp"
@@ -48,7 +49,7 @@ class vmm final : public deferred_release_source, public resource::page_source {
     std::uint64_t bytes;
   };
   // For each page the handle of the piece that begins there, `same_piece` behind it, 0 where none is mapped.
-  // An entry is used only by who owns its addresses.
+  // An entry is written only by who owns its addresses, under the mutex: others look at all of them.
   struct range {
     std::uint64_t base;
     std::uint64_t bytes;
@@ -59,6 +60,10 @@ class vmm final : public deferred_release_source, public resource::page_source {
   resource::extent open_range(std::uint64_t bytes);
   // The table entry of the page at this address.
   physical* entry(std::uint64_t address) noexcept;
+  // Of a piece of so many bytes: its first page, and the others.
+  void set_entries(physical* from, std::uint64_t bytes, physical first, physical others) noexcept;
+  // Where the first piece lies that has a page here, and its bytes; 0: there is none.
+  std::pair<std::uint64_t, std::uint64_t> first_piece(std::uint64_t address, std::uint64_t bytes) noexcept;
   bool give_away(resource::extent const& memory, bool may_wait) noexcept override;
   // Gives the addresses of a range back to the driver. Nothing may be mapped in them.
   void drop_range(std::uint64_t base) noexcept;

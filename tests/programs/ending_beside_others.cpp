@@ -2,8 +2,9 @@
 // once the first one's is back. A library that keeps freed memory gives it back for that request, from the
 // context that ends. Modes: `ends`: either answer to the request is right; `look`: a thread retains and
 // releases the primary context, as libraries do to look at it, which ends nothing: each request is to be
-// served; `keeps`: as `ends`, and what is written into each block is there until it is freed. The number of
-// rounds is the second argument.
+// served; `keeps`: as `ends`, and what is written into each block is there until it is freed; `frees`:
+// threads free blocks of the context that ends, each free is answered somehow, and what the next context of
+// the device serves is its own. The number of rounds is the second argument.
 #include <cuda.h>
 
 #include <atomic>
@@ -95,6 +96,49 @@ void look(CUdevice device, CUcontext mine, std::size_t total, int rounds) {
   REQUIRE(cuDevicePrimaryCtxRelease(device));
 }
 
+// Blocks of a context that has just begun: whoever was late with a free of the last one's gave nothing to it.
+void own(std::size_t bytes) {
+  CUdeviceptr blocks[24] = {};
+  unsigned char value = 0, found = 0;
+  for (CUdeviceptr& each : blocks) {
+    REQUIRE(cuMemAlloc(&each, bytes));
+    REQUIRE(cuMemsetD8(each, ++value, bytes));
+  }
+  value = 0;
+  for (CUdeviceptr const each : blocks) {
+    REQUIRE(cuMemcpyDtoH(&found, each + bytes - 1, 1));
+    REQUIRE_CODE(found, ++value);
+  }
+  for (CUdeviceptr const each : blocks) REQUIRE(cuMemFree(each));
+}
+
+void frees(CUdevice device, int rounds) {
+  constexpr std::size_t bytes[] = {300 << 10, 3 << 20};
+  constexpr int threads = 3, each_frees = 40;
+  for (int i = 0; i < rounds; ++i) {
+    CUcontext context = nullptr;
+    REQUIRE(cuCtxCreate(&context, nullptr, 0, device));
+    own(bytes[i % 2]);
+    static CUdeviceptr blocks[threads][each_frees];
+    for (auto& group : blocks)
+      for (CUdeviceptr& each : group) REQUIRE(cuMemAlloc(&each, bytes[i % 2]));
+    std::atomic<int> begun{0};
+    std::thread others[threads];
+    for (int n = 0; n < threads; ++n)
+      others[n] = std::thread([&, n] {
+        for (CUdeviceptr const each : blocks[n]) {
+          ++begun;
+          cuMemFree(each);
+        }
+      });
+    while (begun < threads * each_frees / 4) {
+    }
+    REQUIRE(cuCtxDestroy(context));
+    for (std::thread& each : others) each.join();
+  }
+  std::puts("each context had its own");
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -108,7 +152,9 @@ int main(int argc, char** argv) {
   REQUIRE(cuDeviceGet(&device, 0));
   REQUIRE(cuCtxCreate(&mine, nullptr, 0, device));
   REQUIRE(cuMemGetInfo(&free_bytes, &total));
-  if (looks) {
+  if (argc > 1 && std::strcmp(argv[1], "frees") == 0) {
+    frees(device, rounds);
+  } else if (looks) {
     look(device, mine, total, rounds);
   } else {
     ends(device, mine, total, rounds, argc > 1 && std::strcmp(argv[1], "keeps") == 0);

@@ -455,11 +455,13 @@ space::handle suballocator::try_rungs(slow_request& c) {
   if (!exported_.is_below(c.units) && is_to_be_exported(c)) [[unlikely]] {
     if (auto h = take_apart(held, c); h != space::none) return h;
   }
-  if (auto h = carve(held, c); h != space::none) {
+  space::handle h = carve(held, c);
+  if (h != space::none)
     stats::add(count_device().rung_carved, 1);
-    return h;
-  }
-  return try_higher_rungs(held, c);
+  else
+    h = try_higher_rungs(held, c);
+  if (c.hidden) c.life = life_;
+  return h;
 }
 
 // Apart, because the first rung needs none of its stack and registers; written out rather than looped over,

@@ -20,13 +20,14 @@ void suballocator::exported(std::uint64_t address) noexcept {
 
 void suballocator::withhold(space::handle h, free_order const& order) noexcept {
   count_back(h);
-  keep_from_all(h, !order.in_order);
+  lock held(mutex_);
+  if (!has_ended()) keep_from_all(held, h, !order.in_order);
 }
 
 // A free without a stream waits for the work of its context natively, and here in the driver.
-void suballocator::keep_from_all(space::handle h, bool may_wait) noexcept {
+void suballocator::keep_from_all(lock& held, space::handle h, bool may_wait) noexcept {
+  GPUMEM_EXPECTS(held.owns_lock());
   blocks()[h].freed = home_.epochs.open();
-  lock held(mutex_);
   if (page_ == 0) exported_.add(blocks()[h].units);
   // Also of memory on which something is set that could not be undone.
   std::atomic_ref<bool>(home_.where.segments[blocks()[h].segment].pinned)

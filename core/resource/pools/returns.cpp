@@ -13,6 +13,7 @@ void suballocator::prove(space::handle h) noexcept {
   space::block& b = blocks()[h];
   if (!age_.works() || age_.earned.has(b.bytes())) return;
   lock held(mutex_);
+  if (has_ended()) return;
   home_.where.segments[b.segment].unproven = false;
   if (!age_.earned.came_back(b.bytes(), base::now_ns(), age_.after())) b.mark(space::unproven);
 }
@@ -25,6 +26,7 @@ void suballocator::deallocate_unproven(space::handle h, free_order const& order)
   stats::add(count().bytes_out, bytes);
   b.freed = order.settled ? home_.epochs.last_done() : home_.epochs.open();
   lock held(mutex_);
+  if (has_ended()) return;
   reap();
   space::segment& in = home_.where.segments[b.segment];
   bool const done = home_.epochs.is_done(b.freed) || GPUMEM_MUTANT(unproven_is_done);

@@ -37,6 +37,7 @@ suballocator::suballocator(chain_context const& home, std::size_t node, suballoc
         if (page_ == 0) return &made_.emplace<segment_backing>(pool);
         return &made_.emplace<page_backing>(pool, *upstream.pages());
       }()),
+      life_(home.epochs.life()),
       age_(options.release_after) {
   quick_ = this;
 }
@@ -150,6 +151,7 @@ void suballocator::put_back(space::handle h, free_order const& order) noexcept {
 // Called shortly after reap(): blocks merge with what is not done only, so that their epochs are near each
 // other.
 void suballocator::put_list(space::handle first, space::free_list_id to) noexcept {
+  if (has_ended()) return;
   // A block is put beside its neighbours by address, of which none need be in a cache: asked for early.
   space::handle soon = first;
   auto const prefetch_next = [&] {
@@ -250,6 +252,7 @@ void suballocator::begin_again() {
     lock held(mutex_);
     caches_.visit([&](magazine& m) { m.empty(blocks()); });
     bins_.empty(blocks());
+    life_ = home_.epochs.life();
   }
   prepare();
 }
@@ -290,7 +293,7 @@ extent suballocator::reserve(allocation_request const& request) {
       .bytes = request.bytes, .flags = request.flags, .alignment = request.alignment};
   slow_request c{.request = plain, .units = units, .hidden = true};
   space::handle const h = allocate_counted(c);
-  return {blocks()[h].begin(), units * space::unit, h};
+  return {.address = blocks()[h].begin(), .bytes = units * space::unit, .token = h, .life = c.life};
 }
 
 bool suballocator::driver_would_refuse(lock& held, slow_request const& c) noexcept {
@@ -314,8 +317,10 @@ bool suballocator::refuses_as_well(std::uint64_t bytes, std::uint64_t more) noex
 void suballocator::release(extent const& memory, release_order const& order) noexcept {
   auto const h = static_cast<space::handle>(memory.token);
   stats::add(count().bytes_out, memory.bytes);
-  if (blocks()[h].is(space::exported)) return keep_from_all(h, order.may_wait);
   lock held(mutex_);
+  // On its way here nobody held a lock: its block may have gone with the context, and be another's by now.
+  if (home_.epochs.ended_since(memory.life) && !GPUMEM_MUTANT(lost_block_kept)) return;
+  if (blocks()[h].is(space::exported)) return keep_from_all(held, h, order.may_wait);
   space::segment& in = home_.where.segments[blocks()[h].segment];
   blocks()[h].freed = home_.epochs.open();  // its age
   bool const unproven = (blocks()[h].unmark(space::unproven) & space::unproven) != 0;

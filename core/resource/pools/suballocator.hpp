@@ -131,6 +131,11 @@ class suballocator : public resource, public source {
     return s == stream_order::no_slot ? space::pending
                                       : static_cast<space::free_list_id>(space::first_stream + s);
   }
+  // The context has ended: what a thread is about to bring back went with it, and may be another's by now.
+  // Under the mutex.
+  bool has_ended() const noexcept {
+    return home_.epochs.ended_since(life_) && !GPUMEM_MUTANT(lost_block_kept);
+  }
   // As deallocate, where no magazine takes the block without a call.
   void deallocate_slow(space::handle h, free_order const& order) noexcept;
   void put_back(space::handle h, free_order const& order) noexcept;
@@ -163,6 +168,7 @@ class suballocator : public resource, public source {
     // takes what the last growth was refused with
     std::optional<driver::allocation_failed>* refused = nullptr;
     bool hopeless = false;         // not even with all that is idle
+    std::uint32_t life = 0;        // of the context whose block serves it, where that is hidden
     bool counted = false;          // that it needed an event
     bool behind = false;           // requests for this size do so in a row, as too few blocks are there
     bool grown_for_turns = false;  // new memory serves it, so that more blocks of its size take turns
@@ -275,7 +281,7 @@ class suballocator : public resource, public source {
   // Memory that other processes may have open (exports.cpp).
   bool is_to_be_exported(slow_request const& c) const noexcept;
   // The block, whose free was counted, serves nobody; its segment goes back to the source once it is done.
-  void keep_from_all(space::handle h, bool may_wait) noexcept;
+  void keep_from_all(lock& held, space::handle h, bool may_wait) noexcept;
   // A segment for this one block, which is likely to be exported.
   space::handle take_apart(lock& held, slow_request& c);
   // Memory that goes back (returns.cpp). Asked on slow paths: has the next free to look for such?
@@ -321,6 +327,7 @@ class suballocator : public resource, public source {
   cache_set caches_;
   std::variant<std::monostate, segment_backing, page_backing> made_;
   backing* const backing_;        // one of both
+  std::uint32_t life_;            // of the context whose segments are there
   std::uint64_t rotating_ = 0;    // bytes being taken so that more blocks of a size take turns
   std::uint64_t watched_ns_ = 0;  // for freed memory, since the last growth
   segment_mixing mixing_;

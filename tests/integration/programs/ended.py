@@ -49,6 +49,11 @@ def test_pages_go_back_after_their_context(build):
     caught(build, "freed_after_its_context", "ending_beside_others.driver", "keeps", "300", config="pool_over_vmm", attempts=20, simulated=small)
 
 
+def test_a_block_goes_back_that_went_with_its_context(build):
+    caught(build, "lost_block_kept", "ending_beside_others.driver", "frees", "30", config="direct", attempts=20,
+           simulated={"GPUMEM_SIMULATED_DEVICES": "1", "TEST_INTERLEAVE": "1"})
+
+
 def test_addresses_go_back_before_the_blocks_there(build):
     caught(build, "addresses_go_before_blocks", "racing_contexts.driver", "own", "200", config="pool_over_vmm", attempts=10,
            simulated={"TEST_INTERLEAVE": "1"})

@@ -1,6 +1,7 @@
 // When a freed block may serve again: epochs, events, synchronisations, and every way they can fail.
 #include <chrono>
 #include <thread>
+#include <utility>
 
 #include "tests/unit/stream_order/fixture.hpp"
 
@@ -383,6 +384,25 @@ TEST_F(epochs_test, a_failed_synchronisation_completes_nothing) {
 }
 
 // In a host function it makes no context current: that is no word about the context.
+// Another thread ends it, and begins the next one, while this one waits.
+TEST_F(epochs_test, an_event_that_went_with_its_context_is_none_of_the_next_ones) {
+  driver.manual_events(false);
+  bool ended = false;
+  driver.at_wait([&] {
+    if (std::exchange(ended, true)) return;
+    when->abandon();
+    when->begin_again(tests::second_context);
+  });
+  when->synchronize();
+  ASSERT_TRUE(ended);
+  int const made = driver.calls("cuEventCreate");
+  when->collect(when->open());
+  EXPECT_EQ(driver.calls("cuEventCreate"), made + 1) << "the one that was waited for is no more";
+  EXPECT_EQ(when->synchronize(), CUDA_SUCCESS);
+  when->collect(when->open());
+  EXPECT_EQ(driver.calls("cuEventCreate"), made + 1) << "its own are used again";
+}
+
 TEST_F(epochs_test, a_synchronisation_that_the_driver_refuses_says_so) {
   for (CUresult const code : {CUDA_ERROR_NOT_PERMITTED, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED}) {
     driver.fail("cuEventCreate", code);

@@ -71,5 +71,20 @@ TEST_F(cuda_async_upstream, what_is_done_is_ordered_after_nothing) {
   EXPECT_EQ(driver.used(), 0u);
 }
 
+// A thread of another context that needs memory asks all chains of the device, of which one's context ends.
+TEST_F(cuda_async_upstream, a_stream_that_went_with_its_context_is_asked_nothing) {
+  auto& p = make();
+  p.reserve({.bytes = mib});
+  here->epochs.abandon();
+  p.forget();
+  auto const of_stream = [&] {
+    return driver.calls("cuStreamQuery") + driver.calls("cuStreamSynchronize") +
+           driver.calls("cuMemPoolTrimTo");
+  };
+  int const before = of_stream();
+  p.trim(give_back_scope::all);
+  EXPECT_EQ(of_stream(), before);
+}
+
 }  // namespace
 }  // namespace gpumem::resource

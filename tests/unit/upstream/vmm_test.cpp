@@ -2,6 +2,9 @@
 #include "core/upstream/vmm.hpp"
 
 #include <array>
+#include <mutex>
+#include <set>
+#include <thread>
 
 #include "core/upstream/cuda_async.hpp"
 #include "core/upstream/decompression.hpp"
@@ -94,6 +97,64 @@ TEST_F(vmm_upstream, memory_that_the_driver_does_not_free_goes_with_a_later_call
   EXPECT_EQ(stats::get(stats::gauges(0).reserved), before);
   vmm.trim(give_back_scope::done);
   EXPECT_EQ(before - stats::get(stats::gauges(0).reserved), 2 * mib);
+}
+
+// What a peer may touch, by address and bytes of a piece; of a part of one, or of two, the driver refuses it.
+std::mutex access_mutex;
+std::map<CUdeviceptr, bool> peer_may;
+decltype(driver::real.cuMemSetAccess) real_access;
+
+CUresult note_access(CUdeviceptr address, size_t bytes, CUmemAccessDesc const* access, size_t count) {
+  CUresult const code = real_access(address, bytes, access, count);
+  std::lock_guard const lock(access_mutex);
+  tests::fake_driver& fake = tests::fake_driver::instance();
+  std::lock_guard const maps(fake.mutex);
+  for (size_t i = 0; i < count && code == CUDA_SUCCESS; ++i) {
+    if (access[i].location.id != 1) continue;
+    for (auto at = fake.mapped.lower_bound(address); at != fake.mapped.end() && at->first < address + bytes;
+         ++at)
+      peer_may[at->first] = access[i].flags == CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
+  }
+  return code;
+}
+
+// A thread maps and unmaps beside pieces that stay, while another gives a peer access, and takes it back.
+TEST_F(vmm_upstream, a_peer_has_access_to_what_stays_beside_what_comes_and_goes) {
+  driver.manual_events(false);
+  std::atomic<std::uint64_t> peers{0};
+  chain_context home{.where = here->where,
+                     .epochs = here->epochs,
+                     .device = 0,
+                     .kind = driver::memory_kind::device,
+                     .peers = &peers};
+  auto& vmm = below<upstream::vmm>(home, std::size_t{0}, std::uint64_t{0});
+  page_source& pages = *vmm.pages();
+  std::uint64_t const page = pages.page(), most = 32 * page, place = pages.claim(64 * page).address;
+  std::uint32_t const life = here->epochs.life();
+  real_access = driver::real.cuMemSetAccess;
+  driver::real.cuMemSetAccess = note_access;
+  peer_may.clear();
+  CUresult code = CUDA_SUCCESS;
+  ASSERT_EQ(pages.map(place, {&page, 1}, life, code), page);
+  std::atomic<bool> stop{false};
+  std::jthread other([&] {
+    CUresult of_it = CUDA_SUCCESS;
+    while (!stop) {
+      EXPECT_EQ(pages.map(place + page, {&most, 1}, life, of_it), most);
+      EXPECT_TRUE(pages.unmap(place + page, most, life));
+    }
+  });
+  bool right = true;
+  for (int round = 0; round < 3000 && right; ++round) {
+    peers = round % 2 * 2;  // device 1
+    vmm.peers_changed();
+    std::lock_guard const lock(access_mutex);
+    right = peer_may[place] == (round % 2 != 0);
+    EXPECT_TRUE(right) << "round " << round;
+  }
+  stop = true;
+  other.join();
+  driver::real.cuMemSetAccess = real_access;
 }
 
 }  // namespace

@@ -37,7 +37,7 @@ void backing::release_ahead(pool_lock& held) noexcept {
   GPUMEM_EXPECTS(held.owns_lock());
   suballocator_options const& o = pool_.options;
   while (may_give_back()) {
-    std::uint64_t const idle = pool_.region.idle_bytes(), reserved = pool_.region.reserved_bytes();
+    std::uint64_t const idle = pool_.region.idle_bytes(), reserved = stays();
     std::uint64_t const most = std::min(
         {ahead.missing(), idle - std::min(idle, o.kept_idle), reserved - std::min(reserved, o.initial)});
     std::uint64_t const gone = most != 0 ? release_empty(held, idle - std::min(most, piece), true) : 0;

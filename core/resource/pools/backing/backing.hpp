@@ -5,6 +5,7 @@
 // go on meanwhile.
 #pragma once
 
+#include <algorithm>
 #include <mutex>
 #include <optional>
 
@@ -119,6 +120,11 @@ class backing {
   bool would_exceed(std::uint64_t bytes) const noexcept {
     return policy().would_exceed(pool_.region.reserved_bytes(), bytes);
   }
+  // Reserved, and not on its way back.
+  std::uint64_t stays() const noexcept {
+    std::uint64_t const reserved = pool_.region.reserved_bytes();
+    return reserved - std::min(reserved, going_);
+  }
   // Of the maximum: reserved, and on the way.
   std::uint64_t taken() const noexcept { return pool_.region.reserved_bytes() + growing_; }
   // Counts a growth in the suballocator's node.
@@ -134,6 +140,7 @@ class backing {
 
   backed_pool const pool_;
   std::uint64_t growing_ = 0;  // bytes being reserved right now, by any thread
+  std::uint64_t going_ = 0;    // bytes of the region that are being given back
   std::uint64_t apart_ = 0;    // bytes of segments made for one block
   std::uint64_t rotated_ = 0;
 };

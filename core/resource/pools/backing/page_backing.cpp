@@ -83,28 +83,34 @@ bool page_backing::open_place(pool_lock& held, std::uint32_t needed, std::uint32
   return place.middle != space::none;
 }
 
-std::uint64_t page_backing::release_pieces(pool_lock& held, std::uint64_t wanted) noexcept {
+std::uint64_t page_backing::release_next(pool_lock& held, std::uint64_t wanted) noexcept {
   GPUMEM_EXPECTS(held.owns_lock());
-  auto& blocks = pool_.home.where.blocks;
-  std::uint32_t const page = as_units(pages_.page());
   std::uint32_t const life = pool_.home.epochs.life();
+  space::handle const h = pool_.region.take_pages(as_units(pages_.page()), as_units(wanted));
+  if (h == space::none) return 0;
+  std::uint64_t const at = pool_.home.where.blocks[h].begin(), size = pool_.home.where.blocks[h].bytes();
+  bool gone = false;
+  going_ += size;
+  {
+    unlocked const meanwhile(held);
+    gone = pages_.unmap(at, size, life);
+  }
+  going_ -= size;
+  if (pool_.home.epochs.ended_since(life)) return 0;  // the block went with the region
+  if (!gone) {
+    pool_.region.put(h, space::done);
+    return 0;
+  }
+  pool_.region.punch(h);
+  return size;
+}
+
+std::uint64_t page_backing::release_pieces(pool_lock& held, std::uint64_t wanted) noexcept {
   std::uint64_t released = 0;
   while (released < wanted) {
-    space::handle const h = pool_.region.take_pages(page, as_units(wanted - released));
-    if (h == space::none) break;
-    std::uint64_t const size = blocks[h].bytes();
-    bool gone = false;
-    {
-      unlocked const meanwhile(held);
-      gone = pages_.unmap(blocks[h].begin(), size, life);
-    }
-    if (pool_.home.epochs.ended_since(life)) break;  // the block went with the region
-    if (!gone) {
-      pool_.region.put(h, space::done);
-      break;
-    }
-    pool_.region.punch(h);
-    released += size;
+    std::uint64_t const bytes = release_next(held, wanted - released);
+    if (bytes == 0) break;
+    released += bytes;
   }
   return released;
 }
@@ -122,7 +128,23 @@ bool page_backing::make_room(pool_lock& held, std::uint64_t bytes) {
   return true;
 }
 
-// Where the driver has less, smaller pieces, then what idle ones give.
+// What the device has no room for takes no part of it meanwhile: others may need what there is.
+bool page_backing::is_lacking(pool_lock& held, std::uint64_t needed) {
+  GPUMEM_EXPECTS(held.owns_lock());
+  if (needed < large_request) return false;
+  std::uint32_t const life = pool_.home.epochs.life();
+  std::uint64_t const idle = pool_.region.whole_pages(as_units(pages_.page()), needed);
+  bool lacking = false;
+  {
+    unlocked const meanwhile(held);
+    lacking = idle < needed && pages_.lacks(needed - idle);
+  }
+  expect_context(life);
+  return lacking;
+}
+
+// Where the driver has less, smaller pieces, then what idle ones give. With room below the maximum for what
+// the place needs, as of this very hold of the mutex.
 std::uint64_t page_backing::fill_place(pool_lock& held, space::region::opening const& place,
                                        std::uint64_t largest_piece, CUresult& code) {
   GPUMEM_EXPECTS(held.owns_lock());
@@ -140,17 +162,6 @@ std::uint64_t page_backing::fill_place(pool_lock& held, space::region::opening c
     growing_ -= mapped;
     throw pool_.refuse.no_context();
   };
-  // What the device has no room for takes no part of it meanwhile: others may need what there is.
-  if (needed >= large_request) {
-    std::uint64_t const idle = pool_.region.whole_pages(as_units(page), needed);
-    bool lacking = false;
-    {
-      unlocked const meanwhile(held);
-      lacking = idle < needed && pages_.lacks(needed - idle);
-    }
-    expect_still();
-    if (lacking) return 0;
-  }
   for (bool released = false;;) {
     auto const pieces = pieces_for(std::max(own, mapped) - mapped, wanted - mapped, page, piece);
     if (pieces.empty() || !pool_.region.lay(address + mapped, as_units(page), pieces)) break;
@@ -205,16 +216,25 @@ space::handle page_backing::grow_in_pieces(pool_lock& held, growth_request const
   space::region::opening place;
   if (!open_place(held, as_units(room), as_units(wished), whole, place)) throw pool_.refuse.no_tables();
   std::uint64_t const needed = place.needed * space::unit;
-  if (!make_room(held, needed)) {
+  bool has_room = make_room(held, needed);
+  bool const lacking = has_room && is_lacking(held, needed);
+  // While the driver was asked others may have taken the room.
+  has_room = has_room && (lacking || make_room(held, needed));
+  if (!has_room) {
     region.close(place);
     throw pool_.refuse.at_maximum(region.reserved_bytes(), room);
   }
   CUresult code = CUDA_ERROR_OUT_OF_MEMORY;
-  std::uint64_t const filled = fill_place(held, place, largest_piece, code);
+  std::uint64_t const filled = lacking ? 0 : fill_place(held, place, largest_piece, code);
   growing_ -= filled;
   if (filled == 0 || !region.shorten(place, as_units(filled))) {
     // Without a block for the rest of the hole; the driver's own refusals come before this.
-    if (filled > 0) pages_.unmap(pool_.home.where.blocks[place.middle].begin(), filled, life);
+    if (filled > 0) {
+      std::uint64_t const at = pool_.home.where.blocks[place.middle].begin();
+      unlocked const meanwhile(held);
+      pages_.unmap(at, filled, life);
+    }
+    expect_context(life);
     region.close(place);
     throw pool_.refuse.no_pages(room, code);
   }
@@ -229,7 +249,7 @@ space::handle page_backing::grow_in_pieces(pool_lock& held, growth_request const
 std::uint64_t page_backing::due_bytes(due_memory const& due) const noexcept {
   suballocator_options const& o = pool_.options;
   std::uint64_t const idle = std::min(due.idle_throughout, pool_.region.idle_bytes());
-  std::uint64_t const reserved = pool_.region.reserved_bytes();
+  std::uint64_t const reserved = stays();
   std::uint64_t const most =
       std::min(idle - std::min(idle, o.kept_idle), reserved - std::min(reserved, o.initial));
   return most / pages_.page() * pages_.page();
@@ -240,18 +260,23 @@ bool page_backing::release_due(pool_lock& held, due_memory const& due, going_bac
   auto& node = stats::local().nodes[pool_.node];
   for (std::uint64_t left = due_bytes(due); left > 0;) {
     if (base::now_ns() >= due.until || !may_give_back()) return false;
-    std::uint64_t const bytes = release_pieces(held, std::min(left, most_of_a_piece));
+    std::uint64_t const bytes = release_next(held, std::min(left, most_of_a_piece));
     if (bytes == 0) break;  // the rest lies between blocks
     stats::add(node.aged, bytes);
-    left -= std::min(left, bytes);
+    left = std::min(left - std::min(left, bytes), due_bytes(due));  // others took some, or gave it back
   }
   return true;
 }
 
 // The driver waits for nothing when it unmaps.
 std::uint64_t page_backing::release_empty(pool_lock& held, std::uint64_t keep_idle, bool) noexcept {
-  std::uint64_t const idle = pool_.region.idle_bytes();
-  return idle > keep_idle ? release_pieces(held, idle - keep_idle) : 0;
+  std::uint64_t released = 0;
+  for (std::uint64_t idle = pool_.region.idle_bytes(); idle > keep_idle; idle = pool_.region.idle_bytes()) {
+    std::uint64_t const bytes = release_next(held, idle - keep_idle);
+    if (bytes == 0) break;
+    released += bytes;
+  }
+  return released;
 }
 
 }  // namespace gpumem::resource

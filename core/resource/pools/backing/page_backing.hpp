@@ -42,6 +42,10 @@ class page_backing final : public backing {
   std::uint64_t left() const noexcept;
   // Gives idle pieces back until `bytes` fit below the maximum; false: they do not.
   bool make_room(pool_lock& held, std::uint64_t bytes);
+  // The device has less than so many bytes more, with all that is idle here.
+  bool is_lacking(pool_lock& held, std::uint64_t needed);
+  // Gives back idle pieces that lie together, of `wanted` bytes at most or one that is larger; their bytes.
+  std::uint64_t release_next(pool_lock& held, std::uint64_t wanted) noexcept;
   // Gives back idle pieces of `wanted` bytes or a little more, where there are so many; bytes given back.
   std::uint64_t release_pieces(pool_lock& held, std::uint64_t wanted) noexcept;
 

@@ -26,6 +26,8 @@ class scripted_source final : public source, public page_source {
   bool at_once = false;                             // it waits for no other work of the GPU
   std::function<void()> at_release;                 // called by each release
   std::uint64_t shift = 0;                          // of the next address, from a multiple of 2 MiB
+  std::function<void()> meanwhile;                  // what another thread does inside each call
+  std::uint64_t most_held = 0;
 
   std::uint64_t held() const noexcept {
     std::uint64_t sum = 0;
@@ -47,6 +49,7 @@ class scripted_source final : public source, public page_source {
     extent const made{next_ + shift, request.bytes, 0};
     next_ += apart;
     segments[made.address] = made.bytes;
+    most_held = std::max(most_held, held());
     return made;
   }
   bool takes_back_when_idle() const noexcept override { return at_once; }
@@ -77,9 +80,13 @@ class scripted_source final : public source, public page_source {
       pieces[address + mapped] = bytes;
       mapped += bytes;
     }
+    most_held = std::max(most_held, held());
     return mapped;
   }
-  bool lacks(std::uint64_t) noexcept override { return false; }
+  bool lacks(std::uint64_t) noexcept override {
+    expect_unlocked();
+    return false;
+  }
   bool unmap(std::uint64_t address, std::uint64_t bytes, std::uint32_t) noexcept override {
     expect_unlocked();
     std::uint64_t gone = 0;
@@ -97,14 +104,19 @@ class scripted_source final : public source, public page_source {
   static constexpr std::uint64_t apart = 4ull << 30;
   static constexpr std::uint64_t range = 64ull << 30;
 
-  void expect_unlocked() const noexcept {
+  void expect_unlocked() noexcept {
     bool const free = mutex_.try_lock();
     EXPECT_TRUE(free) << "the source is called with the mutex held";
     if (free) mutex_.unlock();
+    if (!meanwhile || inside_) return;
+    inside_ = true;
+    meanwhile();
+    inside_ = false;
   }
 
   base::adaptive_mutex& mutex_;
   std::uint64_t next_ = 1ull << 40;
+  bool inside_ = false;  // what another thread does asks for nothing more
 };
 
 struct backing_fixture : resource_fixture {
