@@ -81,6 +81,7 @@ class machine {
   CUresult resolve(CUevent handle, event*& result);
   CUresult resolve(CUcontext handle, context*& result);
   context& primary(int device) { return *primary_[static_cast<std::size_t>(device)]; }
+  context* new_context(int device);
   bool start(context& made);   // gives it its default stream; false: the device has no room for it
   void finish(context& gone);  // destroys all it holds
   stream* make_stream(context& owner, unsigned flags, int priority);
@@ -115,6 +116,7 @@ class machine {
   bool strict_ = false;
   bool stale_pushes_ = false;        // are reported
   bool pageable_ = false;            // devices reach any memory of the host
+  bool handles_again_ = false;       // of contexts that ended, for the next ones
   std::uint64_t context_bytes_ = 0;  // that each context takes for itself
   std::uint64_t stream_bytes_ = 0;   // and each stream that the program makes
   std::uint64_t mapping_bytes_ =
@@ -123,6 +125,7 @@ class machine {
   memory memory_;
   checker checker_{host_};
   std::unordered_set<context*> contexts_;
+  std::vector<context*> ended_;  // whose handles are the next ones'
   std::unordered_set<stream*> streams_;
   std::unordered_set<event*> events_;
   std::unordered_set<graph*> graphs_;
