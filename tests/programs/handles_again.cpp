@@ -2,8 +2,9 @@
 // not depend on another one that had the handle a moment ago, and whose end another thread is still in. Modes:
 // `arrays`: of memory that a thread holds the device says that it is not free; `peers`: what a context was
 // given access to it can fill; `green`: memory is on the device of its context, whatever had been a green
-// context; `pool`: a pool whose end was refused, beside a capture, is what it was. That green contexts and
-// others share handles no GPU has confirmed. The number of rounds is the second argument.
+// context; `pool`: a pool whose end was refused, beside a capture, is what it was; `settings`: memory at an
+// address of a context that ended has nothing of what was set there before. That green contexts and others
+// share handles no GPU has confirmed. The number of rounds is the second argument.
 #include <cuda.h>
 
 #include <atomic>
@@ -146,6 +147,28 @@ void pool() {
   REQUIRE(cuStreamSynchronize(stream));
 }
 
+// Managed memory, of which SYNC_MEMOPS is on from the start; nothing is freed before its context ends.
+void settings(int rounds) {
+  constexpr std::size_t bytes = 1 << 16;
+  CUmemLocation const here{CU_MEM_LOCATION_TYPE_DEVICE, {0}};
+  for (int i = 0; i < rounds; ++i) {
+    CUcontext context = nullptr;
+    REQUIRE(cuCtxCreate(&context, nullptr, 0, 0));
+    for (int each = 0; each < 4; ++each) {
+      CUdeviceptr block = 0;
+      unsigned value = 2;
+      REQUIRE(cuMemAllocManaged(&block, bytes, CU_MEM_ATTACH_GLOBAL));
+      REQUIRE(cuMemPrefetchAsync(block, bytes, here, 0, nullptr));
+      REQUIRE(cuPointerGetAttribute(&value, CU_POINTER_ATTRIBUTE_SYNC_MEMOPS, block));
+      REQUIRE_CODE(value, 1);
+      value = 0;
+      REQUIRE(cuPointerSetAttribute(&value, CU_POINTER_ATTRIBUTE_SYNC_MEMOPS, block));
+    }
+    REQUIRE(cuCtxSynchronize());
+    REQUIRE(cuCtxDestroy(context));
+  }
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -154,7 +177,8 @@ int main(int argc, char** argv) {
   int devices = 0;
   REQUIRE(cuInit(0));
   REQUIRE(cuDeviceGetCount(&devices));
-  if (devices < 2 && std::strcmp(mode, "arrays") != 0) {
+  bool const of_one = std::strcmp(mode, "arrays") == 0 || std::strcmp(mode, "settings") == 0;
+  if (devices < 2 && !of_one) {
     std::printf("needs two devices, %d found\n", devices);
     return 77;
   }
@@ -162,6 +186,7 @@ int main(int argc, char** argv) {
   if (std::strcmp(mode, "peers") == 0) peers(rounds);
   if (std::strcmp(mode, "green") == 0) green(rounds);
   if (std::strcmp(mode, "pool") == 0) pool();
+  if (std::strcmp(mode, "settings") == 0) settings(rounds);
   std::printf("%s: as if each handle had been new\n", mode);
   counts.print();
 }
