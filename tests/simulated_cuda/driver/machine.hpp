@@ -116,7 +116,6 @@ class machine {
   bool strict_ = false;
   bool stale_pushes_ = false;        // are reported
   bool pageable_ = false;            // devices reach any memory of the host
-  bool handles_again_ = false;       // of contexts that ended, for the next ones
   std::uint64_t context_bytes_ = 0;  // that each context takes for itself
   std::uint64_t stream_bytes_ = 0;   // and each stream that the program makes
   std::uint64_t mapping_bytes_ =
