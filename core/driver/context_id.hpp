@@ -20,6 +20,21 @@ inline std::uint64_t id_of(CUcontext context) noexcept {
   return tells_contexts_apart() && asked(real.cuCtxGetId, context, &id) == CUDA_SUCCESS ? id : 0;
 }
 
+// What a table keeps of a context, so that the end of one takes nothing from the next one of its handle,
+// which another thread may have by the time that anybody hears of the end.
+struct named_context {
+  CUcontext handle = nullptr;
+  std::uint64_t id = 0;
+
+  // As far as the driver tells contexts apart.
+  bool is(named_context const& other) const noexcept {
+    return handle == other.handle && (id == other.id || id == 0 || other.id == 0);
+  }
+};
+inline named_context name_of(CUcontext context) noexcept {
+  return {context, id_of(context)};
+}
+
 // `not_told`: in a host function, where the driver answers nothing; `not_found_out`: it could not just then.
 enum class context_state { same, ended, not_told, not_found_out };
 

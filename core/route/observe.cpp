@@ -160,6 +160,16 @@ green_context* green_context_of(CUcontext context) noexcept {
   return present != nullptr ? present->known.find_green(context) : nullptr;
 }
 
+// What threads remember of its handle is of before: whoever uses it from now on has another context.
+void green_context_ends(green_context& may_end) noexcept {
+  may_end.endings.fetch_add(1, std::memory_order_acq_rel);
+  present->streams_changed.fetch_add(1, std::memory_order_acq_rel);
+}
+
+void green_context_survived(green_context& alive) noexcept {
+  alive.endings.fetch_sub(1, std::memory_order_acq_rel);
+}
+
 // Its memory is the primary context's and stays.
 void green_context_gone(green_context& ended) noexcept {
   if (context_entry* const entry = known_entry(ended.primary); entry != nullptr) {
@@ -171,29 +181,33 @@ void green_context_gone(green_context& ended) noexcept {
 }
 
 context_ending::context_ending(CUcontext which, stream_order::context_visits::patience limit) noexcept
-    : handle_(which) {
+    : name_{.handle = which} {
   if (present == nullptr || which == nullptr) return;
-  id_ = driver::id_of(which);
+  name_ = driver::name_of(which);
   present->known.end_begins(*this);
-  stream_order::context_visits::end_begins(handle_, limit);
+  stream_order::context_visits::end_begins(which, limit);
   told_ = true;
 }
 
 context_ending::~context_ending() {
   if (!told_) return;
-  stream_order::context_visits::end_over(handle_);
+  stream_order::context_visits::end_over(name_.handle);
   present->known.end_over(*this);
 }
 
+driver::named_context context_ending::name() const noexcept {
+  return GPUMEM_MUTANT(known_by_handle) ? driver::named_context{name_.handle} : name_;
+}
+
 bool context_ending::settle(bool surely) noexcept {
-  bool const ended = surely || (id_ != 0 && driver::has_ended(handle_, id_));
-  if (!told_) return ended && handle_ != nullptr;
-  context_entry const* const entry = present->known.find(handle_);
+  bool const ended = surely || (name_.id != 0 && driver::has_ended(name_.handle, name_.id));
+  if (!told_) return ended && name_.handle != nullptr;
+  context_entry const* const entry = present->known.find(name_.handle);
   present->known.settle(*this, ended);
   if (!ended) return false;
   if (entry != nullptr) take_down(entry->device);
   // What devices may touch of a context is kept of those that no chain serves, too.
-  if (entry == nullptr) present->known.forget_peers_of(handle_);
+  present->known.forget_peers_of(name());
   return true;
 }
 
@@ -213,7 +227,8 @@ void pool_chosen(int device, CUmemoryPool pool) noexcept {
 
 void peer_access_enabled(CUcontext user, CUcontext owner) noexcept {
   if (present == nullptr) return;
-  if (present->access.enable({user, owner, device_of(user), device_of(owner)}))
+  if (present->access.enable(
+          {driver::name_of(user), driver::name_of(owner), device_of(user), device_of(owner)}))
     present->known.peers_changed();
 }
 

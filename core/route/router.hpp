@@ -108,7 +108,10 @@ void green_context_made(CUcontext context, CUcontext primary) noexcept;
 // known.
 struct green_context;
 green_context* green_context_of(CUcontext context) noexcept;
+// Around the call that may end it, after which its handle may be another context's.
+void green_context_ends(green_context& may_end) noexcept;
 void green_context_gone(green_context& ended) noexcept;
+void green_context_survived(green_context& alive) noexcept;
 // The context that memory made in this one belongs to: of a part of a primary context, that one.
 CUcontext home_of(CUcontext context) noexcept;
 void context_gone(CUcontext context) noexcept;  // it has ended: its blocks are dead

@@ -20,10 +20,16 @@ std::uint64_t bit_of(CUdevice device) noexcept {
 
 }  // namespace
 
+bool settings::is_of(space::block const& b, setting const& known) noexcept {
+  if (GPUMEM_MUTANT(settings_outlive_context)) return known.begin == b.begin();
+  return b.is(space::altered) && known.begin == b.begin();
+}
+
 settings::setting* settings::of(router_state& s, space::handle h) noexcept try {
   space::block& b = s.where.blocks[h];
   auto const [entry, fresh] = set_.try_emplace(h);
-  if (fresh || entry->second.begin != b.begin()) {
+  // One that went with its context may have left what the program set on it.
+  if (fresh || !is_of(b, entry->second)) {
     entry->second = {};
     entry->second.begin = b.begin();
     entry->second.bytes = b.bytes();
@@ -34,10 +40,11 @@ settings::setting* settings::of(router_state& s, space::handle h) noexcept try {
   return nullptr;
 }
 
-bool settings::wanted_within(std::uint64_t begin, std::uint64_t end) const noexcept {
-  return std::any_of(set_.begin(), set_.end(), [=](auto const& entry) {
+bool settings::wanted_within(router_state& s, std::uint64_t begin, std::uint64_t end) const noexcept {
+  return std::any_of(set_.begin(), set_.end(), [&s, begin, end](auto const& entry) {
     setting const& other = entry.second;
-    return other.sync_memops.value_or(false) && other.begin < end && begin < other.begin + other.bytes;
+    return is_of(s.where.blocks[entry.first], other) && other.sync_memops.value_or(false) &&
+           other.begin < end && begin < other.begin + other.bytes;
   });
 }
 
@@ -62,7 +69,7 @@ CUresult settings::tell_driver(router_state& s, space::handle h, bool on) noexce
     }
     if (code != CUDA_SUCCESS) return code;
     std::uint64_t const end = base + size > at ? base + size : b.end();
-    bool const stays = managed || (wanted_within(base, end) && !GPUMEM_MUTANT(settings_shared));
+    bool const stays = managed || (wanted_within(s, base, end) && !GPUMEM_MUTANT(settings_shared));
     unsigned const value = on || stays ? 1 : 0;
     code = real.cuPointerSetAttribute(&value, CU_POINTER_ATTRIBUTE_SYNC_MEMOPS, at);
     if (code != CUDA_SUCCESS) return code;

@@ -53,10 +53,13 @@ class settings {
     bool has_advice() const noexcept { return read_mostly || preferred || accessed_by != 0; }
   };
 
+  // That block's, and not one's that had its handle before.
+  static bool is_of(space::block const& b, setting const& known) noexcept;
   // Null: no host memory.
   setting* of(router_state& s, space::handle h) noexcept GPUMEM_REQUIRES(mutex_);
   // A block that shares bytes with these addresses wants SYNC_MEMOPS on.
-  bool wanted_within(std::uint64_t begin, std::uint64_t end) const noexcept GPUMEM_REQUIRES(mutex_);
+  bool wanted_within(router_state& s, std::uint64_t begin, std::uint64_t end) const noexcept
+      GPUMEM_REQUIRES(mutex_);
   // Sets SYNC_MEMOPS of each driver allocation that holds a part of the block, with regard to other blocks.
   CUresult tell_driver(router_state& s, space::handle h, bool on) noexcept GPUMEM_REQUIRES(mutex_);
   // Takes the program's advice off the block's memory; false: the driver refused.

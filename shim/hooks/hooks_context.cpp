@@ -66,7 +66,7 @@ CUresult end(hook which, CUcontext context, patience limit, Real&& real, Surely&
   if (!scope) return real();
   route::context_ending call(context, limit);
   CUresult const code = real();
-  if (code == CUDA_SUCCESS && call.settle(surely())) observed_memory::instance().forget(context);
+  if (code == CUDA_SUCCESS && call.settle(surely())) observed_memory::instance().forget(call.name());
   return counted(which, 0, code);
 }
 
@@ -230,8 +230,10 @@ CUresult cuGreenCtxDestroy(CUgreenCtx green) {
   }
   return release_primary(hook::cuGreenCtxDestroy, device, [&] {
     route::green_context* const known = route::green_context_of(context);
+    if (known != nullptr) route::green_context_ends(*known);
     CUresult const code = GPUMEM_REAL(cuGreenCtxDestroy)(green);
     if (code == CUDA_SUCCESS && known != nullptr) route::green_context_gone(*known);
+    if (code != CUDA_SUCCESS && known != nullptr) route::green_context_survived(*known);
     if (code == CUDA_SUCCESS && known == nullptr && context != nullptr) route::context_gone(context);
     return code;
   });

@@ -264,11 +264,14 @@ CUresult cuMemPoolDestroy(CUmemoryPool pool) {
   hook_scope const scope;
   if (!scope) return GPUMEM_REAL(cuMemPoolDestroy)(pool);
   // Before the call: after it the handle may be another pool's. One that could not be destroyed, as beside a
-  // capture, is asked about anew, and is what it was.
-  memory_pools::instance().destroyed(pool);
+  // capture, is what it was.
+  int const device = memory_pools::instance().ends(pool);
   route::pool_ending const was = route::pool_ends(pool);
   CUresult const code = GPUMEM_REAL(cuMemPoolDestroy)(pool);
-  if (code != CUDA_SUCCESS) route::pool_survived(pool, was);
+  if (code != CUDA_SUCCESS) {
+    memory_pools::instance().survived(pool, device);
+    route::pool_survived(pool, was);
+  }
   return counted(hook::cuMemPoolDestroy, 0, code);
 }
 

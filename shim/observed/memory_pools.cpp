@@ -28,10 +28,21 @@ void memory_pools::made(CUmemoryPool pool, CUmemPoolProps const& properties) noe
 } catch (std::bad_alloc const&) {
 }
 
-void memory_pools::destroyed(CUmemoryPool pool) noexcept {
+int memory_pools::ends(CUmemoryPool pool) noexcept {
   base::lock_guard const held(lock_);
-  devices_.erase(pool);
+  auto const found = devices_.find(pool);
+  int const device = found != devices_.end() ? found->second : unknown;
+  if (found != devices_.end()) devices_.erase(found);
   last_.store(0, std::memory_order_relaxed);
+  return device;
+}
+
+void memory_pools::survived(CUmemoryPool pool, int device) noexcept try {
+  if (device == unknown) return;
+  base::lock_guard const held(lock_);
+  devices_.emplace(pool, device);
+  last_.store(0, std::memory_order_relaxed);
+} catch (std::bad_alloc const&) {
 }
 
 int memory_pools::device_of(CUmemoryPool pool) noexcept try {

@@ -20,9 +20,12 @@ class memory_pools {
   // The one table of this process; never destroyed.
   static memory_pools& instance() noexcept;
 
-  // After the driver's success, and before it is asked to destroy one.
+  // After the driver's success.
   void made(CUmemoryPool pool, CUmemPoolProps const& properties) noexcept;
-  void destroyed(CUmemoryPool pool) noexcept;
+  // Before the driver is asked to destroy one, after which the handle may be another pool's: what was known
+  // of it, for survived() where the driver refused.
+  int ends(CUmemoryPool pool) noexcept;
+  void survived(CUmemoryPool pool, int device) noexcept;
   // A device, `host`, or `unknown`: of another process.
   int device_of(CUmemoryPool pool) noexcept;
   void reset_in_child() noexcept;

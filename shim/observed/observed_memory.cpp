@@ -67,13 +67,13 @@ std::optional<observed_memory::item> observed_memory::take(observed_kind kind, s
   return gone;
 }
 
-void observed_memory::forget(CUcontext context) noexcept {
+void observed_memory::forget(driver::named_context const& gone) noexcept {
   stats::memory_move const move;
   for (auto& part : shards_) {
     base::lock_guard const held(part.lock);
     for (std::size_t kind = 0; kind < part.items.size(); ++kind) {
-      std::erase_if(part.items[kind], [context, kind](auto const& entry) {
-        if (entry.second.context != context) return false;
+      std::erase_if(part.items[kind], [&gone, kind](auto const& entry) {
+        if (!entry.second.context.is(gone)) return false;
         record_observed(false, name_of(kind), entry.first, entry.second.held);
         route::leaves(entry.second.held);
         route::has_left(entry.second.held);

@@ -12,6 +12,7 @@
 #include <optional>
 
 #include "core/base/threads/mutex.hpp"
+#include "core/driver/context_id.hpp"
 #include "core/route/limits.hpp"
 #include "core/stats/page/in_use.hpp"
 
@@ -27,14 +28,14 @@ class observed_memory {
 
   struct item {
     route::observed_bytes held;
-    CUcontext context;  // that takes it along at its end; null: it outlives every context
+    driver::named_context context;  // that takes it along at its end; null: it outlives every context
   };
   // False when there is no host memory to remember it: then it must not be counted either.
   bool add(observed_kind kind, std::uint64_t key, item const& held) noexcept;
   // Out of the table and off the ledger; nothing when it was never seen.
   std::optional<item> take(observed_kind kind, std::uint64_t key) noexcept;
   // A destroyed or reset context takes its memory along.
-  void forget(CUcontext context) noexcept;
+  void forget(driver::named_context const& gone) noexcept;
   // A forked child holds nothing; the parent may have held a lock.
   void reset_in_child() noexcept;
 

@@ -43,7 +43,9 @@ reservation::~reservation() {
 void reservation::commit(observed_kind kind, std::uint64_t key, std::uint64_t bytes, bool movable) noexcept {
   if (owner_.device < 0) return;
   route::observed_bytes const held = taken(bytes, movable);
-  if (observed_memory::instance().add(kind, key, {held, owner_.context})) commit(held);
+  driver::named_context context;
+  if (owner_.context != nullptr) context = driver::name_of(owner_.context);
+  if (observed_memory::instance().add(kind, key, {held, context})) commit(held);
 }
 
 route::observed_bytes reservation::taken(std::uint64_t bytes, bool movable) const noexcept {

@@ -6,6 +6,7 @@
 
 #include <cstdint>
 
+#include "core/driver/context_id.hpp"
 #include "core/stream_order/context_visits.hpp"
 
 namespace gpumem::route {
@@ -22,11 +23,12 @@ class context_ending {
   // somebody else may hold the context, or may have got another one by this handle meanwhile. True: it has
   // ended, its blocks are dead.
   bool settle(bool surely) noexcept;
+  // What the handle named before.
+  driver::named_context name() const noexcept;
 
  private:
   friend class contexts;
-  CUcontext const handle_;
-  std::uint64_t id_ = 0;     // of what it named then
+  driver::named_context name_;
   std::uint64_t since_ = 0;  // contexts known by then
   context_ending* next_ = nullptr;
   bool told_ = false;

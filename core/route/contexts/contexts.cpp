@@ -219,14 +219,14 @@ void contexts::end_begins(context_ending& call) noexcept {
   call.next_ = endings_;
   endings_ = &call;
   each([&](context_entry& e) {
-    if (e.handle == call.handle_) e.order.end_begins();
+    if (e.handle == call.name_.handle) e.order.end_begins();
   });
 }
 
 void contexts::settle(context_ending const& call, bool ended) noexcept {
   base::lock_guard lock(mutex_);
   each([&](context_entry& e) {
-    if (e.handle != call.handle_) return;
+    if (e.handle != call.name_.handle) return;
     std::uint64_t const serial = e.serial;
     if ((ended && serial <= call.since_) || e.ended_serial() != 0) end(e, serial);
   });
@@ -238,7 +238,7 @@ void contexts::end_over(context_ending const& call) noexcept {
   while (*at != &call) at = &(*at)->next_;
   *at = call.next_;
   each([&](context_entry& e) {
-    if (e.handle == call.handle_) e.order.end_failed();
+    if (e.handle == call.name_.handle) e.order.end_failed();
   });
 }
 
@@ -246,7 +246,7 @@ void contexts::end(context_entry& gone, std::uint64_t serial) noexcept {
   if (GPUMEM_MUTANT(stale_context) || !gone.forget(serial)) return;
   captures_over();
   changes_.fetch_add(1, std::memory_order_acq_rel);
-  forget_peers_of(gone.handle);
+  forget_peers_of({gone.handle, gone.id});
   gone.is_free.store(true, std::memory_order_release);
 }
 
@@ -254,12 +254,12 @@ void contexts::peers_changed() noexcept {
   each([](context_entry& e) { e.each_chain([](resource::chain& c) { c.peers_changed(); }); });
 }
 
-void contexts::forget_peers_of(CUcontext context) noexcept {
-  if (access_.forget(context)) peers_changed();
+void contexts::forget_peers_of(driver::named_context const& gone) noexcept {
+  if (access_.forget(gone)) peers_changed();
 }
 
 void contexts::add_green(CUcontext context, CUcontext primary) noexcept {
-  auto* made = new (std::nothrow) green_context{context, primary};
+  auto* made = new (std::nothrow) green_context{driver::name_of(context), primary};
   if (made == nullptr) return;
   green_context* ended = nullptr;
   {
@@ -273,7 +273,7 @@ void contexts::add_green(CUcontext context, CUcontext primary) noexcept {
 }
 
 void contexts::end_green(green_context& ended) noexcept {
-  if (!ended.gone.exchange(true, std::memory_order_acq_rel)) forget_peers_of(ended.handle);
+  if (!ended.gone.exchange(true, std::memory_order_acq_rel)) forget_peers_of(ended.name);
 }
 
 void contexts::watch_captures() noexcept {
@@ -330,7 +330,7 @@ context_entry* contexts::find_or_make(CUcontext context) noexcept {
   }
   ++made_;
   for (context_ending const* call = endings_; call != nullptr; call = call->next_) {
-    if (call->handle_ == context) made->order.end_begins();
+    if (call->name_.handle == context) made->order.end_begins();
   }
   if (again != nullptr) {
     again->begun(made_);

@@ -8,6 +8,7 @@
 #include <atomic>
 #include <memory>
 
+#include "core/base/mutant.hpp"
 #include "core/base/threads/mutex.hpp"
 #include "core/driver/context_id.hpp"
 #include "core/resource/chain.hpp"
@@ -119,10 +120,18 @@ struct context_entry {
 // A green context is a part of a primary context: the same memory, and an event of the primary context covers
 // its work. So requests in it are requests in the primary one.
 struct green_context {
-  CUcontext const handle;
+  driver::named_context const name;
   CUcontext const primary;
   std::atomic<bool> gone{false};
+  std::atomic<int> endings{0};  // calls under way that may end it
   green_context* next = nullptr;
+
+  // Meanwhile its handle may be another context's, of whatever kind and device, though nobody has said so.
+  bool is_there() const noexcept {
+    if (gone.load(std::memory_order_acquire)) return false;
+    bool const may_end = endings.load(std::memory_order_acquire) > 0 && name.id != 0;
+    return !may_end || GPUMEM_MUTANT(ended_green_found) || !driver::has_ended(name.handle, name.id);
+  }
 };
 
 class contexts {
@@ -144,7 +153,7 @@ class contexts {
   }
   green_context* find_green(CUcontext context) const noexcept {
     for (auto* g = greens_.load(std::memory_order_acquire); g != nullptr; g = g->next) {
-      if (g->handle == context && !g->gone.load(std::memory_order_acquire)) return g;
+      if (g->name.handle == context && g->is_there()) return g;
     }
     return nullptr;
   }
@@ -154,7 +163,7 @@ class contexts {
   // Tells every chain that devices may touch other memory than before; the second where an ended context was
   // among those that do.
   void peers_changed() noexcept;
-  void forget_peers_of(CUcontext context) noexcept;
+  void forget_peers_of(driver::named_context const& gone) noexcept;
   // The same, and sure to be the one that the handle names now: of one that may be ending the driver is
   // asked.
   context_entry* find_alive(CUcontext context) noexcept;

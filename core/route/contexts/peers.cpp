@@ -30,13 +30,14 @@ bool peers::enable(link const& made) noexcept try {
 
 bool peers::disable(CUcontext user, CUcontext owner) noexcept {
   base::lock_guard lock(mutex_);
-  std::erase_if(links_, [=](link const& each) { return each.user == user && each.owner == owner; });
+  std::erase_if(links_,
+                [=](link const& each) { return each.user.handle == user && each.owner.handle == owner; });
   return update();
 }
 
-bool peers::forget(CUcontext gone) noexcept {
+bool peers::forget(driver::named_context const& gone) noexcept {
   base::lock_guard lock(mutex_);
-  std::erase_if(links_, [=](link const& each) { return each.user == gone || each.owner == gone; });
+  std::erase_if(links_, [&](link const& each) { return each.user.is(gone) || each.owner.is(gone); });
   return update();
 }
 

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "core/base/threads/mutex.hpp"
+#include "core/driver/context_id.hpp"
 
 namespace gpumem::route {
 
@@ -20,7 +21,7 @@ class peers {
   static constexpr std::size_t max_devices = 64;
 
   struct link {  // `user` may touch the memory of `owner`
-    CUcontext user, owner;
+    driver::named_context user, owner;
     int user_device, owner_device;
   };
 
@@ -28,7 +29,7 @@ class peers {
   bool enable(link const& made) noexcept;
   bool disable(CUcontext user, CUcontext owner) noexcept;
   // A context is gone, and with it all access from and to it.
-  bool forget(CUcontext gone) noexcept;
+  bool forget(driver::named_context const& gone) noexcept;
 
   // Bit d: device d may touch the memory of `device`. Null for a device without a number here.
   std::atomic<std::uint64_t> const* mask_of(int device) const noexcept {

@@ -59,6 +59,27 @@ def test_addresses_go_back_before_the_blocks_there(build):
            simulated={"TEST_INTERLEAVE": "1"})
 
 
+# Handles that others get while the call that ended their contexts has not said so yet.
+AGAIN = {"GPUMEM_SIMULATED_HANDLES_AGAIN": "1", "TEST_INTERLEAVE": "1"}
+
+
+def test_the_end_of_a_context_takes_the_next_ones_access_along(build):
+    caught(build, "known_by_handle", "handles_again.driver", "peers", "500", config="pool_over_cuda_async", attempts=20, simulated=AGAIN)
+
+
+def test_the_end_of_a_context_takes_the_next_ones_memory_off_the_limits(build):
+    caught(build, "known_by_handle", "handles_again.driver", "arrays", "1000", config="../../limits/configs/above_pool", attempts=20,
+           simulated=AGAIN)
+
+
+def test_a_context_is_served_as_the_green_one_that_had_its_handle(build):
+    caught(build, "ended_green_found", "handles_again.driver", "green", "1000", attempts=20, simulated=AGAIN)
+
+
+def test_what_was_set_in_a_context_that_ended_is_the_next_ones(build):
+    caught(build, "settings_outlive_context", "handles_again.driver", "settings", "5", config="every_pool")
+
+
 def test_the_slot_of_an_ended_thread_keeps_its_memory(build):
     caught(build, "slot_of_an_ended_thread", "late_frees.driver", "threads", "500")
 

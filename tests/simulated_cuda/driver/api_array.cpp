@@ -46,7 +46,8 @@ CUresult create(machine& m, context& here, CUarray* out, CUDA_ARRAY3D_DESCRIPTOR
   m.memory_.collect(m.now_, m.host_);
   std::uint64_t const address = mapped_later ? 0 : m.memory_.allocate(&here, block_kind::array, bytes);
   if (address == 0 && !mapped_later) return CUDA_ERROR_OUT_OF_MEMORY;
-  auto* made = new array{wanted, address};
+  auto* const made = handle_records<array>::make();
+  *made = {wanted, address};
   arrays().insert(made);
   *out = reinterpret_cast<CUarray>(made);
   return CUDA_SUCCESS;
@@ -82,7 +83,7 @@ SIMULATED_API cuArrayDestroy(CUarray which) {
     memory = *found;
     m.memory_.erase(memory->base);
   }
-  delete gone;
+  handle_records<array>::end(gone);
   m.host_wait(m.all_work(*here));
   if (memory) m.memory_.release(*memory);
   return CUDA_SUCCESS;

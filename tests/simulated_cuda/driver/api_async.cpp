@@ -125,7 +125,7 @@ SIMULATED_API cuMemPoolCreate(CUmemoryPool* out, CUmemPoolProps const* propertie
   if (properties->location.type != CU_MEM_LOCATION_TYPE_DEVICE) return CUDA_ERROR_NOT_SUPPORTED;
   int const device = properties->location.id;
   if (device < 0 || device >= m.device_count()) return CUDA_ERROR_INVALID_DEVICE;
-  auto* made = new pool;
+  auto* const made = handle_records<pool>::make();
   made->device = device;
   made->maximum = properties->maxSize;
   m.memory_.pools.insert(made);

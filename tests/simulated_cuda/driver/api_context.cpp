@@ -1,6 +1,7 @@
 // Contexts: create, destroy, the thread's stack of them, primary contexts, synchronise, peers.
 // Any thread; the stack belongs to the calling thread.
-// A destroyed context's record stays, so that its handle is recognised as dead rather than taken for another.
+// A destroyed context's record stays, so that its handle is recognised as dead rather than taken for another,
+// unless handles are to be given out again, as a driver does (GPUMEM_SIMULATED_HANDLES_AGAIN).
 #include <iterator>
 #include <utility>
 
@@ -35,14 +36,12 @@ void drop_top(thread_state& mine) {
 CUresult create(machine& m, CUcontext* out, unsigned flags, CUdevice device) {
   if (out == nullptr) return CUDA_ERROR_INVALID_VALUE;
   if (device < 0 || device >= m.device_count()) return CUDA_ERROR_INVALID_DEVICE;
-  auto* made = new context;
-  made->device = device;
+  context* const made = m.new_context(device);
   made->flags = flags;
   if (!m.start(*made)) {
-    delete made;
+    m.ended_.push_back(made);
     return CUDA_ERROR_OUT_OF_MEMORY;
   }
-  m.contexts_.insert(made);
   *out = handle(made);
   return push(made);
 }

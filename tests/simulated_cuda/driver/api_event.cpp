@@ -59,7 +59,7 @@ SIMULATED_API cuEventCreate(CUevent* out, unsigned flags) {
   }
   if ((flags & CU_EVENT_INTERPROCESS) != 0 && (flags & CU_EVENT_DISABLE_TIMING) == 0)
     return CUDA_ERROR_INVALID_VALUE;
-  auto* made = new event;
+  auto* const made = handle_records<event>::make();
   made->owner = here->home();
   made->flags = flags;
   made->owner->events.insert(made);
@@ -74,7 +74,7 @@ SIMULATED_API cuEventDestroy_v2(CUevent which) {
   SIMULATED_TRY(m.resolve(which, gone));
   gone->owner->events.erase(gone);
   m.events_.erase(gone);
-  delete gone;
+  handle_records<event>::end(gone);
   return CUDA_SUCCESS;
 }
 

@@ -41,11 +41,9 @@ SIMULATED_API cuGreenCtxCreate(CUgreenCtx* out, CUdevResourceDesc resources, CUd
   }
   context* primary = nullptr;
   SIMULATED_TRY(primary_retain(m, device, primary));
-  auto* made = new context;
-  made->device = device;
+  context* const made = m.new_context(device);
   made->green_of = primary;
   primary->greens.insert(made);
-  m.contexts_.insert(made);
   m.start(*made);
   *out = reinterpret_cast<CUgreenCtx>(made);
   return CUDA_SUCCESS;

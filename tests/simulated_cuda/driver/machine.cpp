@@ -52,6 +52,7 @@ machine::machine() {
   host_thread_ = number("GPUMEM_SIMULATED_HOST_THREAD", 0) != 0;
   stale_pushes_ = number("GPUMEM_SIMULATED_STALE_PUSHES", 0) != 0;
   pageable_ = number("GPUMEM_SIMULATED_PAGEABLE", 0) != 0;
+  handles_come_again = number("GPUMEM_SIMULATED_HANDLES_AGAIN", 0) != 0;
   context_bytes_ = number("GPUMEM_SIMULATED_CONTEXT", 0);
   stream_bytes_ = number("GPUMEM_SIMULATED_STREAM", 0);
   mapping_bytes_ = number("GPUMEM_SIMULATED_MAPPING", 0);
@@ -83,6 +84,22 @@ void machine::after_fork_in_child() {
   new (&lock_) std::mutex;
   new (&counters_lock_) std::mutex;
   if (initialised_) forked_ = true;
+}
+
+// A driver gives the handle of a context that ended to the next one, whoever makes it. Whether green contexts
+// and others share them was not asked of any GPU.
+context* machine::new_context(int device) {
+  context* made = nullptr;
+  if (!ended_.empty()) {
+    made = ended_.back();
+    ended_.pop_back();
+    *made = {};
+  } else {
+    made = new context;
+    contexts_.insert(made);
+  }
+  made->device = device;
+  return made;
 }
 
 bool machine::start(context& made) {
@@ -119,17 +136,19 @@ void machine::finish(context& gone) {
   while (!gone.streams.empty()) destroy_stream(*gone.streams.begin());
   for (event* e : gone.events) {
     events_.erase(e);
-    delete e;
+    handle_records<event>::end(e);
   }
   gone.events.clear();
   gone.per_thread.clear();
   gone.left_over = gone.left_over_blocking = {};
   gone.peers.clear();
+  for (context* each : contexts_) each->peers.erase(&gone);
   gone.legacy = nullptr;
   gone.alive = gone.ending = false;
   memory_.of(gone.device).uncharge(std::exchange(gone.own, 0));
   memory_.forget(&gone);
   checker_.forget(&gone);
+  if (handles_come_again && !gone.primary && gone.pushed == 0) ended_.push_back(&gone);
 }
 
 // Its memory may be another context's that is being made (580.159 crashes, ending_beside_others).
@@ -145,7 +164,7 @@ void machine::let_others_in() {
 }
 
 stream* machine::make_stream(context& owner, unsigned flags, int priority) {
-  auto* made = new stream;
+  auto* const made = handle_records<stream>::make();
   made->id = next_id_++;
   made->owner = &owner;
   made->flags = flags;
@@ -175,7 +194,7 @@ void machine::destroy_stream(stream* gone) {
   gone->owner->streams.erase(gone);
   streams_.erase(gone);
   idle_slots_.push_back(gone->slot);
-  delete gone;
+  handle_records<stream>::end(gone);
 }
 
 void machine::end_capture(std::shared_ptr<capture> ended) {

@@ -81,6 +81,7 @@ class machine {
   CUresult resolve(CUevent handle, event*& result);
   CUresult resolve(CUcontext handle, context*& result);
   context& primary(int device) { return *primary_[static_cast<std::size_t>(device)]; }
+  context* new_context(int device);
   bool start(context& made);   // gives it its default stream; false: the device has no room for it
   void finish(context& gone);  // destroys all it holds
   stream* make_stream(context& owner, unsigned flags, int priority);
@@ -123,6 +124,7 @@ class machine {
   memory memory_;
   checker checker_{host_};
   std::unordered_set<context*> contexts_;
+  std::vector<context*> ended_;  // whose handles are the next ones'
   std::unordered_set<stream*> streams_;
   std::unordered_set<event*> events_;
   std::unordered_set<graph*> graphs_;

@@ -13,6 +13,7 @@
 
 #include "clock.hpp"
 #include "cuda_api.hpp"
+#include "handle_records.hpp"
 #include "simulated.h"
 
 namespace simulated {

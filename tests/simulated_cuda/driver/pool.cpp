@@ -189,7 +189,7 @@ void memory::drop(pool& home) {
   home.chunks.clear();
   home.by_size.clear();
   pools.erase(&home);
-  delete &home;
+  handle_records<pool>::end(&home);
 }
 
 }  // namespace simulated
