@@ -151,6 +151,13 @@ CUcontext home_of(CUcontext context) noexcept {
   return green != nullptr ? green->primary : context;
 }
 
+driver::named_context name_of(CUcontext context) noexcept {
+  context_entry* const entry = present != nullptr ? present->known.find(context) : nullptr;
+  bool const known = entry != nullptr && entry->handle == context && !entry->order.ending();
+  std::uint64_t const number = known ? entry->id.load(std::memory_order_acquire) : 0;
+  return number != 0 ? driver::named_context{context, number} : driver::name_of(context);
+}
+
 void context_gone(CUcontext context) noexcept {
   if (present != nullptr)
     context_ending(context, stream_order::context_visits::patience::ten_seconds).settle(true);

@@ -7,6 +7,7 @@
 
 #include <cstdint>
 
+#include "core/driver/context_id.hpp"
 #include "core/driver/request.hpp"
 #include "core/resource/give_back_scope.hpp"
 #include "core/route/contexts/chain_factory.hpp"
@@ -114,6 +115,8 @@ void green_context_gone(green_context& ended) noexcept;
 void green_context_survived(green_context& alive) noexcept;
 // The context that memory made in this one belongs to: of a part of a primary context, that one.
 CUcontext home_of(CUcontext context) noexcept;
+// The context with its number; the driver is asked where that is not known.
+driver::named_context name_of(CUcontext context) noexcept;
 void context_gone(CUcontext context) noexcept;  // it has ended: its blocks are dead
 // An IPC handle names this block: its memory serves nobody else. False, and nothing done: natively it is in a
 // pool, whose memory legacy IPC does not share.

@@ -44,7 +44,7 @@ void reservation::commit(observed_kind kind, std::uint64_t key, std::uint64_t by
   if (owner_.device < 0) return;
   route::observed_bytes const held = taken(bytes, movable);
   driver::named_context context;
-  if (owner_.context != nullptr) context = driver::name_of(owner_.context);
+  if (owner_.context != nullptr) context = route::name_of(owner_.context);
   if (observed_memory::instance().add(kind, key, {held, context})) commit(held);
 }
 

@@ -205,6 +205,13 @@ context_entry* contexts::find_alive(CUcontext context) noexcept {
   }
 }
 
+green_context* contexts::find_among_greens(CUcontext context) const noexcept {
+  for (auto* g = greens_.load(std::memory_order_acquire); g != nullptr; g = g->next) {
+    if (g->name.handle == context && g->is_there()) return g;
+  }
+  return nullptr;
+}
+
 context_entry* contexts::find_free(int device) const noexcept {
   if (GPUMEM_MUTANT(entries_not_used_again)) return nullptr;
   for (auto* e = first_.load(std::memory_order_acquire); e != nullptr; e = e->next) {

@@ -152,10 +152,7 @@ class contexts {
     return green != nullptr ? find(green->primary) : nullptr;
   }
   green_context* find_green(CUcontext context) const noexcept {
-    for (auto* g = greens_.load(std::memory_order_acquire); g != nullptr; g = g->next) {
-      if (g->name.handle == context && g->is_there()) return g;
-    }
-    return nullptr;
+    return greens_.load(std::memory_order_acquire) != nullptr ? find_among_greens(context) : nullptr;
   }
   // A green context was made of this primary one.
   void add_green(CUcontext context, CUcontext primary) noexcept;
@@ -208,6 +205,8 @@ class contexts {
   }
 
  private:
+  // Apart, as few programs have any, and each step of others would pay for its registers.
+  green_context* find_among_greens(CUcontext context) const noexcept;
   // An entry that waits for a context of the device; null: none does.
   context_entry* find_free(int device) const noexcept;
 
