@@ -7,24 +7,11 @@
 #include <cstring>
 #include <thread>
 
-#include "tests/programs/support.hpp"
+#include "tests/programs/driver_support.hpp"
 
 namespace {
 
 using namespace programs;
-
-CUdeviceptr take(std::size_t bytes) {
-  CUdeviceptr block = 0;
-  ++counts.allocations;
-  counts.bytes += bytes;
-  REQUIRE(cuMemAlloc(&block, bytes));
-  return block;
-}
-
-int give(CUdeviceptr block) {
-  ++counts.frees;
-  return cuMemFree(block);
-}
 
 void fill_and_check(CUdeviceptr block, std::size_t bytes, unsigned int value) {
   std::vector<unsigned int> host(bytes / 4);
@@ -41,11 +28,11 @@ void primary(CUdevice device) {
     REQUIRE(cuDevicePrimaryCtxRetain(&context, device));
     REQUIRE(cuDevicePrimaryCtxRetain(&context, device));
     REQUIRE(cuCtxSetCurrent(context));
-    if (old != 0) std::printf("round %d: free of the old block gives %d\n", round, give(old));
-    const CUdeviceptr kept = take(1 << 20);
-    const CUdeviceptr freed = take(64 << 10);
+    if (old != 0) std::printf("round %d: free of the old block gives %d\n", round, drop(old));
+    const CUdeviceptr kept = make(1 << 20);
+    const CUdeviceptr freed = make(64 << 10);
     fill_and_check(kept, 1 << 20, static_cast<unsigned int>(round));
-    REQUIRE(give(freed));
+    REQUIRE(drop(freed));
     REQUIRE(cuDevicePrimaryCtxRelease(device));
     fill_and_check(kept, 1 << 20, static_cast<unsigned int>(round + 100));  // one holder is left
     REQUIRE(cuCtxSetCurrent(nullptr));
@@ -70,28 +57,28 @@ void several(CUdevice device) {
       REQUIRE(cuCtxSetCurrent(contexts[i]));
       for (int round = 0; round < 40; ++round) {
         const std::size_t bytes = std::size_t{4096} << (round % 9);
-        const CUdeviceptr block = take(bytes);
+        const CUdeviceptr block = make(bytes);
         fill_and_check(block, bytes, static_cast<unsigned int>(i * 1000 + round));
-        REQUIRE(give(block));
+        REQUIRE(drop(block));
       }
-      kept[i] = take(1 << 20);
+      kept[i] = make(1 << 20);
       fill_and_check(kept[i], 1 << 20, static_cast<unsigned int>(i));
     });
   }
   for (std::thread& worker : workers) worker.join();
   REQUIRE(cuCtxSetCurrent(contexts[0]));
-  std::printf("a free from another context gives %d\n", give(kept[1]));
+  std::printf("a free from another context gives %d\n", drop(kept[1]));
   REQUIRE(cuCtxDestroy(contexts[1]));
   REQUIRE(cuCtxDestroy(contexts[2]));  // with a block alive
-  std::printf("a free of a block of a destroyed context gives %d\n", give(kept[2]));
+  std::printf("a free of a block of a destroyed context gives %d\n", drop(kept[2]));
   fill_and_check(kept[0], 1 << 20, 77);
   REQUIRE(cuCtxSetCurrent(contexts[3]));
   fill_and_check(kept[3], 1 << 20, 78);
   CUcontext again = nullptr;
   REQUIRE(cuCtxCreate(&again, nullptr, 0, device));
-  const CUdeviceptr fresh = take(1 << 20);
+  const CUdeviceptr fresh = make(1 << 20);
   fill_and_check(fresh, 1 << 20, 79);
-  REQUIRE(give(fresh));
+  REQUIRE(drop(fresh));
   for (CUcontext each : {contexts[0], contexts[3], again}) REQUIRE(cuCtxDestroy(each));
   std::printf("four contexts came and went\n");
 }
@@ -100,7 +87,7 @@ void green(CUdevice device) {
   CUcontext primary_context = nullptr;
   REQUIRE(cuDevicePrimaryCtxRetain(&primary_context, device));
   REQUIRE(cuCtxSetCurrent(primary_context));
-  const CUdeviceptr of_primary = take(1 << 20);
+  const CUdeviceptr of_primary = make(1 << 20);
   CUdevResource all{};
   CUdevResource part{};
   unsigned int groups = 1;
@@ -127,19 +114,19 @@ void green(CUdevice device) {
     REQUIRE(cuMemsetD32Async(ordered, 5, bytes / 4, stream));
     ++counts.async_frees;
     REQUIRE(cuMemFreeAsync(ordered, stream));
-    const CUdeviceptr plain = take(bytes);
+    const CUdeviceptr plain = make(bytes);
     fill_and_check(plain, bytes, static_cast<unsigned int>(round));
-    REQUIRE(give(plain));
+    REQUIRE(drop(plain));
   }
-  const CUdeviceptr outlives = take(1 << 20);
+  const CUdeviceptr outlives = make(1 << 20);
   fill_and_check(outlives, 1 << 20, 6);
   REQUIRE(cuStreamSynchronize(stream));
   REQUIRE(cuStreamDestroy(stream));
   REQUIRE(cuCtxSetCurrent(primary_context));
   REQUIRE(cuGreenCtxDestroy(created));
   fill_and_check(of_primary, 1 << 20, 8);
-  std::printf("a free of a block of a destroyed green context gives %d\n", give(outlives));
-  REQUIRE(give(of_primary));
+  std::printf("a free of a block of a destroyed green context gives %d\n", drop(outlives));
+  REQUIRE(drop(of_primary));
   REQUIRE(cuDevicePrimaryCtxRelease(device));
   std::printf("a green context came and went\n");
 }

@@ -4,7 +4,8 @@
 // releases the primary context, as libraries do to look at it, which ends nothing: each request is to be
 // served; `keeps`: as `ends`, and what is written into each block is there until it is freed; `frees`:
 // threads free blocks of the context that ends, each free is answered somehow, and what the next context of
-// the device serves is its own. The number of rounds is the second argument.
+// the device serves is its own (that a driver bears such frees no GPU has confirmed). The second argument:
+// rounds.
 #include <cuda.h>
 
 #include <atomic>

@@ -11,24 +11,11 @@
 #include <cstring>
 #include <thread>
 
-#include "tests/programs/support.hpp"
+#include "tests/programs/driver_support.hpp"
 
 namespace {
 
 using namespace programs;
-
-CUdeviceptr take(std::size_t bytes) {
-  CUdeviceptr block = 0;
-  ++counts.allocations;
-  counts.bytes += bytes;
-  REQUIRE(cuMemAlloc(&block, bytes));
-  return block;
-}
-
-void give(CUdeviceptr block) {
-  ++counts.frees;
-  REQUIRE(cuMemFree(block));
-}
 
 // One thread makes and ends contexts while another works.
 template <typename End, typename Work>
@@ -86,10 +73,10 @@ void peers(int rounds) {
                   REQUIRE(cuCtxCreate(&user, nullptr, 0, 0));
                   REQUIRE(cuCtxEnablePeerAccess(owner, 0));
                   REQUIRE(cuCtxPushCurrent(owner));
-                  CUdeviceptr const block = take(1 << 12);
+                  CUdeviceptr const block = make(1 << 12);
                   REQUIRE(cuCtxPopCurrent(nullptr));
                   for (int fills = 0; fills < 3; ++fills) REQUIRE(cuMemsetD8(block, 1, 1 << 12));
-                  give(block);
+                  REQUIRE(drop(block));
                   REQUIRE(cuCtxDestroy(user));
                 }
               });
@@ -114,11 +101,11 @@ void green(int rounds) {
           CUcontext context = nullptr;
           int device = -1;
           REQUIRE(cuCtxCreate(&context, nullptr, 0, 1));
-          CUdeviceptr const block = take(1 << 12);
+          CUdeviceptr const block = make(1 << 12);
           REQUIRE(cuPointerGetAttribute(&device, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, block));
           REQUIRE_CODE(device, 1);
           REQUIRE(cuMemsetD8(block, 1, 1 << 12));
-          give(block);
+          REQUIRE(drop(block));
           REQUIRE(cuCtxDestroy(context));
         }
       });

@@ -10,24 +10,20 @@
 #include <cstring>
 #include <thread>
 
-#include "tests/programs/support.hpp"
+#include "tests/programs/driver_support.hpp"
 
 namespace {
 
 using namespace programs;
 
 CUdeviceptr take(std::size_t bytes) {
-  CUdeviceptr block = 0;
-  ++counts.allocations;
-  counts.bytes += bytes;
-  REQUIRE(cuMemAlloc(&block, bytes));
+  CUdeviceptr const block = make(bytes);
   REQUIRE(cuMemsetD8(block, 1, bytes));
   return block;
 }
 
 void give(CUdeviceptr block) {
-  ++counts.frees;
-  REQUIRE(cuMemFree(block));
+  REQUIRE(drop(block));
 }
 
 // As long as `work` runs another thread retains and releases the device's primary context.
