@@ -73,6 +73,7 @@ class source {
   // Nothing may use the memory once the work before `order` is done.
   virtual void release(extent const& memory, release_order const& order) noexcept = 0;
   // The context of the memory is gone, and for most sources the memory with it: nothing uses it any more.
+  // The caller's tables still have it: whoever is given the address meanwhile waits for them.
   virtual void lost(extent const&) noexcept {}
   // After the last lost(): drops what the source itself holds in the driver.
   virtual void forget() noexcept {}

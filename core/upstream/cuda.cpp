@@ -86,20 +86,14 @@ bool cuda::goes_in_order(bool may_wait) noexcept {
 }
 
 bool cuda::give_away(resource::extent const& memory, bool may_wait) noexcept {
-  stats::memory_move const move;
-  segment_leaving leaving(home_.device, node_, memory);
   bool const done = memory.done || GPUMEM_MUTANT(freed_beside_work);
-  CUresult const code = in_context(home_, [&] {
-    if (went_with_context(home_, memory.life)) return CUDA_SUCCESS;
+  return give_back(home_, node_, memory, resource::lies::on_device, [&] {
     bool const in_order = done && goes_in_order(may_wait);
     if (in_order && free_in_order(memory.address)) return CUDA_SUCCESS;
     // The driver may have refused just now: then the next call that may wait gives it back.
     if (!may_wait && (in_order || !takes_back_at_once()) && has_work()) return CUDA_ERROR_NOT_SUPPORTED;
     return driver::real.cuMemFree_v2(memory.address);
   });
-  if (code != CUDA_SUCCESS) return false;
-  leaving.gone();
-  return true;
 }
 
 void cuda::lost(resource::extent const& memory) noexcept {

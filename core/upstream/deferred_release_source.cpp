@@ -110,8 +110,8 @@ void deferred_release_source::forget() noexcept {
   base::lock_guard lock(waiting_mutex_);
   forgotten_ = true;
   for (waiting const& w : waiting_) {
-    if (w.segment != nullptr) home_.where.segments.remove(w.segment);
     lost(w.memory);
+    if (w.segment != nullptr) home_.where.segments.remove(w.segment);
   }
   waiting_.clear();
   any_waits_.store(false, std::memory_order_relaxed);

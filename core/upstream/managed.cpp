@@ -53,14 +53,8 @@ void managed::advise(CUdeviceptr address, std::uint64_t bytes) noexcept {
 }
 
 bool managed::give_away(resource::extent const& memory, bool) noexcept {
-  stats::memory_move const move;
-  segment_leaving leaving(home_.device, node_, memory, resource::lies::anywhere);
-  CUresult const code = in_context(home_, [&] {
-    return went_with_context(home_, memory.life) ? CUDA_SUCCESS : driver::real.cuMemFree_v2(memory.address);
-  });
-  if (code != CUDA_SUCCESS) return false;
-  leaving.gone();
-  return true;
+  return give_back(home_, node_, memory, resource::lies::anywhere,
+                   [&] { return driver::real.cuMemFree_v2(memory.address); });
 }
 
 void managed::lost(resource::extent const& memory) noexcept {

@@ -90,6 +90,7 @@ resource::extent vmm::open_range(std::uint64_t bytes) {
   CUdeviceptr address = 0;
   call(home_, node_, 0, "vmm",
        [&] { return driver::real.cuMemAddressReserve(&address, bytes, page_, 0, 0); });
+  if (!GPUMEM_MUTANT(addresses_go_before_blocks)) resource::wait_for_address_reuse(home_, address, bytes);
   try {
     base::lock_guard lock(mutex_);
     ranges_.push_back({address, bytes, std::move(pages)});

@@ -25,16 +25,18 @@ std::uint32_t direct::add(extent const& memory, std::uint64_t alignment) noexcep
   return 0;
 }
 
-// What the source is to have back; under the mutex.
-extent direct::remove(space::segment* s) noexcept {
-  extent memory{s->base, s->bytes, s->token, s->contextless};
-  if (auto const cut = cut_.find(s->base); cut != cut_.end()) {
-    left_out_ -= cut->second.bytes - s->bytes;
-    memory = cut->second;
-    cut_.erase(cut);
-  }
+extent direct::whole(space::segment const& s) const noexcept {
+  auto const cut = cut_.find(s.base);
+  extent memory = cut != cut_.end() ? cut->second : extent{s.base, s.bytes, s.token, s.contextless};
   memory.life =
       home_.epochs.life();  // that of its memory, or over: until it is forgotten there is no next one
+  return memory;
+}
+
+// What the source is to have back; under the mutex.
+extent direct::remove(space::segment* s) noexcept {
+  extent const memory = whole(*s);
+  left_out_ -= cut_.erase(s->base) * (memory.bytes - s->bytes);
   region_.remove_segment(s);
   return memory;
 }
@@ -140,7 +142,8 @@ void direct::forget() noexcept {
   while (!region_.segments().empty()) {
     space::segment* const s = region_.segments().back();
     lose_blocks(*this, *s);
-    upstream_.lost(remove(s));
+    upstream_.lost(whole(*s));
+    remove(s);
   }
 }
 

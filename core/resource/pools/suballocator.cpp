@@ -234,14 +234,14 @@ void suballocator::forget() noexcept {
     space::segment* const s = region_.segments().back();
     extent const memory{s->base, s->bytes, s->token};
     lose_blocks(*this, *s);
-    if (GPUMEM_MUTANT(addresses_go_before_blocks)) {
-      upstream_.lost(memory);
-      base::interleave_surely();
-    }
-    // Before the source hears of it: a range of addresses that it gives back is another context's at once,
-    // whose block there would be taken for the one that began there.
+    if (!GPUMEM_MUTANT(lost_after_its_segment)) upstream_.lost(memory);
+    base::interleave_surely();
+    // After that, as another context that is given the address waits until it is nobody's here: so the
+    // recording has it once, and no block there is taken for the one that began there.
     region_.remove_segment(s);
-    if (!GPUMEM_MUTANT(addresses_go_before_blocks)) upstream_.lost(memory);
+    if (!GPUMEM_MUTANT(lost_after_its_segment)) continue;
+    base::interleave_surely();
+    upstream_.lost(memory);
   }
   backing_->all_lost();
 }

@@ -20,6 +20,7 @@ import harness
 from random_run import CONFIGS, NEEDS, options_of
 
 COMPLETE, RECOVERED = 1, 3
+PROGRAMS = pathlib.Path(__file__).resolve().parent.parent / "programs"
 ROWS = ("requested", "rounding", "reserved", "observed")
 
 
@@ -178,6 +179,41 @@ def test_killed(build):
                 expect_sound(one, f"killed after {after} ticks")
                 assert one["state"] in (COMPLETE, RECOVERED), one
             assert any(one["state"] == RECOVERED and one["events"] > 10 for one in found), found
+
+
+OWN_CONTEXTS = ("racing_contexts.driver", "own", "200")
+GIVES_BACK = ("ending_beside_others.driver", "keeps", "100")
+
+
+def of_ended_contexts(build, program, config, mutant="none"):
+    """Of threads beside contexts that end, whose addresses are the next ones' at once."""
+    with tempfile.TemporaryDirectory(prefix="gpumem-recorded.") as folder:
+        env = {"LD_PRELOAD": str(build.folder / "libgpumem_mutant.so"), "TEST_MUTANT": mutant, "TEST_INTERLEAVE": "1",
+               "GPUMEM_RECORD": f"{folder}/recording", "GPUMEM_CONFIG": str(PROGRAMS / "configs" / f"{config}.toml")}
+        done = build.run([build.program(program[0]), *program[1:]], preload=True, env=env)
+        harness.equal(done.code, 0, f"{config}: {done.stdout}{done.stderr}")
+        return replayed(build, f"{folder}/recording")
+
+
+def expect_told_twice(build, program, config, mutant, attempts):
+    if not any(of_ended_contexts(build, program, config, mutant)["contradictions"] for _ in range(attempts)):
+        raise AssertionError(f"{mutant}: not caught")
+
+
+def test_memory_of_ended_contexts(build):
+    for config in ("small_pool", "pool_over_vmm", "arena", "direct", "direct_vmm", "pool_over_cuda_async"):
+        for program in (OWN_CONTEXTS, GIVES_BACK):
+            found = of_ended_contexts(build, program, config)
+            expect_sound(found, f"{config}, {program}")
+            assert found["events"] > 200, found
+
+
+def test_memory_of_ended_contexts_that_is_told_late(build):
+    expect_told_twice(build, OWN_CONTEXTS, "small_pool", "lost_after_its_segment", attempts=5)
+
+
+def test_memory_that_was_refused_after_its_context_ended(build):
+    expect_told_twice(build, GIVES_BACK, "small_pool", "refused_after_the_end", attempts=20)
 
 
 def test_buffers_that_nobody_fetched(build):
