@@ -164,13 +164,14 @@ GROUPS = {
         # "ends" with few rounds: natively threads that allocate keep one out that makes contexts (10 rounds: not done after 60 s).
         *[Case("ending_beside_others", mode, links=("driver",), counts=False, configs=("pool_over_vmm", "small_pool"))
           for mode in (("ends", "2"), ("keeps", "2"), ("look", "10"))],
-        Case("handles_again", ("arrays", "1000"), links=("driver",), counts=False),
+        Case("handles_again", ("arrays", "30"), links=("driver",), counts=False),
         Case("handles_again", ("settings", "5"), links=("driver",), counts=False, configs=("every_pool",)),
         Case("crowded_device", ("made", "3"), links=("driver",), counts=False, configs=("pool_over_vmm", "pool_over_cuda_async")),
         *[Case("forks", (mode,)) for mode in ("before", "after", "vfork", "spawn", "daemon", "posix_spawn")],
         Case("exec_forms"),
+        # Not "main": natively the driver's own threads go on then, and the process with them (580.159).
         *[Case("exits", (way,), code=None)
-          for way in ("return", "exit", "_exit", "quick_exit", "exec", "thread", "static", "main", "together", "_together", "quick_together", "closed", "handlers")],
+          for way in ("return", "exit", "_exit", "quick_exit", "exec", "thread", "static", "together", "_together", "quick_together", "closed", "handlers")],
     ],
     "ipc": [
         Case("ipc_pair"),
@@ -219,7 +220,7 @@ TWO_GPUS = [
     Case("stream_kinds", ("devices",), configs=TWO_CHAINS),
     Case("default_pool", ("shared",), counts=False),
     *[Case("handles_again", mode, links=("driver",), counts=False, configs=("pool_over_cuda_async",))
-      for mode in (("peers", "500"), ("green", "1000"), ("pool",))],
+      for mode in (("peers", "20"), ("green", "30"), ("pool",))],
     Case("freed_beside_another_device", links=("static",), counts=False, expected="freed_beside_another_device.txt",
          env={"GPUMEM_CONFIG": str(PROGRAM_CONFIGS / "passthrough.toml")}),
     Case("freed_on_foreign_streams", ("devices",), configs=FOREIGN, counts=False,

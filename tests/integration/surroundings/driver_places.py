@@ -80,7 +80,12 @@ def tried(build, config, library="libgpumem.so", mutant="none", codes=(UNKNOWN, 
         if one.code == 0 or len(faults) == 1:
             return [(faults, one)]
         alone = [([fault], run(seed, [fault])) for fault in faults]
-        return alone if any(single.code != 0 for _, single in alone) else [(faults, one)]
+        if any(single.code != 0 for _, single in alone):
+            return alone
+        # Threads take turns otherwise each time: it may be the program's own call now, and another one alone.
+        told = [fault for fault in faults if is_handed_on(fault.split(":")[0], int(fault.rsplit(":", 1)[1]), one)]
+        others = [fault for fault in faults if fault not in told]
+        return [(faults, one)] if not told else [([fault], one) for fault in told] + ([(others, run(seed, others))] if others else [])
 
     with concurrent.futures.ThreadPoolExecutor(2) as pool:
         runs = [pair for found in pool.map(runs_of, groups) for pair in found]
