@@ -81,10 +81,10 @@ GROUPS = [
     Group("multi_stream", "multi_stream", (MALLOC, ASYNC, *DEFAULTS, *PEERS), higher_is_better=True, kernels=True),
     Group("concurrency", "concurrency", (MALLOC, ASYNC, *DEFAULTS, *PEERS), repeats=3, seconds=90),
     Group("growth", "growth", (MALLOC, ASYNC, *DEFAULTS), repeats=3),
-    Group("captures", "captures", (MALLOC, ASYNC, *DEFAULTS), repeats=3),
+    Group("captures", "captures", (MALLOC, ASYNC, *DEFAULTS), repeats=9),
     Group("footprint", "footprint", (MALLOC, ASYNC, READY, *DEFAULTS, *SPARING, *WITHOUT_BINNING), repeats=5, seconds=120,
           seeds=True, kernels=True),
-    Group("budget", "budget", (MALLOC, ASYNC, *DEFAULTS, *BOUNDED, *WITHOUT_BINNING), repeats=2, seconds=90, kernels=True),
+    Group("budget", "budget", (MALLOC, ASYNC, *DEFAULTS, *BOUNDED, *WITHOUT_BINNING), repeats=5, seconds=90, kernels=True),
     *[Group(f"drift_{kind}", "drift", (MALLOC, ASYNC, *DEFAULTS, ours("malloc", "compact"), *WITHOUT_BINNING), (f"only={kind}",), kernels=True)
       for kind in ("step", "half", "caches", "batches")],
     Group("refused", "refused", (MALLOC, ASYNC, *DEFAULTS, ours("malloc", "arena"), ours("async", "arena"), *WITHOUT_BINNING), limit=30,

@@ -132,7 +132,9 @@ resource::chain* context_entry::make_chain(std::size_t k, chain_factory factory)
     if (!here.is_there()) return nullptr;
     if (kept_[k] != nullptr) kept_[k]->begin_again();
     resource::chain* const made = kept_[k] != nullptr ? kept_[k] : factory(homes_[k]).release();
-    chains_[k].store(made, std::memory_order_release);
+    chains_[k].exchange(made, std::memory_order_seq_cst);
+    // Whoever gave access to peers since the last context told the chains that it found.
+    if (made != nullptr && !GPUMEM_MUTANT(peers_of_the_last_context)) made->peers_changed();
     if (made != nullptr) quick_[k].store(made->top().quick(), std::memory_order_release);
   } catch (driver::allocation_failed const& failed) {
     log_passthrough(device, failed.what());

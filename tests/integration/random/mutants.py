@@ -52,6 +52,10 @@ def test_bins_that_threads_share_are_clean(build):
     expect_clean(build, "always_shares", ("pool", "binning", "arena", "pool", "small_pool"))
 
 
+def test_peers_of_the_last_context(build):
+    expect_caught(build, "peers_of_the_last_context", "no peer access", "pool_over_vmm", env={"GPUMEM_SIMULATED_DEVICES": "2"})
+
+
 def test_frees_that_keep_the_pace_are_clean(build):
     # As if the program ran far ahead of the GPU from the start (stream_order/free_pace).
     expect_clean(build, "always_paces", ("pool", "binning", "arena", "small_pool", "pool"))

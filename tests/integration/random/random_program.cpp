@@ -20,7 +20,7 @@ using namespace random_program;
 
 namespace {
 
-constexpr int operations_a_round = 25'000;
+constexpr int operations_a_round = 5'000;
 constexpr int spare_seconds = 60;
 
 struct options {

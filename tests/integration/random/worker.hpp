@@ -70,7 +70,7 @@ class worker {
   // worker_beside.cpp
   void ask();
   void ask_device(block const& b, CUdeviceptr inside);
-  void ask_host(block const& b, CUdeviceptr inside);
+  void ask_host(CUdeviceptr inside);
   void trim();
   void map_own_memory();
   void register_own_memory();

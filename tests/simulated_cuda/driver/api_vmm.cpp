@@ -240,6 +240,17 @@ SIMULATED_API cuMemUnmap(CUdeviceptr address, size_t bytes) {
   return CUDA_SUCCESS;
 }
 
+// The host plays all devices: what another one than the memory's may do is known to the checker alone.
+static void open(machine& m, CUdeviceptr address, std::size_t bytes, int device, bool may) {
+  std::uint64_t const bit = std::uint64_t{1} << device;
+  for (CUdeviceptr at = address; at < address + bytes;) {
+    block* const one = m.memory_.find(at);
+    if (one == nullptr || one->kind != block_kind::mapping) return;
+    one->open_to = may ? one->open_to | bit : one->open_to & ~bit;
+    at = one->base + one->span;
+  }
+}
+
 SIMULATED_API cuMemSetAccess(CUdeviceptr address, size_t bytes, CUmemAccessDesc const* access, size_t count) {
   SIMULATED_CALL(after_init);
   block const* const found = m.memory_.find(address);
@@ -247,9 +258,10 @@ SIMULATED_API cuMemSetAccess(CUdeviceptr address, size_t bytes, CUmemAccessDesc 
     return CUDA_ERROR_INVALID_VALUE;
   int rights = -1;
   for (std::size_t i = 0; i < count; ++i) {
-    // The host plays all devices: what another one may do changes nothing here.
-    if (access[i].location.type == CU_MEM_LOCATION_TYPE_DEVICE && access[i].location.id != found->device)
+    if (access[i].location.type == CU_MEM_LOCATION_TYPE_DEVICE && access[i].location.id != found->device) {
+      open(m, address, bytes, access[i].location.id, access[i].flags != CU_MEM_ACCESS_FLAGS_PROT_NONE);
       continue;
+    }
     if (rights < 0) rights = PROT_NONE;
     if (access[i].flags == CU_MEM_ACCESS_FLAGS_PROT_READWRITE) rights = PROT_READ | PROT_WRITE;
     if (access[i].flags == CU_MEM_ACCESS_FLAGS_PROT_READ && rights == PROT_NONE) rights = PROT_READ;

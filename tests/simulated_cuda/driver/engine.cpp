@@ -23,9 +23,10 @@ void machine::legacy_order(stream& on) {
 
 namespace {
 
-// Enabled access covers what cuMemAlloc made; a pool has to be opened itself.
+// Enabled access covers what cuMemAlloc made; a pool and a mapping have to be opened themselves.
 bool reaches(context const& from, block const& what) {
   if (what.device == from.device) return true;
+  if (what.kind == block_kind::mapping) return (what.open_to >> from.device & 1) != 0;
   if (what.kind == block_kind::pooled) return what.from->open_to(from.device);
   if (what.kind != block_kind::device) return true;
   return std::any_of(from.peers.begin(), from.peers.end(),

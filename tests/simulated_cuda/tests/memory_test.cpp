@@ -193,6 +193,49 @@ TEST_F(memory_kinds, a_peers_kernel_needs_access) {
   cuMemFreeAsync(pooled, s);
 }
 
+// As on two H200: code 700.
+TEST_F(memory_kinds, a_peers_kernel_needs_access_to_a_mapping) {
+  constexpr size_t bytes = 2u << 20;
+  CUmemAllocationProp wanted = {};
+  wanted.type = CU_MEM_ALLOCATION_TYPE_PINNED;
+  wanted.location = {CU_MEM_LOCATION_TYPE_DEVICE, {0}};
+  CUcontext other = nullptr;
+  CUstream there = nullptr;
+  CUdeviceptr range = 0;
+  ASSERT_EQ(cuMemAddressReserve(&range, 2 * bytes, 0, 0, 0), CUDA_SUCCESS);
+  for (CUdeviceptr at : {range, range + bytes}) {
+    CUmemGenericAllocationHandle handle = 0;
+    ASSERT_EQ(cuMemCreate(&handle, bytes, &wanted, 0), CUDA_SUCCESS);
+    ASSERT_EQ(cuMemMap(at, bytes, 0, handle, 0), CUDA_SUCCESS);
+    ASSERT_EQ(cuMemRelease(handle), CUDA_SUCCESS);
+    simulatedNoteAllocate(at, bytes, nullptr);
+  }
+  CUmemAccessDesc access = {wanted.location, CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
+  ASSERT_EQ(cuMemSetAccess(range, 2 * bytes, &access, 1), CUDA_SUCCESS);
+  ASSERT_EQ(cuCtxCreate(&other, nullptr, 0, 1), CUDA_SUCCESS);
+  ASSERT_EQ(cuStreamCreate(&there, CU_STREAM_NON_BLOCKING), CUDA_SUCCESS);
+  ASSERT_EQ(cuCtxEnablePeerAccess(context, 0), CUDA_SUCCESS);
+  kernel(there, range + bytes, 4096);
+  EXPECT_EQ(simulatedHazardCount(), 1u) << "access between contexts does not open it";
+  simulatedHazardClear();
+  access.location.id = 1;
+  ASSERT_EQ(cuMemSetAccess(range, 2 * bytes, &access, 1), CUDA_SUCCESS);
+  kernel(there, range, 4096);
+  kernel(there, range + bytes, 4096);
+  EXPECT_EQ(simulatedHazardCount(), 0u);
+  access.flags = CU_MEM_ACCESS_FLAGS_PROT_NONE;
+  ASSERT_EQ(cuMemSetAccess(range, bytes, &access, 1), CUDA_SUCCESS);
+  kernel(there, range, 4096);
+  kernel(there, range + bytes, 4096);
+  EXPECT_EQ(simulatedHazardCount(), 1u);
+  simulatedHazardClear();
+  cuCtxDestroy(other);
+  cuCtxSetCurrent(context);
+  for (CUdeviceptr at : {range, range + bytes}) simulatedNoteFree(at, nullptr);
+  EXPECT_EQ(cuMemUnmap(range, 2 * bytes), CUDA_SUCCESS);
+  EXPECT_EQ(cuMemAddressFree(range, 2 * bytes), CUDA_SUCCESS);
+}
+
 // As on two H200 and in PyTorch's CUDAMallocAsyncAllocator: only the forms that name both contexts copy a
 // pool's memory between devices without access.
 TEST_F(memory_kinds, a_copy_on_another_device_needs_access_to_a_pool) {
