@@ -164,6 +164,7 @@ GROUPS = {
         # "ends" with few rounds: natively threads that allocate keep one out that makes contexts (10 rounds: not done after 60 s).
         *[Case("ending_beside_others", mode, links=("driver",), counts=False, configs=("pool_over_vmm", "small_pool"))
           for mode in (("ends", "2"), ("keeps", "2"), ("look", "10"))],
+        Case("virtual_memory", ("refused",), links=("driver",)),
         Case("handles_again", ("arrays", "1000"), links=("driver",), counts=False),
         Case("handles_again", ("settings", "5"), links=("driver",), counts=False, configs=("every_pool",)),
         Case("crowded_device", ("made", "3"), links=("driver",), counts=False, configs=("pool_over_vmm", "pool_over_cuda_async")),
