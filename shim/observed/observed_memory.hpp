@@ -7,6 +7,7 @@
 #include <cuda.h>
 
 #include <array>
+#include <atomic>
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -36,6 +37,11 @@ class observed_memory {
   std::optional<item> take(observed_kind kind, std::uint64_t key) noexcept;
   // A destroyed or reset context takes its memory along.
   void forget(driver::named_context const& gone) noexcept;
+  // How often that was. Whoever adds for a call under way may be too late for the end of the context, which
+  // looked before: then it is forgotten here. `since`: as the call began.
+  std::uint64_t ends() const noexcept { return ends_.load(std::memory_order_acquire); }
+  void forget_what_came_late(observed_kind kind, std::uint64_t key, driver::named_context const& of,
+                             std::uint64_t since) noexcept;
   // A forked child holds nothing; the parent may have held a lock.
   void reset_in_child() noexcept;
 
@@ -51,6 +57,23 @@ class observed_memory {
   shard& of(std::uint64_t key) noexcept { return shards_[(key >> 9 ^ key >> 21) % shards_.size()]; }
 
   std::array<shard, 16> shards_;
+  std::atomic<std::uint64_t> ends_{0};
+};
+
+// A call that takes what is given back under a key, from before the real call on.
+class arrival {
+ public:
+  // It succeeded, and what it took is on the ledger: false where nobody remembers it, and it is to be taken
+  // off.
+  bool keep(observed_kind kind, std::uint64_t key, observed_memory::item const& held) const noexcept {
+    auto& table = observed_memory::instance();
+    if (!table.add(kind, key, held)) return false;
+    table.forget_what_came_late(kind, key, held.context, since_);
+    return true;
+  }
+
+ private:
+  std::uint64_t const since_ = observed_memory::instance().ends();
 };
 
 // A call that gives back `key`, from before the real call until its code is known: without done() all is as
@@ -69,6 +92,7 @@ class departure {
   stats::memory_move const move_;
   observed_kind const kind_;
   std::uint64_t const key_;
+  std::uint64_t const since_ = observed_memory::instance().ends();
   std::optional<observed_memory::item> leaving_;
 };
 
