@@ -84,9 +84,8 @@ void observed_memory::forget(driver::named_context const& gone) noexcept {
   }
 }
 
-void observed_memory::forget_what_came_late(observed_kind kind, std::uint64_t key,
-                                            driver::named_context const& of, std::uint64_t since) noexcept {
-  if (of.handle == nullptr || ends() == since) return;
+void observed_memory::forget_if_ended(observed_kind kind, std::uint64_t key,
+                                      driver::named_context const& of) noexcept {
   if (!driver::tells_contexts_apart() || !driver::has_ended(of.handle, of.id)) return;
   if (auto const gone = take(kind, key)) route::has_left(gone->held);
 }
