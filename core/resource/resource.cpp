@@ -26,7 +26,8 @@ void wait_for_address_reuse(chain_context const& home, std::uint64_t base, std::
     base::sleep_for(50'000);
 }
 
-// A free that another thread makes meanwhile is that thread's to count: one of both takes the block.
+// A free that another thread makes meanwhile is that thread's to count: one of both takes the block. Hence
+// block by block, and not by a sum of what is out: a free that is under way would be in it as well.
 void lose_blocks(resource& owner, space::segment const& in) noexcept {
   chain_context const& home = owner.home();
   auto& blocks = home.where.blocks;
@@ -36,8 +37,10 @@ void lose_blocks(resource& owner, space::segment const& in) noexcept {
     space::block& b = blocks[h];
     auto expected = space::state::live;
     std::uint32_t const holder = b.holder;
-    if (!b.is(space::mapped) || !b.now.compare_exchange_strong(expected, space::state::cached)) continue;
-    for (resource* r = &owner; r != nullptr; r = r->parent()) r->lost(h);
+    if (!b.is(space::mapped)) continue;
+    bool const is_taken = b.now.compare_exchange_strong(expected, space::state::cached);
+    if (!is_taken && (expected != space::state::cached || !GPUMEM_MUTANT(freed_is_lost_as_well))) continue;
+    for (resource* r = &owner; r != nullptr; r = r->parent(h)) r->lost(h);
     if (b.is(space::sampled)) {
       home.where.sampled_ones.gave(b, h);
       recording::note_if_on({.address = b.begin(),

@@ -7,6 +7,8 @@
 #include <atomic>
 #include <cstdint>
 
+#include "core/base/mutant.hpp"
+#include "core/base/threads/interleave.hpp"
 #include "core/driver/request.hpp"
 #include "core/resource/allocation_request.hpp"
 #include "core/resource/give_back_scope.hpp"
@@ -177,6 +179,8 @@ inline resource& owner_of(space::block_registry& where, space::handle h) noexcep
 // A free of the program's: what the block passed through hears of it, up to but not including `until`.
 inline void tell_parents(resource const& owner, space::handle h, free_order const& order,
                          resource const* until = nullptr) noexcept {
+  // As long as the end of a context takes.
+  for (int i = 0; GPUMEM_MUTANT(freed_is_lost_as_well) && i < 20; ++i) base::interleave_surely();
   for (resource* r = owner.parent(h); r != until && r != nullptr; r = r->parent(h)) r->freed(h, order);
 }
 // The same, and then its owner has the block back.

@@ -25,20 +25,11 @@ node_figures::node_figures(std::size_t node) noexcept : detail_(&without_page) {
 void node_figures::taken(std::uint64_t bytes) noexcept {
   gauge_raise(detail_->gauges.peak_bytes, gauge_add(detail_->gauges.bytes_now, bytes));
   gauge_raise(detail_->gauges.peak_blocks, gauge_add(detail_->gauges.blocks_now, 1));
-  bytes_.fetch_add(bytes, std::memory_order_relaxed);
-  blocks_.fetch_add(1, std::memory_order_relaxed);
 }
 
 void node_figures::given(std::uint64_t bytes) noexcept {
   gauge_subtract(detail_->gauges.bytes_now, bytes);
   gauge_subtract(detail_->gauges.blocks_now, 1);
-  bytes_.fetch_sub(bytes, std::memory_order_relaxed);
-  blocks_.fetch_sub(1, std::memory_order_relaxed);
-}
-
-void node_figures::all_lost() noexcept {
-  gauge_subtract(detail_->gauges.bytes_now, bytes_.exchange(0, std::memory_order_relaxed));
-  gauge_subtract(detail_->gauges.blocks_now, blocks_.exchange(0, std::memory_order_relaxed));
 }
 
 void node_figures::asked(std::uint64_t bytes) noexcept {

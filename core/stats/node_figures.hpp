@@ -2,8 +2,6 @@
 // part of the state page, or in the object where there is no page. Any thread; atomic additions, no lock.
 #pragma once
 
-#include <atomic>
-
 #include "core/stats/callers/call_sites.hpp"
 
 namespace gpumem::stats {
@@ -16,15 +14,11 @@ class node_figures {
   void taken(std::uint64_t bytes) noexcept;  // from below
   void given(std::uint64_t bytes) noexcept;  // back to it
   void asked(std::uint64_t bytes) noexcept;  // of this node, by size
-  // The context is gone, and with it everything that was taken through this object.
-  void all_lost() noexcept;
   node_gauges const& gauges() const noexcept { return detail_->gauges; }
   size_bucket const& bucket(std::size_t index) const noexcept { return detail_->sizes[index]; }
 
  private:
   node_detail* detail_;  // of the node: chains of several contexts may be the same node
-  std::atomic<std::uint64_t> bytes_{0};
-  std::atomic<std::uint64_t> blocks_{0};
 };
 
 }  // namespace gpumem::stats

@@ -17,6 +17,7 @@
 #include "core/upstream/known_refusals.hpp"
 #include "shim/observed/observed_memory.hpp"
 #include "shim/observed/reservation.hpp"
+#include "shim/process/one_by_one.hpp"
 #include "shim/process/process.hpp"
 #include "shim/process/thread_state.hpp"
 #include "shim/symbols/hook.hpp"
@@ -285,6 +286,18 @@ template <typename Real, typename After>
 CUresult observe_with_own_room(hook which, std::uint64_t bytes, Real&& real, After&& after) noexcept {
   return observe(
       which, bytes, [&] { return with_own_room(real); }, after);
+}
+
+// The same of a call whose order among others of its kind says what holds.
+template <typename Real, typename After>
+CUresult observe_one_by_one(hook which, Real&& real, After&& after) noexcept {
+  base::uncancelled const held;
+  hook_scope const scope;
+  if (!scope) return real();
+  one_by_one const turn;
+  CUresult const code = real();
+  if (code == CUDA_SUCCESS) after();
+  return counted(which, 0, code);
 }
 
 // A call that takes memory of the current device, and reserves `most` bytes of the limits first. `keep` tells

@@ -240,14 +240,14 @@ CUresult cuGreenCtxDestroy(CUgreenCtx green) {
 }
 
 CUresult cuDeviceSetMemPool(CUdevice device, CUmemoryPool pool) {
-  return observe(
-      hook::cuDeviceSetMemPool, 0, [&] { return GPUMEM_REAL(cuDeviceSetMemPool)(device, pool); },
+  return observe_one_by_one(
+      hook::cuDeviceSetMemPool, [&] { return GPUMEM_REAL(cuDeviceSetMemPool)(device, pool); },
       [&] { route::pool_chosen(device, pool); });
 }
 
 CUresult cuMemSetMemPool(CUmemLocation* location, CUmemAllocationType type, CUmemoryPool pool) {
-  return observe(
-      hook::cuMemSetMemPool, 0, [&] { return GPUMEM_REAL(cuMemSetMemPool)(location, type, pool); },
+  return observe_one_by_one(
+      hook::cuMemSetMemPool, [&] { return GPUMEM_REAL(cuMemSetMemPool)(location, type, pool); },
       [&] {
         // Managed memory has a current pool of its own, which no chain stands for.
         bool const is_device =
@@ -257,8 +257,8 @@ CUresult cuMemSetMemPool(CUmemLocation* location, CUmemAllocationType type, CUme
 }
 
 CUresult cuMemPoolSetAccess(CUmemoryPool pool, CUmemAccessDesc const* access, size_t count) {
-  return observe(
-      hook::cuMemPoolSetAccess, 0, [&] { return GPUMEM_REAL(cuMemPoolSetAccess)(pool, access, count); },
+  return observe_one_by_one(
+      hook::cuMemPoolSetAccess, [&] { return GPUMEM_REAL(cuMemPoolSetAccess)(pool, access, count); },
       [&] {
         for (size_t i = 0; i < count; ++i) {
           bool const given = access[i].flags != CU_MEM_ACCESS_FLAGS_PROT_NONE;

@@ -263,6 +263,7 @@ CUresult cuMemPoolDestroy(CUmemoryPool pool) {
   base::uncancelled const held;
   hook_scope const scope;
   if (!scope) return GPUMEM_REAL(cuMemPoolDestroy)(pool);
+  one_by_one const turn;
   // Before the call: after it the handle may be another pool's. One that could not be destroyed, as beside a
   // capture, is what it was.
   int const device = memory_pools::instance().ends(pool);

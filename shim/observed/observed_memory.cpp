@@ -69,6 +69,7 @@ std::optional<observed_memory::item> observed_memory::take(observed_kind kind, s
 
 void observed_memory::forget(driver::named_context const& gone) noexcept {
   stats::memory_move const move;
+  ends_.fetch_add(1, std::memory_order_acq_rel);  // before it looks: see forget_what_came_late
   for (auto& part : shards_) {
     base::lock_guard const held(part.lock);
     for (std::size_t kind = 0; kind < part.items.size(); ++kind) {
@@ -83,6 +84,12 @@ void observed_memory::forget(driver::named_context const& gone) noexcept {
   }
 }
 
+void observed_memory::forget_if_ended(observed_kind kind, std::uint64_t key,
+                                      driver::named_context const& of) noexcept {
+  if (!driver::tells_contexts_apart() || !driver::has_ended(of.handle, of.id)) return;
+  if (auto const gone = take(kind, key)) route::has_left(gone->held);
+}
+
 std::uint64_t departure::done() noexcept {
   if (!leaving_) return 0;
   std::uint64_t const bytes = leaving_->held.bytes;
@@ -91,12 +98,16 @@ std::uint64_t departure::done() noexcept {
   return bytes;
 }
 
-// Nobody else can have the key: the driver refused to give it up.
+// Nobody else can have the key: the driver refused to give it up. On the ledger first, from which whoever
+// finds it in the table takes it.
 departure::~departure() {
   if (!leaving_) return;
-  if (observed_memory::instance().add(kind_, key_, *leaving_)) {
-    route::stays(leaving_->held);
+  auto& table = observed_memory::instance();
+  route::stays(leaving_->held);
+  if (table.add(kind_, key_, *leaving_)) {
+    table.forget_what_came_late(kind_, key_, leaving_->context, since_);
   } else {
+    route::leaves(leaving_->held);
     route::has_left(leaving_->held);
   }
 }

@@ -7,6 +7,7 @@
 #include <cuda.h>
 
 #include <array>
+#include <atomic>
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -36,6 +37,14 @@ class observed_memory {
   std::optional<item> take(observed_kind kind, std::uint64_t key) noexcept;
   // A destroyed or reset context takes its memory along.
   void forget(driver::named_context const& gone) noexcept;
+  // How often that was. Whoever adds for a call under way may be too late for the end of the context, which
+  // looked before: then it is forgotten here. `since`: as the call began.
+  static std::uint64_t ends() noexcept { return ends_.load(std::memory_order_acquire); }
+  void forget_what_came_late(observed_kind kind, std::uint64_t key, driver::named_context const& of,
+                             std::uint64_t since) noexcept {
+    if (ends() != since && of.handle != nullptr) [[unlikely]]
+      forget_if_ended(kind, key, of);
+  }
   // A forked child holds nothing; the parent may have held a lock.
   void reset_in_child() noexcept;
 
@@ -46,11 +55,29 @@ class observed_memory {
     std::array<table, 3> items GPUMEM_GUARDED_BY(lock);  // by observed_kind
     table::node_type spare GPUMEM_GUARDED_BY(lock);      // of what was taken last: a pair needs no heap
   };
+  void forget_if_ended(observed_kind kind, std::uint64_t key, driver::named_context const& of) noexcept;
   // False: the key is there. Throws std::bad_alloc.
   bool insert(observed_kind kind, std::uint64_t key, item const& held);
   shard& of(std::uint64_t key) noexcept { return shards_[(key >> 9 ^ key >> 21) % shards_.size()]; }
 
   std::array<shard, 16> shards_;
+  static inline constinit std::atomic<std::uint64_t> ends_{0};
+};
+
+// A call that takes what is given back under a key, from before the real call on.
+class arrival {
+ public:
+  // It succeeded, and what it took is on the ledger: false where nobody remembers it, and it is to be taken
+  // off.
+  bool keep(observed_kind kind, std::uint64_t key, observed_memory::item const& held) const noexcept {
+    auto& table = observed_memory::instance();
+    if (!table.add(kind, key, held)) return false;
+    table.forget_what_came_late(kind, key, held.context, since_);
+    return true;
+  }
+
+ private:
+  std::uint64_t const since_ = observed_memory::ends();
 };
 
 // A call that gives back `key`, from before the real call until its code is known: without done() all is as
@@ -69,6 +96,7 @@ class departure {
   stats::memory_move const move_;
   observed_kind const kind_;
   std::uint64_t const key_;
+  std::uint64_t const since_ = observed_memory::ends();
   std::optional<observed_memory::item> leaving_;
 };
 

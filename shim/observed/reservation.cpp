@@ -45,7 +45,10 @@ void reservation::commit(observed_kind kind, std::uint64_t key, std::uint64_t by
   route::observed_bytes const held = taken(bytes, movable);
   driver::named_context context;
   if (owner_.context != nullptr) context = route::name_of(owner_.context);
-  if (observed_memory::instance().add(kind, key, {held, context})) commit(held);
+  commit(held);  // first: whoever finds it in the table takes it off the ledger
+  if (arrival_.keep(kind, key, {held, context})) return;
+  route::leaves(held);
+  route::has_left(held);
 }
 
 route::observed_bytes reservation::taken(std::uint64_t bytes, bool movable) const noexcept {

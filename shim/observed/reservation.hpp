@@ -38,6 +38,7 @@ class reservation {
 
  private:
   stats::memory_move const move_;
+  arrival const arrival_;
   owner_of_memory owner_;
   std::uint64_t const bytes_;
   CUresult code_ = CUDA_SUCCESS;

@@ -38,10 +38,11 @@ void virtual_memory::retained(CUmemGenericAllocationHandle handle, CUdeviceptr a
   auto after = mappings_.upper_bound(address);
   if (after == mappings_.begin()) return;
   auto const& [base, piece] = *--after;
-  if (address - base >= piece.bytes) return;
+  auto const of = memories_.find(piece.id);
+  if (address - base >= piece.bytes || of == memories_.end()) return;
   try {
     handles_.emplace(handle, named{piece.id, 1});
-    ++memories_.at(piece.id).references;
+    ++of->second.references;
   } catch (std::bad_alloc const&) {
     return;
   }
@@ -69,9 +70,10 @@ void virtual_memory::mapped(CUdeviceptr address, std::uint64_t bytes,
   base::lock_guard const held(lock_);
   auto const found = handles_.find(handle);
   if (found == handles_.end()) return;
+  auto const of = memories_.find(found->second.id);
+  if (of == memories_.end()) return;
   try {
-    if (!mappings_.emplace(address, mapping{bytes, found->second.id}).second) return;
-    ++memories_.at(found->second.id).references;
+    if (mappings_.emplace(address, mapping{bytes, of->first}).second) ++of->second.references;
   } catch (std::bad_alloc const&) {
     return;
   }
@@ -110,14 +112,15 @@ void virtual_memory::has_left(step const& taken) noexcept {
   }
 }
 
+// The last first: of several mappings of one memory it is the one that took the memory's record along.
 void virtual_memory::undo(step const& taken) noexcept {
   base::lock_guard const held(lock_);
-  for (auto const& each : taken.references) {
+  for (auto each = taken.references.rbegin(); each != taken.references.rend(); ++each) {
     try {
-      hold(each);
-      if (each.mapped != 0) {
-        mappings_.emplace(each.address, mapping{each.mapped, each.id});
-      } else if (auto const made = handles_.try_emplace(taken.handle, named{each.id, 1}); !made.second) {
+      hold(*each);
+      if (each->mapped != 0) {
+        mappings_.emplace(each->address, mapping{each->mapped, each->id});
+      } else if (auto const made = handles_.try_emplace(taken.handle, named{each->id, 1}); !made.second) {
         ++made.first->second.references;
       }
     } catch (std::bad_alloc const&) {  // it goes uncounted from here on

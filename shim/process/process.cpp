@@ -37,6 +37,7 @@
 #include "shim/observed/observed_memory.hpp"
 #include "shim/observed/virtual_memory.hpp"
 #include "shim/process/left_to_run.hpp"
+#include "shim/process/one_by_one.hpp"
 #include "shim/process/primary_calls.hpp"
 #include "shim/process/report_memory.hpp"
 #include "shim/process/settings.hpp"
@@ -81,6 +82,7 @@ void in_forked_child() noexcept {
   stats::forget_sampled_sites();
   if (state.load(std::memory_order_relaxed) == life::running) route::forked_child();
   primary_calls::reset_in_child();
+  one_by_one::reset_in_child();
   memory_pools::instance().reset_in_child();
   observed_memory::instance().reset_in_child();
   virtual_memory::instance().reset_in_child();

@@ -97,6 +97,7 @@ void* runtime_function(hook which, void const* caller) noexcept {
   if (std::ranges::find(answering, which) != std::end(answering)) leave_calls_to_wrapper(found);
   if (found == nullptr || !object) return found;
   pin(found);
+  if (!stats::may_remember_libraries()) return found;
   functions_of_callers[index].remember(object, found, now);
   return found;
 }

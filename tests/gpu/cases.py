@@ -147,7 +147,7 @@ GROUPS = {
         Case("lost_context", counts=False),
         *[Case(name, counts=False) for name in ("attributes", "default_pool", "pitched", "unknown_pointers", "out_of_memory")],
         Case("pool_attributes", counts=False, configs=("program_pools",)),
-        *[Case("default_pool", (mode,), counts=False, configs=("program_pools",)) for mode in ("late", "between", "refused")],
+        *[Case("default_pool", (mode,), counts=False, configs=("program_pools",)) for mode in ("late", "between", "refused", "together")],
         Case("asked_pool", links=("driver",), configs=("binning", "pool_over_vmm"), counts=False),
         Case("settings", configs=("every_pool",), counts=False),
         *[Case("first_call", (call,), links=("static",), counts=False)
@@ -165,6 +165,7 @@ GROUPS = {
         *[Case("ending_beside_others", mode, links=("driver",), counts=False, configs=("pool_over_vmm", "small_pool"))
           for mode in (("ends", "2"), ("keeps", "2"), ("look", "10"))],
         Case("handles_again", ("arrays", "30"), links=("driver",), counts=False),
+        Case("virtual_memory", ("refused",), links=("driver",)),
         Case("handles_again", ("settings", "5"), links=("driver",), counts=False, configs=("every_pool",)),
         Case("crowded_device", ("made", "3"), links=("driver",), counts=False, configs=("pool_over_vmm", "pool_over_cuda_async")),
         *[Case("forks", (mode,)) for mode in ("before", "after", "vfork", "spawn", "daemon", "posix_spawn")],

@@ -2,11 +2,15 @@
 // bytes with their highest, resets of these, release at a synchronisation by the threshold, trim; frees with
 // and without a stream; which pool a block is of. Programs with their own view of cudaMallocAsync, such as
 // PyTorch's backend, read these. Named by its handle it is the same pool; and it goes on counting while
-// another pool is the current one. Modes: late | between | refused | shared (two devices) | keep | trim. Run
-// plain and preloaded by the integration and GPU tests. One thread.
+// another pool is the current one. Modes: late | between | refused | shared (two devices) | keep | trim; and
+// together: two threads choose the current pool at once. Run plain and preloaded by the integration and GPU
+// tests.
 #include <cuda.h>
 
+#include <atomic>
+#include <barrier>
 #include <cstring>
+#include <thread>
 #include <vector>
 
 #include "tests/programs/support.hpp"
@@ -224,6 +228,38 @@ void destruction_refused() {
   REQUIRE(cudaStreamDestroy(stream));
 }
 
+// Whoever of two threads was last: a block is of the pool that the device says is its current one.
+void chosen_together(int rounds) {
+  cudaMemPool_t const other = make_current_pool();
+  std::barrier together(3);
+  std::atomic<bool> stop{false};
+  auto const choose = [&](cudaMemPool_t which) {
+    return std::thread([&, which] {
+      for (;;) {
+        together.arrive_and_wait();
+        if (stop) return;
+        REQUIRE(cudaDeviceSetMemPool(0, which));
+        together.arrive_and_wait();
+      }
+    });
+  };
+  std::thread one = choose(pool), two = choose(other);
+  for (int i = 0; i < rounds; ++i) {
+    together.arrive_and_wait();
+    together.arrive_and_wait();
+    cudaMemPool_t current = nullptr;
+    REQUIRE(cudaDeviceGetMemPool(&current, 0));
+    void* const block = take(4096);
+    REQUIRE_CODE(pool_of(block) == current, true);
+    REQUIRE(cudaFreeAsync(block, nullptr));
+  }
+  stop = true;
+  together.arrive_and_wait();
+  one.join();
+  two.join();
+  std::puts("each block is of the current pool");
+}
+
 void codes() {
   std::uint64_t value = 5;
   for (auto attribute : {cudaMemPoolAttrUsedMemHigh, cudaMemPoolAttrReservedMemHigh,
@@ -283,6 +319,7 @@ int main(int count, char** arguments) {
   }
   if (count > 1 && std::strcmp(arguments[1], "between") == 0) return another_in_between(), 0;
   if (count > 1 && std::strcmp(arguments[1], "refused") == 0) return destruction_refused(), 0;
+  if (count > 1 && std::strcmp(arguments[1], "together") == 0) return chosen_together(50'000), 0;
   if (count > 1 && std::strcmp(arguments[1], "shared") == 0) return shared_since(), 0;
   if (count > 1) {  // "keep", and "trim" what was kept
     keep(~std::uint64_t{0});

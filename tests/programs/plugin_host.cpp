@@ -1,11 +1,15 @@
 // Opens a CUDA plugin and lets it work: plugin_host WAY FILE [own] [forks]. WAY: local, global, deepbind,
 // namespace (dlmopen), repeated: fifty times opened, used and closed, or turns: the same four times, with
-// the plugin of the next argument between. `own`: the host uses CUDA as well. `forks`: then it has three
-// children that only exit. Run plain and preloaded by the integration tests. One thread.
+// the plugin of the next argument between; or meanwhile: that one is opened where the first lay, and works,
+// before the call that closed the first has returned (libclosing.so). `own`: the host uses CUDA as well.
+// `forks`: then it has three children that only exit. Run plain and preloaded by the integration tests. One
+// thread.
 #include <dlfcn.h>
 #include <sys/wait.h>
 
+#include <cstdlib>
 #include <cstring>
+#include <utility>
 
 #include "tests/programs/support.hpp"
 
@@ -16,6 +20,28 @@ void* open(const char* way, const char* file) {
   if (std::strcmp(way, "deepbind") == 0) return dlopen(file, RTLD_NOW | RTLD_LOCAL | RTLD_DEEPBIND);
   if (std::strcmp(way, "namespace") == 0) return dlmopen(LM_ID_NEWLM, file, RTLD_NOW | RTLD_LOCAL);
   return dlopen(file, RTLD_NOW | RTLD_LOCAL);
+}
+
+// The first plugin's place, and which one is to be opened there once it is closed; null: none any more.
+void* place = nullptr;
+const char* next_file = nullptr;
+
+void* open_and_work(const char* way, const char* file) {
+  void* const plugin = open(way, file);
+  if (plugin == nullptr) {
+    std::printf("not opened: %s\n", dlerror());
+    std::exit(3);
+  }
+  int (*work)(int) = nullptr;
+  void* const found = dlsym(plugin, "plugin_work");
+  std::memcpy(&work, &found, sizeof found);
+  std::printf("%d allocations%s\n", work(20), found == place ? " where another did" : "");
+  return plugin;
+}
+
+void closed() {
+  if (const char* const file = std::exchange(next_file, nullptr); file != nullptr)
+    open_and_work("local", file);
 }
 
 }  // namespace
@@ -30,6 +56,17 @@ int main(int argc, char** argv) {
     return false;
   };
   const bool own = says("own");
+  if (std::strcmp(argv[1], "meanwhile") == 0) {
+    void (*tell)(void (*)()) = nullptr;
+    void* const found = dlsym(RTLD_DEFAULT, "tell_of_closing");
+    std::memcpy(&tell, &found, sizeof found);
+    tell(&closed);
+    void* const first = open_and_work("local", argv[2]);
+    place = dlsym(first, "plugin_work");
+    next_file = argv[3];
+    std::printf("closed %d\n", dlclose(first));
+    return 0;
+  }
   const bool turns = std::strcmp(argv[1], "turns") == 0;
   const int times = turns ? 4 : std::strcmp(argv[1], "repeated") == 0 ? 50 : 1;
   for (int round = 0; round < times; ++round) {
@@ -38,15 +75,7 @@ int main(int argc, char** argv) {
       REQUIRE(cudaMalloc(&block, 4096));
       REQUIRE(cudaFree(block));
     }
-    void* plugin = open(argv[1], argv[turns ? 2 + round % 2 : 2]);
-    if (plugin == nullptr) {
-      std::printf("not opened: %s\n", dlerror());
-      return 3;
-    }
-    int (*work)(int) = nullptr;
-    void* found = dlsym(plugin, "plugin_work");
-    std::memcpy(&work, &found, sizeof found);
-    std::printf("%d allocations\n", work(20));
+    void* const plugin = open_and_work(argv[1], argv[turns ? 2 + round % 2 : 2]);
     if (times > 1) std::printf("closed %d\n", dlclose(plugin));
     std::fflush(stdout);
   }

@@ -1,8 +1,9 @@
 // Device memory that no chain serves, by the driver API. "handles": memory of cuMemCreate that is retained,
 // released and mapped more than once; at the end 6 MiB are left. "freed": 12 MiB of it, all given back, and
-// no other memory. "pool": a block of a memory pool of the program's own, whose pool takes more of the device
-// than the block. "host": memory of the host. Prints what it left; unrouted.py compares that with the report.
-// Run plain and preloaded. One thread.
+// no other memory. "refused": 4 MiB that are mapped twice, side by side as in a ring buffer, and one
+// cuMemUnmap that the driver refuses; 4 MiB are left. "pool": a block of a memory pool of the program's own,
+// whose pool takes more of the device than the block. "host": memory of the host. Prints what it left;
+// unrouted.py compares that with the report. Run plain and preloaded. One thread.
 #include <cuda.h>
 
 #include <cstring>
@@ -53,6 +54,25 @@ void handles() {
   REQUIRE(cuMemRelease(left));  // the mapping holds it
   report_device();
   std::printf("left %zu\n", 6 * mib);
+}
+
+// The second mapping is all that holds the memory at the end.
+void refused() {
+  const CUmemAllocationProp wanted = on_device();
+  CUmemGenericAllocationHandle memory = 0;
+  CUmemGenericAllocationHandle again = 0;
+  CUdeviceptr ring = 0;
+  REQUIRE(cuMemCreate(&memory, 4 * mib, &wanted, 0));
+  REQUIRE(cuMemAddressReserve(&ring, 12 * mib, 0, 0, 0));
+  REQUIRE(cuMemMap(ring, 4 * mib, 0, memory, 0));
+  REQUIRE(cuMemMap(ring + 4 * mib, 4 * mib, 0, memory, 0));
+  REQUIRE(cuMemRelease(memory));
+  REQUIRE_CODE(cuMemUnmap(ring, 12 * mib), CUDA_ERROR_INVALID_VALUE);
+  REQUIRE(cuMemUnmap(ring, 4 * mib));
+  REQUIRE(cuMemRetainAllocationHandle(&again, reinterpret_cast<void*>(ring + 4 * mib)));
+  REQUIRE(cuMemRelease(again));
+  report_device();
+  std::printf("left %zu\n", 4 * mib);
 }
 
 // No chain is asked for anything: all that the report can say of the device is what was seen.
@@ -109,6 +129,8 @@ int main(int argc, char** argv) {
     pool();
   } else if (argc > 1 && std::strcmp(argv[1], "host") == 0) {
     host();
+  } else if (argc > 1 && std::strcmp(argv[1], "refused") == 0) {
+    refused();
   } else if (argc > 1 && std::strcmp(argv[1], "freed") == 0) {
     freed();
   } else {

@@ -12,13 +12,6 @@ std::uint64_t rounded(std::uint64_t bytes) noexcept {
 
 }  // namespace
 
-limiting::part& limiting::own_part() noexcept {
-  static constinit std::atomic<std::size_t> threads{0};
-  static constinit thread_local std::size_t mine = 0;
-  if (mine == 0) mine = 1 + threads.fetch_add(1, std::memory_order_relaxed);
-  return held_[mine % held_.size()];
-}
-
 // Idle segments count where this budget also stands below a pool: giving them back makes room.
 void limiting::take(std::uint64_t bytes) {
   if (budget_.take(bytes)) return;
@@ -52,21 +45,11 @@ space::handle limiting::serve(allocation_request const& request) {
     budget_.give(asked);
     throw budget_.refusal(got);
   }
-  own_part().bytes.fetch_add(got, std::memory_order_relaxed);
   return h;
 }
 
 void limiting::given_back(space::handle h, free_order const&) noexcept {
-  std::uint64_t const bytes = blocks()[h].bytes();
-  own_part().bytes.fetch_sub(bytes, std::memory_order_relaxed);
-  budget_.give(bytes);
-}
-
-// Parts are sums modulo 2^64: a block may be freed by another thread than the one that got it.
-void limiting::forget() noexcept {
-  std::uint64_t mine = 0;
-  for (part& p : held_) mine += p.bytes.exchange(0, std::memory_order_relaxed);
-  budget_.give(mine);
+  budget_.give(blocks()[h].bytes());
 }
 
 extent limiting_source::serve(allocation_request const& request) {

@@ -1,10 +1,9 @@
 // `limiting`: refuses what would exceed a budget (RMM's limiting_resource_adaptor; here the budget also
 // counts what the program takes without a chain). Above a pool it counts blocks, below one segments;
-// resources of one name share one budget. A request and a free cost two atomic instructions each; no lock.
+// resources of one name share one budget. A request and a free cost an atomic instruction each; no lock.
 #pragma once
 
 #include <algorithm>
-#include <array>
 
 #include "core/resource/adaptors/adaptor.hpp"
 #include "core/resource/adaptors/budget.hpp"
@@ -17,23 +16,16 @@ class limiting final : public adaptor {
   limiting(chain_context const& home, std::size_t node, resource& below, budget& shared) noexcept
       : adaptor(home, node, below), budget_(shared) {}
 
-  void forget() noexcept override;
+  void lost(space::handle h) noexcept override { freed(h, {}); }
 
  private:
   space::handle serve(allocation_request const& request) override;
   void given_back(space::handle h, free_order const&) noexcept override;
-  // How much of the budget is this chain's, in parts that threads seldom share.
-  struct alignas(64) part {
-    std::atomic<std::uint64_t> bytes{0};
-  };
-  // The part of this thread.
-  part& own_part() noexcept;
   // Takes the bytes from the budget; throws where they exceed it.
   void take(std::uint64_t bytes);
   space::handle pass_on(allocation_request const& request, std::uint64_t bytes);
 
   budget& budget_;
-  std::array<part, 16> held_;
 };
 
 // The form below a pool. What the limit refuses the pool answers as it answers the driver: it waits, gives

@@ -56,15 +56,6 @@ void logging::given_back(space::handle h, free_order const& order) noexcept {
   log_.add(e);
 }
 
-// The driver freed what the program had: without these lines an address could be allocated twice in the file.
-void logging::forget() noexcept {
-  asked_.each([&](space::handle h, std::uint64_t& asked) {
-    if (asked == 0) return;
-    log_.add(event_of(home_, action::free, blocks()[h].begin(), asked, nullptr));
-    asked = 0;
-  });
-}
-
 extent segment_logging::serve(allocation_request const& request) {
   try {
     extent const memory = pass_down(request);

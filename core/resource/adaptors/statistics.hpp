@@ -26,7 +26,7 @@ class statistics final : public adaptor {
     if (home.kind != driver::memory_kind::host) stats::use_exact_windows(home.device_slot);
   }
 
-  void forget() noexcept override { figures_.all_lost(); }
+  void lost(space::handle h) noexcept override { freed(h, {}); }
 
  private:
   space::handle serve(allocation_request const& request) override;

@@ -54,12 +54,13 @@ bool tracking::refused(refused_free const& what) noexcept {
   return true;
 }
 
-// Their memory went with the context: they are no leaks.
-void tracking::forget() noexcept {
-  live_.each([&](space::handle, live_block& noted) {
-    if (noted.bytes != 0) stats::count_free(noted.from, noted.bytes);
-    noted = {};
-  });
+// Its memory went with the context: it is no leak.
+void tracking::lost(space::handle h) noexcept {
+  count_back(h);
+  live_block* const noted = live_.find(h);
+  if (noted == nullptr || noted->bytes == 0) return;
+  stats::count_free(noted->from, noted->bytes);
+  *noted = {};
 }
 
 // What a context freed is no second free of the next one's.

@@ -22,7 +22,7 @@ class tracking final : public adaptor {
   }
 
   bool refused(refused_free const& what) noexcept override;
-  void forget() noexcept override;
+  void lost(space::handle h) noexcept override;
   void begin_again() noexcept override;
 
  private:

@@ -43,7 +43,7 @@ calling_objects::rule_mask calling_objects::look_up(std::uintptr_t address, std:
   base::loaded_object object;
   // Code of no object is under the rules that ask for no library.
   if (!base::find_loaded_object(address, object, take, &answer)) return rules_of_path({});
-  known_.remember({object, answer.rules}, now);
+  if (stats::may_remember_libraries()) known_.remember({object, answer.rules}, now);
   return answer.rules;
 }
 

@@ -28,8 +28,10 @@ class calling_objects {
     auto const address = reinterpret_cast<std::uintptr_t>(code);
     std::uint64_t const now = stats::libraries_changed.load(std::memory_order_acquire) + first_;
     memo_line& line = memo[(address * 0x9e3779b97f4a7c15ull) >> 63];
-    if (line.address != address || line.since != now) line = {address, now, look_up(address, now)};
-    return line.rules;
+    if (line.address == address && line.since == now) return line.rules;
+    rule_mask const rules = look_up(address, now);
+    if (stats::may_remember_libraries()) line = {address, now, rules};
+    return rules;
   }
 
   // The rules that a library of this path falls under.

@@ -34,11 +34,6 @@ class side_table {
   Value* find(handle h) noexcept {
     return h <= highest_.load(std::memory_order_relaxed) ? &values_[h] : nullptr;
   }
-  template <typename Visit>
-  void each(Visit visit) noexcept {
-    handle const last = highest_.load(std::memory_order_relaxed);
-    for (handle h = 1; h <= last; ++h) visit(h, values_[h]);
-  }
 
  private:
   table_pages pages_;

@@ -77,7 +77,7 @@ library_id find_library(void const* code) noexcept {
       std::uintptr_t const begin = address / code_page * code_page;
       *known = {{begin, begin + code_page}, unknown_library};
     }
-    known_libraries.remember(*known, since);
+    if (may_remember_libraries()) known_libraries.remember(*known, since);
   }
   last_library = {known->object.low, known->object.high - known->object.low, since,
                   static_cast<library_id>(known->value)};

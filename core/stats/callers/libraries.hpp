@@ -11,8 +11,29 @@
 
 namespace gpumem::stats {
 
-// Counts up when a library may have gone: what is remembered of addresses is then asked again.
+// Counts up when a library is about to go, and when it may have gone: what is remembered of addresses is then
+// asked again.
 inline constinit std::atomic<std::uint64_t> libraries_changed{1};
+// Calls that close one. Meanwhile nothing new is remembered: another library may lie at the address of one
+// that has just called before those calls are through. The child of a fork in the middle of one asks anew
+// each time.
+inline constinit std::atomic<std::uint32_t> libraries_closing{0};
+inline bool may_remember_libraries() noexcept {
+  return libraries_closing.load(std::memory_order_acquire) == 0;
+}
+// Around a call that closes a library.
+class library_closing {
+ public:
+  library_closing() noexcept {
+    libraries_closing.fetch_add(1, std::memory_order_acq_rel);
+    libraries_changed.fetch_add(1, std::memory_order_acq_rel);
+  }
+  ~library_closing() {
+    libraries_changed.fetch_add(1, std::memory_order_acq_rel);
+    libraries_closing.fetch_sub(1, std::memory_order_acq_rel);
+  }
+  library_closing(library_closing const&) = delete;
+};
 
 using library_id = std::uint32_t;  // less than max_libraries
 // Code of no file, and calls from before the state page.

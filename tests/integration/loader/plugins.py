@@ -47,18 +47,31 @@ def test_a_runtime_opened_fifty_times(build):
         harness.equal(allocations(run), 1050, f"opened 50 times beside the host's own work, {link}")
 
 
-def test_a_plugin_where_another_lay(build):
-    """Two plugins with a runtime each, closed before the other is opened: its calls are its own runtime's."""
+def in_place_of_another(build, way, refused, preload=""):
+    """Two plugins with a runtime each: its calls are its own runtime's."""
     with tempfile.TemporaryDirectory() as folder:
         plugin = build.folder / "programs/lib/librefused_plugin.so"
         other = pathlib.Path(folder) / "librefused_plugin.so"
         for source, target in ((plugin, other), (build.simulated / "libcudart.so.13", pathlib.Path(folder) / "libcudart.so.12")):
             target.write_bytes(source.read_bytes().replace(b"libcudart.so.13", b"libcudart.so.12"))
-        command = [build.program("plugin_host.static"), "turns", str(plugin), str(other)]
+        command = [build.program("plugin_host.static"), way, str(plugin), str(other)]
         env = {"LD_LIBRARY_PATH": f"{build.simulated}:{folder}"}
-        plain, run = build.run(command, env=env), build.run(command, preload=True, env=env)
-        harness.equal(plain.stdout.count("refused with 2, the last error is 2"), 4, f"{plain.stdout}{plain.stderr}")
-        harness.equal(harness.differences(plain, run), [], "plugins in turns")
+        plain = build.run(command, env={**env, "LD_PRELOAD": preload})
+        run = build.run(command, preload=True, env={**env, "LD_PRELOAD": f"{build.library}:{preload}"})
+        harness.equal(plain.stdout.count("refused with 2, the last error is 2"), refused, f"{plain.stdout}{plain.stderr}")
+        harness.equal(harness.differences(plain, run), [], way)
+        return run
+
+
+def test_a_plugin_where_another_lay(build):
+    """Closed before the other is opened."""
+    in_place_of_another(build, "turns", 4)
+
+
+def test_a_plugin_where_another_lay_that_is_still_being_closed(build):
+    """What is remembered of an object's addresses goes before they do: the call that closes it is not through yet."""
+    run = in_place_of_another(build, "meanwhile", 2, str(build.folder / "programs/lib/libclosing.so"))
+    assert "where another did" in run.stdout, f"it lay elsewhere: {run.stdout}"
 
 
 def named(build, way, link, own, what):

@@ -54,6 +54,11 @@ def test_a_block_goes_back_that_went_with_its_context(build):
            simulated={"GPUMEM_SIMULATED_DEVICES": "1", "TEST_INTERLEAVE": "1"})
 
 
+def test_a_block_counts_as_lost_whose_free_is_under_way(build):
+    caught(build, "freed_is_lost_as_well", "ending_beside_others.driver", "frees", "30", config="counted", attempts=20,
+           simulated={"GPUMEM_SIMULATED_DEVICES": "1", "TEST_INTERLEAVE": "1"})
+
+
 def test_addresses_go_back_before_the_blocks_there(build):
     caught(build, "addresses_go_before_blocks", "racing_contexts.driver", "own", "200", config="pool_over_vmm", attempts=10,
            simulated={"TEST_INTERLEAVE": "1"})

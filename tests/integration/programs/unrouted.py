@@ -21,11 +21,19 @@ def ledger(outcome):
     return outcome.reports[0]["devices"][0]["now"]
 
 
-def test_virtual_memory_is_counted_by_handle(build):
-    command = [build.program("virtual_memory.driver"), "handles"]
+def virtual_memory(build, mode):
+    command = [build.program("virtual_memory.driver"), mode]
     plain, preloaded = build.run(command), build.run(command, preload=True)
     harness.equal(harness.differences(plain, preloaded), [], "differences")
     harness.equal(ledger(preloaded)["observed_bytes"], figures(plain)[0], "bytes seen, not routed")
+
+
+def test_virtual_memory_is_counted_by_handle(build):
+    virtual_memory(build, "handles")
+
+
+def test_mappings_of_a_refused_unmap_hold_their_memory(build):
+    virtual_memory(build, "refused")
 
 
 def test_the_most_that_was_seen_is_told_after_it_went(build):

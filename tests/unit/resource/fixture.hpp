@@ -84,6 +84,25 @@ struct resource_fixture : testing::Test {
     block(h).now = space::state::cached;
     take_back(owner_of(here->where, h), h, {.slot = s, .stream = s != 0 ? tests::stream(s) : nullptr});
   }
+  // The context ends, and all parts hear of it as those of a chain do; the next one of the device begins.
+  void end_context() {
+    here->epochs.abandon();
+    for (auto part = here->parts.rbegin(); part != here->parts.rend(); ++part) (*part)->forget();
+    here->cuda.forget();
+    driver.end_context(tests::first_context, false);
+  }
+  void begin_next_context() {
+    driver.set_context(tests::second_context, 0);
+    here->epochs.begin_again(tests::second_context);
+    here->cuda.begin_again();
+    for (auto const& part : here->parts) part->begin_again();
+  }
+  // A thread that frees has taken the block from the program, and goes on once the context has ended.
+  void free_beside_the_end(resource& owner, space::handle h) {
+    block(h).now = space::state::cached;
+    end_context();
+    take_back(owner, h, {});
+  }
   // So many streams have a magazine there: what eight share is a pool of many.
   void share(resource& from, stream_order::slot streams = 8) {
     for (stream_order::slot s = 1; s <= streams; ++s) give(from, get(from, 4 * kib, s), s);

@@ -122,9 +122,20 @@ TEST_F(limiting_fixture, a_context_that_goes_gives_its_share_back) {
   std::thread([&] { get(above, 1 * mib); }).join();
   get(over, 4 * mib);
   EXPECT_EQ(b.left(), 1 * mib);
-  over.forget();
-  above.forget();
+  end_context();
   EXPECT_EQ(b.left(), 8 * mib);
+}
+
+TEST_F(limiting_fixture, a_block_that_is_freed_while_its_context_ends_comes_back_once) {
+  budget& b = of(8 * mib);
+  pool& p = make_pool();
+  limiting& l = make<limiting>(p, b);
+  get(l, 1 * mib);
+  free_beside_the_end(p, get(l, 2 * mib));
+  EXPECT_EQ(b.left(), 8 * mib);
+  begin_next_context();
+  EXPECT_EQ(refusal(l, 8 * mib), CUDA_SUCCESS);
+  EXPECT_EQ(b.left(), 0u);
 }
 
 TEST_F(limiting_fixture, below_a_pool_it_counts_segments_and_the_pool_gives_back_what_is_idle) {

@@ -144,11 +144,23 @@ TEST_F(logging_test, a_context_that_goes_frees_its_blocks) {
   ASSERT_NE(log, nullptr);
   auto& part = make<logging>(make_pool(), *log);
   get_from(part, 3000, code(1));
-  part.forget();
+  end_context();
   auto const found = rows();
   ASSERT_EQ(found.size(), 2u);
   EXPECT_EQ(found[1].action(), "free");
   EXPECT_EQ(found[1].pointer(), found[0].pointer());
+}
+
+TEST_F(logging_test, what_is_freed_while_its_context_ends_has_one_line) {
+  auto* const log = stats::event_log::open(path.c_str(), false);
+  ASSERT_NE(log, nullptr);
+  pool& p = make_pool();
+  auto& part = make<logging>(p, *log);
+  free_beside_the_end(p, get_from(part, 3000, code(1)));
+  auto const found = rows();
+  ASSERT_EQ(found.size(), 2u);
+  EXPECT_EQ(found[1].action(), "free");
+  EXPECT_EQ(found[1].columns[4], "3000");
 }
 
 TEST_F(logging_test, one_file_for_all_chains_of_a_name_and_none_where_it_cannot_be) {

@@ -55,10 +55,21 @@ TEST_F(statistics_test, what_a_context_takes_with_it_is_not_counted_as_live) {
   auto part = over(here->home, first_node + 2, make_pool());
   stats::node_figures const figures(first_node + 2);
   get_from(*part, 1000, code(1));
-  part->forget();
+  end_context();
   EXPECT_EQ(figures.gauges().blocks_now, 0u);
   EXPECT_EQ(figures.gauges().bytes_now, 0u);
   EXPECT_EQ(figures.gauges().peak_blocks, 1u);
+}
+
+TEST_F(statistics_test, what_is_freed_while_its_context_ends_goes_once) {
+  pool& p = make_pool();
+  auto& part = *here->parts.emplace_back(over(here->home, first_node + 5, p));
+  stats::node_figures const figures(first_node + 5);
+  get_from(part, mib, code(1));
+  free_beside_the_end(p, get_from(part, 2 * mib, code(1)));
+  EXPECT_EQ(figures.gauges().blocks_now, 0u);
+  EXPECT_EQ(figures.gauges().bytes_now, 0u);
+  EXPECT_EQ(figures.gauges().peak_bytes, 3 * mib);
 }
 
 TEST_F(statistics_test, call_sites_by_bytes_and_count) {

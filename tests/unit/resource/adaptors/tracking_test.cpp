@@ -50,7 +50,7 @@ TEST_F(tracking_test, what_is_not_given_back_is_known_by_its_site) {
 TEST_F(tracking_test, a_context_that_goes_leaves_no_leaks) {
   auto part = over(make_pool(), "gone");
   get_from(*part, 1000, code(1));
-  part->forget();
+  end_context();
   ASSERT_EQ(sites().size(), 1u);
   EXPECT_EQ(sites()[0].frees, 1u);
 }

@@ -35,18 +35,6 @@ struct ended : resource_fixture {
     resource_fixture::SetUp();
     driver.manual_events(false);
   }
-  void end() {
-    here->epochs.abandon();
-    for (auto part = here->parts.rbegin(); part != here->parts.rend(); ++part) (*part)->forget();
-    here->cuda.forget();
-    driver.end_context(tests::first_context, false);
-  }
-  void begin_again() {
-    driver.set_context(tests::second_context, 0);
-    here->epochs.begin_again(tests::second_context);
-    here->cuda.begin_again();
-    for (auto const& part : here->parts) part->begin_again();
-  }
   // These blocks and more of them lie beside each other, in segments that are there.
   void expect_sound(pool& p, std::vector<space::handle> had = {}) {
     for (int i = 0; i < 16; ++i) had.push_back(get(p, mib));
@@ -80,10 +68,10 @@ TEST_F(ended, a_block_is_freed_that_its_context_took_along) {
     get(p, 8 * mib);
     space::handle const h = get(p, 8 * mib);
     block(h).now = space::state::cached;
-    end();
+    end_context();
     ways[n](p, h);
     EXPECT_EQ(p.reserved(), 0u);
-    begin_again();
+    begin_next_context();
     EXPECT_EQ(p.measure().idle, 0u);
     expect_sound(p);
   }
@@ -93,9 +81,9 @@ TEST_F(ended, one_that_is_an_allocation_of_its_own) {
   direct& d = make<direct>(here->cuda);
   space::handle const h = get(d, mib);
   block(h).now = space::state::cached;
-  end();
+  end_context();
   d.deallocate(h, {});
-  begin_again();
+  begin_next_context();
   space::handle const next = get(d, mib), other = get(d, mib);
   EXPECT_NE(block(next).begin(), block(other).begin());
   EXPECT_EQ(driver.allocations(), 2u);
@@ -108,8 +96,8 @@ TEST_F(ended, a_slab_on_its_way_back_to_its_pool) {
   std::vector<space::handle> others;
   give(f, get(f, mib));
   way.before_release = [&] {
-    end();
-    begin_again();
+    end_context();
+    begin_next_context();
     for (int i = 0; i < 32; ++i) others.push_back(get(p, mib));
   };
   f.give_back(give_back_scope::all);
@@ -123,8 +111,8 @@ TEST_F(ended, a_slab_that_came_too_late) {
   fixed_size& f = make<fixed_size>(fixed_size_options{.block_size = mib}, way);
   std::vector<space::handle> others;
   way.after_reserve = [&] {
-    end();
-    begin_again();
+    end_context();
+    begin_next_context();
     for (int i = 0; i < 32; ++i) others.push_back(get(p, mib));
   };
   EXPECT_EQ(refusal(f, mib), CUDA_ERROR_CONTEXT_IS_DESTROYED);
