@@ -413,6 +413,7 @@ void epochs::abandon() noexcept {
 void epochs::begin_again(CUcontext next) noexcept {
   base::lock_guard lock(mutex_);
   context_.store(next, std::memory_order_release);
+  id_.store(driver::id_of(next), std::memory_order_release);
   done_.store(open_.fetch_add(1, std::memory_order_acq_rel), std::memory_order_release);
   in_vain_ = 0;
   pace.end();

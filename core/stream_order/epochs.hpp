@@ -31,7 +31,7 @@ using epoch_id = std::uint32_t;
 class epochs {
  public:
   epochs(CUcontext context, int device, epoch_id first = 1) noexcept
-      : context_(context), device_(device), open_(first), done_(first - 1) {}
+      : context_(context), id_(driver::id_of(context)), device_(device), open_(first), done_(first - 1) {}
   epochs(epochs const&) = delete;
 
   // A plain load is enough: a free that reads number n ran before the increment that closes n, so the driver
@@ -154,10 +154,13 @@ class epochs {
   [[nodiscard]] scoped_context enter(
       context_visits::if_ending then = context_visits::if_ending::refuse) const noexcept {
     std::uint32_t const now = life();  // before the handle, which is the next one's in the next life
-    return scoped_context(context(), then, {&life_, now, is_over(now)});
+    std::uint64_t const id = ending() ? this->id() : 0;
+    return scoped_context(context(), then, {&life_, now, is_over(now), id});
   }
 
   CUcontext context() const noexcept { return context_.load(std::memory_order_acquire); }
+  // Which of the contexts that had its handle it is; 0: the driver does not say.
+  std::uint64_t id() const noexcept { return id_.load(std::memory_order_acquire); }
   int device() const noexcept { return device_; }
 
   free_pace pace{*this};
@@ -219,6 +222,7 @@ class epochs {
   static bool is_over(std::uint32_t life) noexcept { return life % 2 != 0; }
 
   std::atomic<CUcontext> context_;
+  std::atomic<std::uint64_t> id_;
   int device_;
   std::atomic<std::uint32_t> life_{0};  // odd: over
   alignas(64) std::atomic<epoch_id> open_;

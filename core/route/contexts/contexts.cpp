@@ -148,7 +148,7 @@ resource::chain* context_entry::make_chain(std::size_t k, chain_factory factory)
 // The serial first: of another context's handle and number nobody can say that the one of this serial ended.
 std::uint64_t context_entry::ended_serial() const noexcept {
   std::uint64_t const of = serial.load(std::memory_order_acquire);
-  std::uint64_t const number = id.load(std::memory_order_acquire);
+  std::uint64_t const number = order.id();
   bool const lives = number == 0 || GPUMEM_MUTANT(ended_served) || !driver::has_ended(handle, number);
   return lives ? 0 : of;
 }
@@ -178,7 +178,6 @@ void context_entry::begin_again(CUcontext context) noexcept {
   }
   streams.begin_again();
   handle.store(context, std::memory_order_release);
-  id.store(driver::id_of(context), std::memory_order_release);
   order.begin_again(context);
 }
 
@@ -253,7 +252,7 @@ void contexts::end(context_entry& gone, std::uint64_t serial) noexcept {
   if (GPUMEM_MUTANT(stale_context) || !gone.forget(serial)) return;
   captures_over();
   changes_.fetch_add(1, std::memory_order_acq_rel);
-  forget_peers_of({gone.handle, gone.id});
+  forget_peers_of({gone.handle, gone.order.id()});
   gone.is_free.store(true, std::memory_order_release);
 }
 
