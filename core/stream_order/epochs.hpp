@@ -30,8 +30,9 @@ using epoch_id = std::uint32_t;
 
 class epochs {
  public:
-  epochs(CUcontext context, int device, epoch_id first = 1) noexcept
-      : context_(context), id_(driver::id_of(context)), device_(device), open_(first), done_(first - 1) {}
+  // `id`: the context's number, where the driver says it.
+  epochs(CUcontext context, int device, epoch_id first = 1, std::uint64_t id = 0) noexcept
+      : context_(context), id_(id), device_(device), open_(first), done_(first - 1) {}
   epochs(epochs const&) = delete;
 
   // A plain load is enough: a free that reads number n ran before the increment that closes n, so the driver

@@ -108,7 +108,7 @@ context_entry::context_entry(space::block_registry& where, peers const& access, 
       serial(order_of_making),
       known_as(context),
       device(device_number),
-      order(context, device_number),
+      order(context, device_number, 1, driver::id_of(context)),
       homes_(homes(where, access, order, device_number, rules, relieve, streams,
                    std::make_index_sequence<max_chains>())) {
   for (std::size_t i = 0; rules != nullptr && i < rules->size(); ++i) {
