@@ -209,7 +209,8 @@ driver::named_context context_ending::name() const noexcept {
 
 bool context_ending::settle(bool surely) noexcept {
   // As long as the next context takes to begin, and to give idle memory back, where others run as well.
-  for (int i = 0; GPUMEM_MUTANT(namesake_entered) && i < 500; ++i) base::interleave_surely();
+  bool const held = GPUMEM_MUTANT(namesake_entered) || GPUMEM_MUTANT(asked_while_ending);
+  for (int i = 0; held && i < 500; ++i) base::interleave_surely();
   bool const ended = surely || (name_.id != 0 && driver::has_ended(name_.handle, name_.id));
   if (!told_) return ended && name_.handle != nullptr;
   context_entry const* const entry = present->known.find(name_.handle);

@@ -5,7 +5,7 @@
 // wait-free, for hot paths; the rest takes a mutex, never held across a call that blocks, as a capture that
 // begins waits for it. While a stream of the context captures (it began a capture, or joined one of another
 // context) no event is recorded: it would invalidate the capture. The mutex makes "no capture" and "record"
-// one step against capture_begins.
+// one step against capture_begins, and so "nothing ends it" and a call with its events against end_begins.
 #pragma once
 
 #include <array>
@@ -137,8 +137,9 @@ class epochs {
   // The driver may be ending the context right now, and hand its addresses out for others' memory before it
   // says so.
   bool ending() const noexcept { return (trouble_.load(std::memory_order_acquire) & ~(lost | watched)) != 0; }
-  // A call that may end the context begins; end_failed(): it did not end it.
-  void end_begins() noexcept { trouble_.fetch_add(1, std::memory_order_acq_rel); }
+  // A call that may end the context begins: driver calls made here in the belief that nothing ends it are
+  // over when this returns. end_failed(): it did not end it.
+  void end_begins() noexcept;
   void end_failed() noexcept { trouble_.fetch_sub(1, std::memory_order_acq_rel); }
   // Neither: what nearly every call asks.
   bool well() const noexcept { return trouble_.load(std::memory_order_acquire) == 0; }
@@ -199,6 +200,9 @@ class epochs {
     std::size_t first_ = 0, count_ = 0;
   };
 
+  // The context's events and streams are its own until the mutex is given up: nothing ends it now, or not
+  // before this thread is through, which is inside. Else their handles may be others' by now.
+  bool may_ask() const noexcept GPUMEM_REQUIRES(mutex_);
   // False: the driver does not answer here, as in a host function.
   bool poll() noexcept GPUMEM_REQUIRES(mutex_);
   void close() noexcept GPUMEM_REQUIRES(mutex_);

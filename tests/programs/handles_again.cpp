@@ -4,8 +4,9 @@
 // was given access to it can fill; `green`: memory is on the device of its context, whatever had been a green
 // context; `pool`: a pool whose end was refused, beside a capture, is what it was; `settings`: memory at an
 // address of a context that ended has nothing of what was set there before; `trims`: what a context had idle
-// goes back as its own, and not as the next one's. That green contexts and others share handles no GPU has
-// confirmed. The number of rounds is the second argument.
+// goes back as its own, and not as the next one's; `events`: what a thread did not record is not recorded.
+// That green contexts and others share handles no GPU has confirmed. The number of rounds is the second
+// argument.
 #include <cuda.h>
 
 #include <atomic>
@@ -208,6 +209,44 @@ void trims(int rounds) {
   }
 }
 
+// A context ends with memory idle in it of which a library may not know yet that its work is done. Events of
+// the next context are the thread's own, whatever the library may have kept of the first one's.
+void events(int rounds) {
+  constexpr std::size_t bytes = 4 << 20;
+  CUmemoryPool of_device = nullptr;
+  REQUIRE(cuDeviceGetDefaultMemPool(&of_device, 0));
+  for (int i = 0; i < rounds; ++i) {
+    CUcontext first = nullptr;
+    REQUIRE(cuCtxCreate(&first, nullptr, 0, 0));
+    for (int each = 0; each < 3; ++each) {
+      CUdeviceptr const idle = make(bytes);
+      REQUIRE(cuMemsetD8(idle, 1, bytes));
+      REQUIRE(drop(idle));
+      if (each < 2) REQUIRE(cuMemPoolTrimTo(of_device, 0));
+    }
+    std::uint64_t const number = number_of(first);
+    std::atomic<bool> there{false};
+    std::thread other([&] {
+      there = true;
+      while (number_of(first) == number) {
+      }
+      CUcontext next = nullptr;
+      CUevent mine[8] = {};
+      float passed = 0;
+      REQUIRE(cuCtxCreate(&next, nullptr, 0, 0));
+      for (CUevent& each : mine) REQUIRE(cuEventCreate(&each, CU_EVENT_DEFAULT));
+      for (int trim = 0; trim < 4; ++trim) REQUIRE(cuMemPoolTrimTo(of_device, 0));
+      for (CUevent const each : mine)
+        REQUIRE_CODE(cuEventElapsedTime(&passed, each, each), CUDA_ERROR_INVALID_HANDLE);
+      for (CUevent const each : mine) REQUIRE(cuEventDestroy(each));
+      REQUIRE(cuCtxDestroy(next));
+    });
+    while (!there) std::this_thread::yield();
+    REQUIRE(cuCtxDestroy(first));
+    other.join();
+  }
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -228,6 +267,7 @@ int main(int argc, char** argv) {
   if (std::strcmp(mode, "pool") == 0) pool();
   if (std::strcmp(mode, "settings") == 0) settings(rounds);
   if (std::strcmp(mode, "trims") == 0) trims(rounds);
+  if (std::strcmp(mode, "events") == 0) events(rounds);
   std::printf("%s: as if each handle had been new\n", mode);
   counts.print();
 }
