@@ -124,6 +124,13 @@ CUevent epochs::take_event() noexcept {
   return code == CUDA_SUCCESS ? event : nullptr;
 }
 
+// Under the mutex, as the next life begins under it.
+void epochs::hear(CUresult code, std::uint32_t of) noexcept {
+  if (!driver::is_sticky(code)) return;
+  base::lock_guard lock(mutex_);
+  if (!ended_since(of)) hear(code);
+}
+
 // By an event that is under way, or by one that is recorded now.
 void epochs::look_for_loss() noexcept {
   base::lock_guard lock(mutex_);

@@ -126,6 +126,8 @@ class epochs {
     loss_.store(code, std::memory_order_release);
     trouble_.fetch_or(lost, std::memory_order_acq_rel);
   }
+  // The same of a call that was made in that life.
+  void hear(CUresult code, std::uint32_t of) noexcept;
   // Some context was lost, by what a call of the program's was told: asks the driver whether it is this one.
   // Not while a stream captures.
   void look_for_loss() noexcept;
