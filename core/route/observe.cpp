@@ -2,6 +2,7 @@
 // See router.hpp.
 #include "core/base/log/log.hpp"
 #include "core/base/mutant.hpp"
+#include "core/base/threads/interleave.hpp"
 #include "core/driver/question.hpp"
 #include "core/resource/adaptors/budget.hpp"
 #include "core/resource/free_duties.hpp"
@@ -154,7 +155,7 @@ CUcontext home_of(CUcontext context) noexcept {
 driver::named_context name_of(CUcontext context) noexcept {
   context_entry* const entry = present != nullptr ? present->known.find(context) : nullptr;
   bool const known = entry != nullptr && entry->handle == context && !entry->order.ending();
-  std::uint64_t const number = known ? entry->id.load(std::memory_order_acquire) : 0;
+  std::uint64_t const number = known ? entry->order.id() : 0;
   return number != 0 ? driver::named_context{context, number} : driver::name_of(context);
 }
 
@@ -207,6 +208,9 @@ driver::named_context context_ending::name() const noexcept {
 }
 
 bool context_ending::settle(bool surely) noexcept {
+  // As long as the next context takes to begin, and to give idle memory back, where others run as well.
+  bool const held = GPUMEM_MUTANT(namesake_entered) || GPUMEM_MUTANT(asked_while_ending);
+  for (int i = 0; held && i < 500; ++i) base::interleave_surely();
   bool const ended = surely || (name_.id != 0 && driver::has_ended(name_.handle, name_.id));
   if (!told_) return ended && name_.handle != nullptr;
   context_entry const* const entry = present->known.find(name_.handle);

@@ -88,8 +88,8 @@ static whose ask_whose_by_address(resource::chain_context const& home, CUdevicep
 whose ask_whose(resource::chain_context const& home, CUdeviceptr address) noexcept {
   context_entry* const entry = present->known.find_by(home.epochs);
   std::uint64_t const serial = entry != nullptr ? entry->serial.load() : 0;
-  if (entry == nullptr || entry->id == 0) return ask_whose_by_address(home, address);
-  switch (driver::state_of(entry->handle, entry->id)) {
+  if (entry == nullptr || entry->order.id() == 0) return ask_whose_by_address(home, address);
+  switch (driver::state_of(entry->handle, entry->order.id())) {
     case driver::context_state::not_told:
       return whose::untold;
     case driver::context_state::not_found_out:

@@ -43,6 +43,12 @@ bool epochs::poll_now() noexcept {
   return done_.load(std::memory_order_relaxed) != before;
 }
 
+bool epochs::may_ask() const noexcept {
+  mutex_.expect_held();
+  if (!ending() || GPUMEM_MUTANT(asked_while_ending)) return true;
+  return is_current(context()) && !counted_life{.id = id()}.is_anothers(context());
+}
+
 // A code of anything else is none of the event's.
 static bool says_it_is_lost(CUresult code) noexcept {
   return driver::is_sticky(code) || driver::is_of_no_context(code) || GPUMEM_MUTANT(any_code_is_loss);
@@ -52,6 +58,7 @@ static bool says_it_is_lost(CUresult code) noexcept {
 // not done ends the look, so that a collection costs one query in the usual case.
 bool epochs::poll() noexcept {
   mutex_.expect_held();
+  if (closed_.empty() || !may_ask()) return true;
   while (!closed_.empty()) {
     CUresult const code = driver::real.cuEventQuery(closed_.oldest().event);
     if (code == CUDA_ERROR_NOT_READY) return true;
@@ -84,6 +91,7 @@ void epochs::close() noexcept {
   mutex_.expect_held();
   if (capturing() && !GPUMEM_MUTANT(capture_ignored)) return;
   if (broken() || driver::real.cuCtxRecordEvent == nullptr || closed_.full() || !may_close()) return;
+  if (!may_ask()) return;
   CUevent const event = take_event();
   if (event == nullptr) return;
   // The number moves on before the record: a free that still reads the old one is covered by this event.
@@ -116,6 +124,13 @@ CUevent epochs::take_event() noexcept {
   return code == CUDA_SUCCESS ? event : nullptr;
 }
 
+// Under the mutex, as the next life begins under it.
+void epochs::hear(CUresult code, std::uint32_t of) noexcept {
+  if (!driver::is_sticky(code)) return;
+  base::lock_guard lock(mutex_);
+  if (!ended_since(of)) hear(code);
+}
+
 // By an event that is under way, or by one that is recorded now.
 void epochs::look_for_loss() noexcept {
   base::lock_guard lock(mutex_);
@@ -132,7 +147,9 @@ void epochs::complete(epoch_id s) noexcept {
 
 bool epochs::wait(epoch_id s, std::uint64_t most_ns) noexcept {
   base::uncancelled const held;
+  constexpr std::uint64_t longest_end_ns = 1'000'000'000;  // as whoever enters waits for it
   std::uint64_t const begin = base::now_ns();
+  std::uint64_t unable_since = 0;
   for (unsigned rounds = 0; !is_done(s); ++rounds) {
     bool covered = false;
     {
@@ -141,10 +158,18 @@ bool epochs::wait(epoch_id s, std::uint64_t most_ns) noexcept {
       bool const answered = poll();
       if (is_done(s)) return true;
       if (!answered || broken()) return false;  // waiting in a host function would be waiting for itself
+      bool const asks = driver::real.cuCtxRecordEvent == nullptr || may_ask();
       if (closed_.covering(s) == nullptr) close();
-      covered = closed_.covering(s) != nullptr || closed_.full();  // room comes when the oldest is done
+      // Room comes when the oldest is done, and most calls that may end a context do not.
+      covered = closed_.covering(s) != nullptr || closed_.full() || !asks;
       if (!covered && capturing()) return false;
       if (in_vain_ == last_done() + 1) return false;
+      if (asks)
+        unable_since = 0;
+      else if (unable_since == 0)
+        unable_since = base::now_ns();
+      else if (base::now_ns() - unable_since > longest_end_ns)
+        return false;
       if (rounds >= 64 && base::now_ns() - begin > most_ns) {
         if (most_ns >= longest_wait_ns) in_vain_ = last_done() + 1;
         return false;
@@ -173,6 +198,9 @@ bool epochs::await(epochs const& other, CUstream stream) noexcept {
 // waited for, which may be work that waits for this thread.
 CUresult epochs::synchronize() noexcept {
   base::uncancelled const held;
+  // For all of it: the event is not its own beyond that.
+  scoped_context const here = enter(context_visits::if_ending::wait);
+  if (!here.is_there()) return here.code();
   CUevent mine = nullptr;
   epoch_id mark = 0;
   std::uint32_t of = 0;
@@ -233,7 +261,7 @@ CUresult epochs::synchronize_context() noexcept {
 bool epochs::wait_on_device(CUstream stream, epoch_id s) noexcept {
   if (is_done(s)) return true;
   base::lock_guard lock(mutex_);
-  if (capturing() || broken()) return false;
+  if (capturing() || broken() || !may_ask()) return false;
   relaxed_mode relaxed;
   closed_epoch const* found = closed_.covering(s);
   if (found == nullptr) {
@@ -248,7 +276,7 @@ bool epochs::wait_on_device(CUstream stream, epoch_id s) noexcept {
 bool epochs::wait_on_device(CUstream stream, epoch_id s, CUstream freed_on) noexcept {
   if (is_done(s)) return true;
   base::lock_guard lock(mutex_);
-  if (capturing() || broken() || elsewhere_.any()) return false;
+  if (capturing() || broken() || elsewhere_.any() || !may_ask()) return false;
   relaxed_mode relaxed;
   CUevent const event = take_event();
   if (event == nullptr) return false;
@@ -260,7 +288,7 @@ bool epochs::wait_on_device(CUstream stream, epoch_id s, CUstream freed_on) noex
 
 bool epochs::is_idle(CUstream stream) noexcept {
   base::lock_guard lock(mutex_);
-  if (capturing() || broken() || elsewhere_.any()) return false;
+  if (capturing() || broken() || elsewhere_.any() || !may_ask()) return false;
   relaxed_mode relaxed;
   if (driver::real.cuStreamQuery(stream) != CUDA_SUCCESS) return false;
   if (stands_alone(stream) || GPUMEM_MUTANT(legacy_stream_not_asked)) return true;
@@ -396,6 +424,11 @@ void epochs::watch(bool on) noexcept {
     trouble_.fetch_and(~watched, std::memory_order_acq_rel);
 }
 
+void epochs::end_begins() noexcept {
+  trouble_.fetch_add(1, std::memory_order_acq_rel);
+  if (!GPUMEM_MUTANT(asked_while_ending)) base::lock_guard lock(mutex_);
+}
+
 void epochs::abandon() noexcept {
   base::lock_guard lock(mutex_);
   remove_origins([](origin const&) { return true; }, origins_.size());
@@ -413,6 +446,7 @@ void epochs::abandon() noexcept {
 void epochs::begin_again(CUcontext next) noexcept {
   base::lock_guard lock(mutex_);
   context_.store(next, std::memory_order_release);
+  id_.store(driver::id_of(next), std::memory_order_release);
   done_.store(open_.fetch_add(1, std::memory_order_acq_rel), std::memory_order_release);
   in_vain_ = 0;
   pace.end();

@@ -5,7 +5,7 @@
 // wait-free, for hot paths; the rest takes a mutex, never held across a call that blocks, as a capture that
 // begins waits for it. While a stream of the context captures (it began a capture, or joined one of another
 // context) no event is recorded: it would invalidate the capture. The mutex makes "no capture" and "record"
-// one step against capture_begins.
+// one step against capture_begins, and so "nothing ends it" and a call with its events against end_begins.
 #pragma once
 
 #include <array>
@@ -30,8 +30,9 @@ using epoch_id = std::uint32_t;
 
 class epochs {
  public:
-  epochs(CUcontext context, int device, epoch_id first = 1) noexcept
-      : context_(context), device_(device), open_(first), done_(first - 1) {}
+  // `id`: the context's number, where the driver says it.
+  epochs(CUcontext context, int device, epoch_id first = 1, std::uint64_t id = 0) noexcept
+      : context_(context), id_(id), device_(device), open_(first), done_(first - 1) {}
   epochs(epochs const&) = delete;
 
   // A plain load is enough: a free that reads number n ran before the increment that closes n, so the driver
@@ -125,6 +126,8 @@ class epochs {
     loss_.store(code, std::memory_order_release);
     trouble_.fetch_or(lost, std::memory_order_acq_rel);
   }
+  // The same of a call that was made in that life.
+  void hear(CUresult code, std::uint32_t of) noexcept;
   // Some context was lost, by what a call of the program's was told: asks the driver whether it is this one.
   // Not while a stream captures.
   void look_for_loss() noexcept;
@@ -136,8 +139,9 @@ class epochs {
   // The driver may be ending the context right now, and hand its addresses out for others' memory before it
   // says so.
   bool ending() const noexcept { return (trouble_.load(std::memory_order_acquire) & ~(lost | watched)) != 0; }
-  // A call that may end the context begins; end_failed(): it did not end it.
-  void end_begins() noexcept { trouble_.fetch_add(1, std::memory_order_acq_rel); }
+  // A call that may end the context begins: driver calls made here in the belief that nothing ends it are
+  // over when this returns. end_failed(): it did not end it.
+  void end_begins() noexcept;
   void end_failed() noexcept { trouble_.fetch_sub(1, std::memory_order_acq_rel); }
   // Neither: what nearly every call asks.
   bool well() const noexcept { return trouble_.load(std::memory_order_acquire) == 0; }
@@ -154,10 +158,13 @@ class epochs {
   [[nodiscard]] scoped_context enter(
       context_visits::if_ending then = context_visits::if_ending::refuse) const noexcept {
     std::uint32_t const now = life();  // before the handle, which is the next one's in the next life
-    return scoped_context(context(), then, {&life_, now, is_over(now)});
+    std::uint64_t const id = ending() ? this->id() : 0;
+    return scoped_context(context(), then, {&life_, now, is_over(now), id});
   }
 
   CUcontext context() const noexcept { return context_.load(std::memory_order_acquire); }
+  // Which of the contexts that had its handle it is; 0: the driver does not say.
+  std::uint64_t id() const noexcept { return id_.load(std::memory_order_acquire); }
   int device() const noexcept { return device_; }
 
   free_pace pace{*this};
@@ -195,6 +202,9 @@ class epochs {
     std::size_t first_ = 0, count_ = 0;
   };
 
+  // The context's events and streams are its own until the mutex is given up: nothing ends it now, or not
+  // before this thread is through, which is inside. Else their handles may be others' by now.
+  bool may_ask() const noexcept GPUMEM_REQUIRES(mutex_);
   // False: the driver does not answer here, as in a host function.
   bool poll() noexcept GPUMEM_REQUIRES(mutex_);
   void close() noexcept GPUMEM_REQUIRES(mutex_);
@@ -219,6 +229,7 @@ class epochs {
   static bool is_over(std::uint32_t life) noexcept { return life % 2 != 0; }
 
   std::atomic<CUcontext> context_;
+  std::atomic<std::uint64_t> id_;
   int device_;
   std::atomic<std::uint32_t> life_{0};  // odd: over
   alignas(64) std::atomic<epoch_id> open_;

@@ -8,6 +8,7 @@
 #include <cstdint>
 
 #include "core/base/mutant.hpp"
+#include "core/driver/context_id.hpp"
 #include "core/driver/question.hpp"
 #include "core/driver/table.hpp"
 #include "core/stream_order/context_visits.hpp"
@@ -55,7 +56,12 @@ struct counted_life {
   std::atomic<std::uint32_t> const* now = nullptr;
   std::uint32_t then = 0;
   bool was_over = false;
+  std::uint64_t id = 0;  // where a call may be ending the context: its number; else 0
 
+  // Its handle names another one by now, though nobody has said so yet.
+  bool is_anothers(CUcontext handle) const noexcept {
+    return id != 0 && driver::has_ended(handle, id) && !GPUMEM_MUTANT(namesake_entered);
+  }
   bool is_over() const noexcept {
     return now != nullptr && (was_over || now->load(std::memory_order_acquire) != then);
   }
@@ -73,7 +79,8 @@ class scoped_context {
     code_ = CUDA_ERROR_CONTEXT_IS_DESTROYED;
     if (is_gone()) return;
     if (is_current(context)) {
-      code_ = CUDA_SUCCESS;
+      // The thread's own new one may have got the handle before whoever ended this one says so.
+      if (!life.is_anothers(context)) code_ = CUDA_SUCCESS;
       return;
     }
     if (!context_visits::enter(context, then)) return;

@@ -166,6 +166,8 @@ GROUPS = {
           for mode in (("ends", "2"), ("keeps", "2"), ("look", "10"))],
         Case("handles_again", ("arrays", "30"), links=("driver",), counts=False),
         Case("virtual_memory", ("refused",), links=("driver",)),
+        Case("handles_again", ("trims", "10"), links=("driver",), counts=False),
+        Case("handles_again", ("events", "10"), links=("driver",), counts=False),
         Case("handles_again", ("settings", "5"), links=("driver",), counts=False, configs=("every_pool",)),
         Case("crowded_device", ("made", "3"), links=("driver",), counts=False, configs=("pool_over_vmm", "pool_over_cuda_async")),
         *[Case("forks", (mode,)) for mode in ("before", "after", "vfork", "spawn", "daemon", "posix_spawn")],

@@ -3,8 +3,10 @@
 // Modes: `arrays`: of memory that a thread holds the device says that it is not free; `peers`: what a context
 // was given access to it can fill; `green`: memory is on the device of its context, whatever had been a green
 // context; `pool`: a pool whose end was refused, beside a capture, is what it was; `settings`: memory at an
-// address of a context that ended has nothing of what was set there before. That green contexts and others
-// share handles no GPU has confirmed. The number of rounds is the second argument.
+// address of a context that ended has nothing of what was set there before; `trims`: what a context had idle
+// goes back as its own, and not as the next one's; `events`: what a thread did not record is not recorded.
+// That green contexts and others share handles no GPU has confirmed. The number of rounds is the second
+// argument.
 #include <cuda.h>
 
 #include <atomic>
@@ -156,6 +158,95 @@ void settings(int rounds) {
   }
 }
 
+std::uint64_t number_of(CUcontext context) {
+  unsigned long long number = 0;
+  return cuCtxGetId(context, &number) == CUDA_SUCCESS ? number : 0;
+}
+
+// A context ends with memory idle in it. As soon as it has, and while the thread that ended it may not know
+// yet, one thread takes as much, which may lie there, and another one has the next context and gives back
+// what the device has idle.
+void trims(int rounds) {
+  constexpr std::size_t bytes = 4 << 20;
+  CUmemoryPool of_device = nullptr;
+  REQUIRE(cuDeviceGetDefaultMemPool(&of_device, 0));
+  for (int i = 0; i < rounds; ++i) {
+    CUcontext first = nullptr;
+    REQUIRE(cuCtxCreate(&first, nullptr, 0, 0));
+    CUdeviceptr const idle = make(bytes);
+    REQUIRE(cuMemsetD8(idle, 1, bytes));
+    REQUIRE(drop(idle));
+    REQUIRE(cuCtxSynchronize());
+    std::uint64_t const number = number_of(first);
+    std::atomic<int> there{0};
+    std::atomic<bool> taken{false};
+    auto const wait_for_end = [&] {
+      ++there;
+      while (number_of(first) == number) {
+      }
+    };
+    std::thread takes([&] {
+      CUcontext mine = nullptr;
+      REQUIRE(cuCtxCreate(&mine, nullptr, 0, 0));
+      wait_for_end();
+      CUdeviceptr const block = make(bytes);
+      taken = true;
+      REQUIRE(cuMemsetD8(block, 2, bytes));
+      REQUIRE(drop(block));
+      REQUIRE(cuCtxDestroy(mine));
+    });
+    std::thread gives_back([&] {
+      CUcontext next = nullptr;
+      wait_for_end();
+      REQUIRE(cuCtxCreate(&next, nullptr, 0, 0));
+      while (!taken) REQUIRE(cuMemPoolTrimTo(of_device, 0));
+      REQUIRE(cuCtxDestroy(next));
+    });
+    while (there < 2) std::this_thread::yield();
+    REQUIRE(cuCtxDestroy(first));
+    takes.join();
+    gives_back.join();
+  }
+}
+
+// A context ends with memory idle in it of which a library may not know yet that its work is done. Events of
+// the next context are the thread's own, whatever the library may have kept of the first one's.
+void events(int rounds) {
+  constexpr std::size_t bytes = 4 << 20;
+  CUmemoryPool of_device = nullptr;
+  REQUIRE(cuDeviceGetDefaultMemPool(&of_device, 0));
+  for (int i = 0; i < rounds; ++i) {
+    CUcontext first = nullptr;
+    REQUIRE(cuCtxCreate(&first, nullptr, 0, 0));
+    for (int each = 0; each < 3; ++each) {
+      CUdeviceptr const idle = make(bytes);
+      REQUIRE(cuMemsetD8(idle, 1, bytes));
+      REQUIRE(drop(idle));
+      if (each < 2) REQUIRE(cuMemPoolTrimTo(of_device, 0));
+    }
+    std::uint64_t const number = number_of(first);
+    std::atomic<bool> there{false};
+    std::thread other([&] {
+      there = true;
+      while (number_of(first) == number) {
+      }
+      CUcontext next = nullptr;
+      CUevent mine[8] = {};
+      float passed = 0;
+      REQUIRE(cuCtxCreate(&next, nullptr, 0, 0));
+      for (CUevent& each : mine) REQUIRE(cuEventCreate(&each, CU_EVENT_DEFAULT));
+      for (int trim = 0; trim < 4; ++trim) REQUIRE(cuMemPoolTrimTo(of_device, 0));
+      for (CUevent const each : mine)
+        REQUIRE_CODE(cuEventElapsedTime(&passed, each, each), CUDA_ERROR_INVALID_HANDLE);
+      for (CUevent const each : mine) REQUIRE(cuEventDestroy(each));
+      REQUIRE(cuCtxDestroy(next));
+    });
+    while (!there) std::this_thread::yield();
+    REQUIRE(cuCtxDestroy(first));
+    other.join();
+  }
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -164,8 +255,9 @@ int main(int argc, char** argv) {
   int devices = 0;
   REQUIRE(cuInit(0));
   REQUIRE(cuDeviceGetCount(&devices));
-  bool const of_one = std::strcmp(mode, "arrays") == 0 || std::strcmp(mode, "settings") == 0;
-  if (devices < 2 && !of_one) {
+  bool const of_two =
+      std::strcmp(mode, "peers") == 0 || std::strcmp(mode, "green") == 0 || std::strcmp(mode, "pool") == 0;
+  if (devices < 2 && of_two) {
     std::printf("needs two devices, %d found\n", devices);
     return 77;
   }
@@ -174,6 +266,8 @@ int main(int argc, char** argv) {
   if (std::strcmp(mode, "green") == 0) green(rounds);
   if (std::strcmp(mode, "pool") == 0) pool();
   if (std::strcmp(mode, "settings") == 0) settings(rounds);
+  if (std::strcmp(mode, "trims") == 0) trims(rounds);
+  if (std::strcmp(mode, "events") == 0) events(rounds);
   std::printf("%s: as if each handle had been new\n", mode);
   counts.print();
 }

@@ -108,7 +108,7 @@ context_entry::context_entry(space::block_registry& where, peers const& access, 
       serial(order_of_making),
       known_as(context),
       device(device_number),
-      order(context, device_number),
+      order(context, device_number, 1, driver::id_of(context)),
       homes_(homes(where, access, order, device_number, rules, relieve, streams,
                    std::make_index_sequence<max_chains>())) {
   for (std::size_t i = 0; rules != nullptr && i < rules->size(); ++i) {
@@ -150,7 +150,7 @@ resource::chain* context_entry::make_chain(std::size_t k, chain_factory factory)
 // The serial first: of another context's handle and number nobody can say that the one of this serial ended.
 std::uint64_t context_entry::ended_serial() const noexcept {
   std::uint64_t const of = serial.load(std::memory_order_acquire);
-  std::uint64_t const number = id.load(std::memory_order_acquire);
+  std::uint64_t const number = order.id();
   bool const lives = number == 0 || GPUMEM_MUTANT(ended_served) || !driver::has_ended(handle, number);
   return lives ? 0 : of;
 }
@@ -180,7 +180,6 @@ void context_entry::begin_again(CUcontext context) noexcept {
   }
   streams.begin_again();
   handle.store(context, std::memory_order_release);
-  id.store(driver::id_of(context), std::memory_order_release);
   order.begin_again(context);
 }
 
@@ -255,7 +254,7 @@ void contexts::end(context_entry& gone, std::uint64_t serial) noexcept {
   if (GPUMEM_MUTANT(stale_context) || !gone.forget(serial)) return;
   captures_over();
   changes_.fetch_add(1, std::memory_order_acq_rel);
-  forget_peers_of({gone.handle, gone.id});
+  forget_peers_of({gone.handle, gone.order.id()});
   gone.is_free.store(true, std::memory_order_release);
 }
 

@@ -72,7 +72,6 @@ struct context_entry {
   void begun(std::uint64_t order_of_making) noexcept;
 
   std::atomic<CUcontext> handle;
-  std::atomic<std::uint64_t> id{driver::id_of(handle)};
   std::atomic<std::uint64_t> serial;  // of all contexts that were met, from 1 on
   // What it is found by: the handle, while its context lives; else what is no handle.
   std::atomic<CUcontext> known_as;

@@ -63,6 +63,7 @@ inline bool captures_run() noexcept {
                                                          stream_order::slot slot,
                                                          CUdeviceptr* result) noexcept {
   driver::request const asked = request;
+  std::uint32_t const life = entry.order.life();
   resource::allocation_request const wanted{.bytes = request.bytes,
                                             .slot = slot,
                                             .stream = request.stream,
@@ -72,7 +73,7 @@ inline bool captures_run() noexcept {
   try {
     return {from.chain->top().allocate(wanted)};
   } catch (driver::allocation_failed const& failed) {
-    return {.refusal = refuse(asked, entry, number, failed, result)};
+    return {.refusal = refuse(asked, entry, life, number, failed, result)};
   }
 }
 

@@ -90,12 +90,11 @@ bool is_left_to_driver(context_entry const& entry, driver::allocation_failed con
 
 }  // namespace
 
-outcome refuse(driver::request const& request, context_entry& entry, std::size_t number,
+outcome refuse(driver::request const& request, context_entry& entry, std::uint32_t life, std::size_t number,
                driver::allocation_failed const& failed, CUdeviceptr* result) noexcept {
   resource::chain* const made = entry.made_chain(number);
-  if (made == nullptr || entry.gone.load(std::memory_order_acquire))
-    return allocate_carefully(request, result);
-  entry.order.hear(failed.code());
+  if (made == nullptr || entry.order.ended_since(life)) return allocate_carefully(request, result);
+  entry.order.hear(failed.code(), life);
   // It is the tables that have no room: the driver serves, under the same limits.
   if (failed.kind() == driver::refused_by::tables) return pass;
   if (is_left_to_driver(entry, failed)) return pass;
@@ -172,6 +171,7 @@ taken take_slow(supply from, context_entry& entry, std::size_t number, driver::r
                                             .alignment = request.alignment,
                                             .by = &request};
   base::uncancelled const held(base::heap::may_cancel());
+  std::uint32_t const life = entry.order.life();
   // What this thread remembers of the way may be of an earlier context.
   if (entry.made_chain(number) == nullptr && entry.chain_of(number, present->factory) == nullptr)
     return {.refusal = pass};
@@ -179,7 +179,7 @@ taken take_slow(supply from, context_entry& entry, std::size_t number, driver::r
   try {
     return {from.quick->allocate_slow(wanted, from.own, look)};
   } catch (driver::allocation_failed const& failed) {
-    return {.refusal = refuse(request, entry, number, failed, result)};
+    return {.refusal = refuse(request, entry, life, number, failed, result)};
   }
 }
 

@@ -47,9 +47,10 @@ std::optional<outcome> answer_request_slow(router_state& s, stream_place const& 
 // As find_place_fast, of what has not changed since.
 stream_place find_place_slow(router_state& s, driver::request const& request) noexcept;
 
-// What a chain refused: the program hears of it, unless the context is gone.
+// What a chain refused in that `life` of the context: the program hears of it, unless the context is gone.
 [[gnu::noinline, gnu::cold]] outcome refuse(driver::request const& request, context_entry& entry,
-                                            std::size_t number, driver::allocation_failed const& failed,
+                                            std::uint32_t life, std::size_t number,
+                                            driver::allocation_failed const& failed,
                                             CUdeviceptr* result) noexcept;
 // A block that no magazine had; `look`: what the magazine was found to hold.
 [[gnu::noinline]] taken take_slow(supply from, context_entry& entry, std::size_t number,

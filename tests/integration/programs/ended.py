@@ -81,6 +81,14 @@ def test_a_context_is_served_as_the_green_one_that_had_its_handle(build):
     caught(build, "ended_green_found", "handles_again.driver", "green", "1000", attempts=20, simulated=AGAIN)
 
 
+def test_idle_memory_of_a_context_goes_back_as_the_next_ones(build):
+    caught(build, "namesake_entered", "handles_again.driver", "trims", "20", attempts=3, simulated=AGAIN)
+
+
+def test_an_event_of_a_context_is_recorded_as_the_next_ones(build):
+    caught(build, "asked_while_ending", "handles_again.driver", "events", "20", attempts=3, simulated=AGAIN)
+
+
 def test_what_was_set_in_a_context_that_ended_is_the_next_ones(build):
     caught(build, "settings_outlive_context", "handles_again.driver", "settings", "5", config="every_pool")
 

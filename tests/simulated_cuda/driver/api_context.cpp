@@ -138,7 +138,7 @@ SIMULATED_API cuCtxPushCurrent_v2(CUcontext which) {
   context* found = nullptr;
   if (which == nullptr) return CUDA_ERROR_INVALID_CONTEXT;
   CUresult const known = m.resolve(which, found);
-  if (known != CUDA_SUCCESS) m.note_stale_push();
+  if (known != CUDA_SUCCESS) m.note_stale("cuCtxPushCurrent");
   SIMULATED_TRY(known);
   SIMULATED_TRY(push(found, true));
   // Another thread may come between this and the pop: now and then one does.

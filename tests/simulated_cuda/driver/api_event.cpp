@@ -122,7 +122,9 @@ SIMULATED_API cuCtxRecordEvent(CUcontext which_context, CUevent which) {
   SIMULATED_CALL(after_init);
   context* of = nullptr;
   event* what = nullptr;
-  SIMULATED_TRY(m.resolve(which_context, of));
+  CUresult const known = m.resolve(which_context, of);
+  if (known != CUDA_SUCCESS) m.note_stale("cuCtxRecordEvent");
+  SIMULATED_TRY(known);
   SIMULATED_TRY(m.resolve(which, what));
   if (what->owner != of->home()) return CUDA_ERROR_INVALID_HANDLE;
   SIMULATED_TRY(machine::fault_of(of));

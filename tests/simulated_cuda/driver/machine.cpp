@@ -152,8 +152,8 @@ void machine::finish(context& gone) {
 }
 
 // Its memory may be another context's that is being made (580.159 crashes, ending_beside_others).
-void machine::note_stale_push() {
-  if (stale_pushes_) checker_.report("stale push: cuCtxPushCurrent of a context that has ended");
+void machine::note_stale(char const* call) {
+  if (stale_pushes_) checker_.report(std::string("stale: ") + call + " of a context that has ended");
 }
 
 void machine::let_others_in() {
@@ -268,7 +268,9 @@ CUresult machine::resolve(CUstream handle, stream*& result) {
 
 CUresult machine::resolve(CUevent handle, event*& result) {
   result = reinterpret_cast<event*>(handle);
-  return events_.count(result) != 0 ? fault_of(result->owner) : CUDA_ERROR_INVALID_HANDLE;
+  if (events_.count(result) != 0) return fault_of(result->owner);
+  note_stale("a call with an event");
+  return CUDA_ERROR_INVALID_HANDLE;
 }
 
 counter& machine::calls_of(char const* name) {

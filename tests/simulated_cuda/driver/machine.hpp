@@ -71,7 +71,7 @@ class machine {
   void trim_pools();  // what a synchronisation does to pools above their threshold
   // A call that takes a while: others get in before it returns, as they do where a driver ends a context.
   void let_others_in();
-  void note_stale_push();
+  void note_stale(char const* call);
 
   // --- handles
   // --------------------------------------------------------------------------------------------------

@@ -253,6 +253,7 @@ void fake_driver::reset() {
   of_streams_.clear();
   calls_.clear();
   failures_.clear();
+  at_call_ = nullptr;
   at_record_ = at_query_ = at_wait_ = at_free_ = nullptr;
   capacity = 8ull << 30;
   in_use = 0;
@@ -346,6 +347,11 @@ void fake_driver::new_stream(CUstream handle) {
   stream_ids[handle] = ++next_handle;
 }
 
+void fake_driver::at_call(std::function<void(char const*)> hook) {
+  std::lock_guard lock(mutex);
+  at_call_ = std::move(hook);
+}
+
 void fake_driver::at_record(std::function<void()> hook) {
   std::lock_guard lock(mutex);
   at_record_ = std::move(hook);
@@ -417,7 +423,13 @@ std::set<int> fake_driver::pool_users() {
 }
 
 CUresult fake_driver::enter(char const* name) {
-  std::lock_guard lock(mutex);
+  std::unique_lock lock(mutex);
+  if (at_call_) {
+    std::function<void(char const*)> const hook = at_call_;
+    lock.unlock();
+    hook(name);
+    lock.lock();
+  }
   ++calls_[name];
   auto const found = failures_.find(name);
   if (found == failures_.end() || found->second.times == 0) return CUDA_SUCCESS;

@@ -42,6 +42,8 @@ class fake_driver {
   void end_capture(CUstream stream);
   // A stream made anew with this handle has another id.
   void new_stream(CUstream stream);
+  // Called inside each call, with its name, without the lock of this driver.
+  void at_call(std::function<void(char const*)> hook);
   // Called inside cuCtxRecordEvent, without the lock of this driver.
   void at_record(std::function<void()> hook);
   // The same inside cuEventQuery.
@@ -113,6 +115,7 @@ class fake_driver {
   std::map<std::string, failure> failures_;
   void run(std::function<void()> const& its_hook);
 
+  std::function<void(char const*)> at_call_;
   std::function<void()> at_record_, at_query_, at_wait_, at_free_;
   bool manual_ = false;
   bool hurt_ = false;

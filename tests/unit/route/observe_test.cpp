@@ -1,6 +1,7 @@
 // What the shim reports to the router: captures, streams and contexts that come and go, pools, forks.
 #include <atomic>
 #include <optional>
+#include <string_view>
 #include <thread>
 
 #include "core/resource/pools/direct.hpp"
@@ -277,6 +278,28 @@ TEST_F(observe, a_synchronisation_of_a_context_that_ended_says_nothing_of_the_ne
   give(a);
   synchronize_done(first_context, mark);
   EXPECT_NE(must_get(1000), a) << "its work is not known to be done";
+}
+
+// A kernel faulted. While a request hears of it another thread resets the device, and goes on.
+TEST_F(observe, the_loss_of_a_context_that_ended_is_not_the_next_ones) {
+  CUdeviceptr fresh = 0, none = 0;
+  must_get(1000);
+  std::atomic<bool> once{false};
+  driver.at_call([&](char const* name) {
+    if (std::string_view(name) != "cuMemAlloc_v2" || once.exchange(true)) return;
+    std::thread([&] {
+      context_ending call(first_context, soon_enough);
+      driver.end_context(first_context, true);
+      EXPECT_TRUE(call.settle(true));
+      fresh = must_get(1000);
+    }).join();
+    driver.fail("cuMemAlloc_v2", CUDA_ERROR_ILLEGAL_ADDRESS);
+  });
+  get(900ull << 20, &none);
+  driver.at_call(nullptr);
+  ASSERT_TRUE(owns(fresh));
+  EXPECT_TRUE(present->known.find(first_context)->order.well());
+  EXPECT_SERVED(give(fresh), CUDA_SUCCESS);
 }
 
 TEST_F(observe, a_captures_end_is_not_missed_when_its_context_goes) {
