@@ -242,7 +242,7 @@ SIMULATED_API cuMemUnmap(CUdeviceptr address, size_t bytes) {
 
 // The host plays all devices: what another one than the memory's may do is known to the checker alone.
 static void open(machine& m, CUdeviceptr address, std::size_t bytes, int device, bool may) {
-  std::uint64_t const bit = std::uint64_t{1} << device;
+  std::uint32_t const bit = std::uint32_t{1} << device;
   for (CUdeviceptr at = address; at < address + bytes;) {
     block* const one = m.memory_.find(at);
     if (one == nullptr || one->kind != block_kind::mapping) return;

@@ -41,7 +41,7 @@ struct block {
   int device = 0;
   unsigned flags = 0;
   bool sync_memops = false;
-  std::uint64_t open_to = 0;  // mapping: other devices that may touch it, by bit
+  std::uint32_t open_to = 0;  // mapping: other devices that may touch it, by bit
   std::uint64_t segment = 0;  // device: the driver block that holds it
   std::uint64_t segment_bytes = 0;
   pool* from = nullptr;
