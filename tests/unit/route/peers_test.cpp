@@ -73,6 +73,15 @@ TEST_F(peer_access, of_two_contexts_of_a_device_lasts_as_long_as_one_has_it) {
   EXPECT_EQ(driver.pool_users(), devices{});
 }
 
+TEST_F(peer_access, beside_a_capture_costs_it_nothing) {
+  must_get(1000);
+  driver.capture(stream(7));  // that nobody has told of yet
+  peer_access_enabled(second_context, first_context);
+  EXPECT_EQ(driver.pool_users(), devices{1});
+  EXPECT_FALSE(driver.capture_hurt());
+  driver.end_capture(stream(7));
+}
+
 TEST_F(peer_access, that_the_driver_refuses_is_tried_again_at_the_next_change) {
   must_get(1000);
   driver.fail("cuMemPoolSetAccess", CUDA_ERROR_INVALID_DEVICE);
