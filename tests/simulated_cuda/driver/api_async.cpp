@@ -27,6 +27,7 @@ CUresult capture_allocation(machine& m, stream& on, CUdeviceptr* out, std::uint6
 CUresult allocate(machine& m, pool* from, stream& on, CUdeviceptr* out, std::uint64_t bytes) {
   if (out == nullptr) return CUDA_ERROR_INVALID_VALUE;
   *out = 0;
+  if (on.capturing && on.capturing->invalidated) return CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;  // measured
   if (bytes == 0) return CUDA_SUCCESS;
   if (on.capturing) return capture_allocation(m, on, out, bytes);
   m.memory_.collect(m.now_, m.host_);
@@ -82,10 +83,11 @@ SIMULATED_API cuMemFreeAsync(CUdeviceptr address, CUstream on) {
   SIMULATED_TRY(m.resolve(on, where));
   SIMULATED_TRY(m.unsafe_call(*where));
   if (address == 0) return CUDA_SUCCESS;
+  if (where->capturing && where->capturing->invalidated)
+    return CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;  // before the address is looked at (measured)
   block* const found = m.memory_.at(address);
   if (found == nullptr) return CUDA_ERROR_INVALID_VALUE;
   if (where->capturing) {
-    if (where->capturing->invalidated) return CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
     for (graph_node const& node : where->capturing->result->nodes) {
       if (!node.allocates || node.allocates->address != address) continue;
       auto const gone = node.allocates;
@@ -228,6 +230,7 @@ SIMULATED_API cuMemPoolGetAttribute(CUmemoryPool which, CUmemPool_attribute attr
 
 SIMULATED_API cuMemPoolSetAccess(CUmemoryPool which, CUmemAccessDesc const* access, size_t count) {
   SIMULATED_CALL(after_init);
+  SIMULATED_TRY(m.unsafe_call());  // before the arguments (measured)
   pool* found = nullptr;
   SIMULATED_TRY(find_pool(m, which, found));
   if (access == nullptr && count != 0) return CUDA_ERROR_INVALID_VALUE;
@@ -248,10 +251,14 @@ SIMULATED_API cuMemPoolSetAccess(CUmemoryPool which, CUmemAccessDesc const* acce
 
 SIMULATED_API cuMemPoolGetAccess(CUmemAccess_flags* flags, CUmemoryPool which, CUmemLocation* location) {
   SIMULATED_CALL(after_init);
+  SIMULATED_TRY(m.unsafe_call());  // measured
   pool* found = nullptr;
   SIMULATED_TRY(find_pool(m, which, found));
   if (flags == nullptr || location == nullptr) return CUDA_ERROR_INVALID_VALUE;
-  *flags = found->open_to(location->id) ? CU_MEM_ACCESS_FLAGS_PROT_READWRITE : CU_MEM_ACCESS_FLAGS_PROT_NONE;
+  if (location->id < 0 || location->id >= m.device_count()) return CUDA_ERROR_INVALID_VALUE;  // measured
+  // Of the managed one nothing is told, though each device has it (measured).
+  *flags = !found->managed && found->open_to(location->id) ? CU_MEM_ACCESS_FLAGS_PROT_READWRITE
+                                                           : CU_MEM_ACCESS_FLAGS_PROT_NONE;
   return CUDA_SUCCESS;
 }
 
@@ -269,6 +276,7 @@ SIMULATED_API cuMemGetDefaultMemPool(CUmemoryPool* out, CUmemLocation* location,
   bool const managed = type == CU_MEM_ALLOCATION_TYPE_MANAGED;
   if (!managed && type != CU_MEM_ALLOCATION_TYPE_PINNED) return CUDA_ERROR_INVALID_VALUE;
   if (location->type != CU_MEM_LOCATION_TYPE_DEVICE) return CUDA_ERROR_NOT_SUPPORTED;
+  if (location->id < 0) return CUDA_ERROR_INVALID_VALUE;  // measured
   return give_pool(m, out, location->id, managed ? m.memory_.managed_pool : m.memory_.default_pool);
 }
 

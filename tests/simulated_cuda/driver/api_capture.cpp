@@ -59,9 +59,9 @@ CUresult end(machine& m, CUstream on, bool to_cig, CUgraph* out) {
     return CUDA_ERROR_STREAM_CAPTURE_UNMATCHED;
   }
   m.end_capture(ended);
+  if (ended->invalidated) return CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;  // also in another thread (measured)
   if (ended->mode != CU_STREAM_CAPTURE_MODE_RELAXED && ended->thread != this_thread().id)
     return CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD;  // and it is over (measured)
-  if (ended->invalidated) return CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
   if (!ended->joined.empty()) return CUDA_ERROR_STREAM_CAPTURE_UNJOINED;
   if (ended->anew && ended->into->nodes.size() != ended->result->nodes.size())
     return static_cast<CUresult>(918);  // CUDA_ERROR_GRAPH_RECAPTURE_FAILURE

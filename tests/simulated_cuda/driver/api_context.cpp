@@ -287,7 +287,7 @@ SIMULATED_API cuCtxEnablePeerAccess(CUcontext peer, unsigned flags) {
   context* other = nullptr;
   if (flags != 0) return CUDA_ERROR_INVALID_VALUE;
   SIMULATED_TRY(m.resolve(peer, other));
-  if (other->device == here->device) return CUDA_ERROR_INVALID_DEVICE;
+  if (other->device == here->device) return CUDA_ERROR_PEER_ACCESS_UNSUPPORTED;  // measured
   return here->peers.insert(other).second ? CUDA_SUCCESS : CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED;
 }
 

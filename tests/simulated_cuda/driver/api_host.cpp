@@ -87,8 +87,7 @@ SIMULATED_API cuMemHostGetFlags(unsigned* flags, void* memory) {
   return CUDA_SUCCESS;
 }
 
-SIMULATED_API cuMemHostRegister_v2(void* memory, size_t bytes, unsigned flags) {
-  SIMULATED_CALL(unsafe_in_capture);
+static CUresult register_memory(machine& m, context* here, void* memory, std::size_t bytes, unsigned flags) {
   auto const address = reinterpret_cast<std::uint64_t>(memory);
   if (memory == nullptr || bytes == 0) return CUDA_ERROR_INVALID_VALUE;
   for (block const* const there : {m.memory_.find(address), m.memory_.find(address + bytes - 1)}) {
@@ -108,10 +107,24 @@ SIMULATED_API cuMemHostRegister_v2(void* memory, size_t bytes, unsigned flags) {
   return CUDA_SUCCESS;
 }
 
-SIMULATED_API cuMemHostUnregister(void* memory) {
+SIMULATED_API cuMemHostRegister(void* memory, size_t bytes, unsigned flags) {
   SIMULATED_CALL(unsafe_in_capture);
+  return register_memory(m, here, memory, bytes, flags);
+}
+SIMULATED_API cuMemHostRegister_v2(void* memory, size_t bytes, unsigned flags) {
+  SIMULATED_CALL(unsafe_in_capture);
+  return register_memory(m, here, memory, bytes, flags);
+}
+
+// Needs no context (measured).
+SIMULATED_API cuMemHostUnregister(void* memory) {
+  SIMULATED_CALL(after_init);
+  SIMULATED_TRY(m.unsafe_call());
   auto const address = reinterpret_cast<std::uint64_t>(memory);
   block const* const found = m.memory_.at(address);
+  block const* const around = m.memory_.find(address);
+  if (around != nullptr && around->kind != block_kind::registered)
+    return CUDA_ERROR_INVALID_VALUE;  // measured of the begin of a pool's block
   if (found == nullptr || found->kind != block_kind::registered) return CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED;
   m.run_all();
   m.memory_.of(found->device).uncharge(m.mapping_bytes_);

@@ -184,9 +184,10 @@ SIMULATED_API cuMemAdvise(CUdeviceptr address, size_t bytes, CUmem_advise advice
   return advise(m, address, bytes, advice, location_of(device));
 }
 
+// The stream has its context, and needs no current one (measured).
 SIMULATED_API cuMemPrefetchAsync_v2(CUdeviceptr address, size_t bytes, CUmemLocation location, unsigned,
                                     CUstream on) {
-  SIMULATED_CALL(with_context);
+  SIMULATED_CALL(after_init);
   return prefetch(m, address, bytes, location, on);
 }
 SIMULATED_PER_THREAD(cuMemPrefetchAsync_v2, _ptsz,
@@ -194,7 +195,7 @@ SIMULATED_PER_THREAD(cuMemPrefetchAsync_v2, _ptsz,
                      (address, bytes, location, flags, on))
 
 SIMULATED_API cuMemPrefetchAsync(CUdeviceptr address, size_t bytes, CUdevice device, CUstream on) {
-  SIMULATED_CALL(with_context);
+  SIMULATED_CALL(after_init);
   return prefetch(m, address, bytes, location_of(device), on);
 }
 SIMULATED_PER_THREAD(cuMemPrefetchAsync, _ptsz,
@@ -217,6 +218,10 @@ SIMULATED_API cuMemDiscardBatchAsync(CUdeviceptr* addresses, size_t* sizes, size
   SIMULATED_CALL(with_context);
   stream* where = nullptr;
   SIMULATED_TRY(m.resolve(on, where));
+  if (where->capturing) {  // measured of one that was invalidated before
+    where->capturing->invalidated = true;
+    return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
+  }
   SIMULATED_TRY(check(m, {addresses, sizes, count}, flags, on));
   return m.submit(*where, {"discard", 1000, {}, {}, {}, false});
 }

@@ -60,12 +60,14 @@ SIMULATED_API cuMemAllocPitch_v2(CUdeviceptr* out, size_t* pitch, size_t width, 
 }
 
 SIMULATED_API cuMemAllocManaged(CUdeviceptr* out, size_t bytes, unsigned flags) {
-  SIMULATED_CALL(with_context);
+  SIMULATED_CALL(after_init);  // the arguments first (measured)
   if (out == nullptr || bytes == 0) return CUDA_ERROR_INVALID_VALUE;
   if (flags != CU_MEM_ATTACH_GLOBAL && flags != CU_MEM_ATTACH_HOST) return CUDA_ERROR_INVALID_VALUE;
-  SIMULATED_TRY(machine::fault_of(here));
+  context* here_now = nullptr;
+  SIMULATED_TRY(m.current(here_now));
+  SIMULATED_TRY(machine::fault_of(here_now));
   SIMULATED_TRY(m.unsafe_call());
-  return allocate(m, *here, block_kind::managed, out, bytes);
+  return allocate(m, *here_now, block_kind::managed, out, bytes);
 }
 
 // A block is freed from any context and from none, and what is no block is refused alike (measured); under a
@@ -107,9 +109,10 @@ SIMULATED_API cuMemGetAddressRange_v2(CUdeviceptr* base, size_t* bytes, CUdevice
   SIMULATED_CALL(with_context);
   block const* const found = m.memory_.find(address);
   if (base == nullptr && bytes == nullptr) return CUDA_SUCCESS;  // nothing was asked (measured)
+  // Written in any case (measured; with what was not looked at).
+  if (base != nullptr) *base = found == nullptr ? 0 : found->base;
+  if (bytes != nullptr) *bytes = found == nullptr ? 0 : found->bytes;
   if (found == nullptr) return CUDA_ERROR_NOT_FOUND;
-  if (base != nullptr) *base = found->base;
-  if (bytes != nullptr) *bytes = found->bytes;
   return CUDA_SUCCESS;
 }
 
@@ -129,8 +132,11 @@ static CUresult attribute_of(machine& m, void* data, CUpointer_attribute attribu
     }
     case CU_POINTER_ATTRIBUTE_MEMORY_TYPE:
       return give(on_host ? CU_MEMORYTYPE_HOST : CU_MEMORYTYPE_DEVICE);
-    case CU_POINTER_ATTRIBUTE_DEVICE_POINTER:
+    case CU_POINTER_ATTRIBUTE_DEVICE_POINTER: {  // of all the one that needs a context (measured)
+      context* current = nullptr;
+      SIMULATED_TRY(m.current(current));
       return give(address);
+    }
     case CU_POINTER_ATTRIBUTE_HOST_POINTER:
       if (!on_host && !is_managed(*found)) return CUDA_ERROR_INVALID_VALUE;
       return give(reinterpret_cast<void*>(address));
@@ -153,6 +159,10 @@ static CUresult attribute_of(machine& m, void* data, CUpointer_attribute attribu
       return give(reinterpret_cast<CUmemoryPool>(found->from));
     case CU_POINTER_ATTRIBUTE_SYNC_MEMOPS:
       return give(found->sync_memops ? 1u : 0u);
+    case CU_POINTER_ATTRIBUTE_ALLOWED_HANDLE_TYPES:  // of a pool's memory (measured)
+      return give(std::uint64_t{0});
+    case CU_POINTER_ATTRIBUTE_ACCESS_FLAGS:  // of what cuMemAllocPitch made (measured)
+      return give(static_cast<unsigned>(CU_POINTER_ATTRIBUTE_ACCESS_FLAG_READWRITE));
     default:
       return CUDA_ERROR_NOT_SUPPORTED;
   }

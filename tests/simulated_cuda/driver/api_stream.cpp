@@ -74,6 +74,7 @@ SIMULATED_API cuStreamGetFlags(CUstream on, unsigned* flags) {
   SIMULATED_CALL(after_init);
   stream* where = nullptr;
   SIMULATED_TRY(m.resolve(on, where));
+  SIMULATED_TRY(m.unsafe_call());  // measured, of the stream that captures
   if (flags == nullptr) return CUDA_ERROR_INVALID_VALUE;
   *flags = where->flags;
   return CUDA_SUCCESS;

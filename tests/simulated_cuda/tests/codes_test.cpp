@@ -59,6 +59,68 @@ TEST_F(codes, no_context) {
   ASSERT_EQ(cuCtxPushCurrent(mine), CUDA_SUCCESS);
 }
 
+// docs/gpu-results/nvidia-h100-simulated_answers.md, as the next two.
+TEST_F(codes, what_is_asked_without_a_context) {
+  CUdeviceptr plain = 0, managed = 0, pooled = 0, told = 0;
+  CUstream on = nullptr;
+  CUcontext mine = nullptr;
+  char own[64] = {};
+  ASSERT_EQ(cuMemAlloc(&plain, 64), CUDA_SUCCESS);
+  ASSERT_EQ(cuMemAllocManaged(&managed, 64, CU_MEM_ATTACH_GLOBAL), CUDA_SUCCESS);
+  ASSERT_EQ(cuMemAllocAsync(&pooled, 64, s), CUDA_SUCCESS);
+  ASSERT_EQ(cuStreamCreate(&on, CU_STREAM_NON_BLOCKING), CUDA_SUCCESS);
+  EXPECT_EQ(cuCtxEnablePeerAccess(context, 0), CUDA_ERROR_PEER_ACCESS_UNSUPPORTED);
+  ASSERT_EQ(cuCtxPopCurrent(&mine), CUDA_SUCCESS);
+  EXPECT_EQ(cuMemAllocManaged(&told, 64, 0), CUDA_ERROR_INVALID_VALUE) << "the flags first";
+  EXPECT_EQ(cuMemHostUnregister(own), CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED);
+  EXPECT_EQ(cuMemHostUnregister(reinterpret_cast<void*>(pooled)), CUDA_ERROR_INVALID_VALUE);
+  EXPECT_EQ(cuPointerGetAttribute(&told, CU_POINTER_ATTRIBUTE_DEVICE_POINTER, plain),
+            CUDA_ERROR_INVALID_CONTEXT);
+  EXPECT_EQ(cuMemPrefetchAsync(managed, 64, {CU_MEM_LOCATION_TYPE_DEVICE, {0}}, 0, on), CUDA_SUCCESS);
+  ASSERT_EQ(cuCtxPushCurrent(mine), CUDA_SUCCESS);
+  for (CUdeviceptr each : {plain, managed, pooled}) EXPECT_EQ(cuMemFree(each), CUDA_SUCCESS);
+}
+
+TEST_F(codes, what_a_refusal_writes_and_what_a_pool_says) {
+  CUdeviceptr base = 42;
+  std::size_t bytes = 42;
+  EXPECT_EQ(cuMemGetAddressRange(&base, &bytes, 4096), CUDA_ERROR_NOT_FOUND);
+  EXPECT_TRUE(base != 42 && bytes != 42);
+  CUmemLocation location = {CU_MEM_LOCATION_TYPE_DEVICE, {-1}};
+  CUmemoryPool pool = nullptr;
+  CUmemAccess_flags flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
+  EXPECT_EQ(cuMemGetDefaultMemPool(&pool, &location, CU_MEM_ALLOCATION_TYPE_PINNED),
+            CUDA_ERROR_INVALID_VALUE);
+  location.id = 0;
+  ASSERT_EQ(cuMemGetDefaultMemPool(&pool, &location, CU_MEM_ALLOCATION_TYPE_MANAGED), CUDA_SUCCESS);
+  EXPECT_EQ(cuMemPoolGetAccess(&flags, pool, &location), CUDA_SUCCESS);
+  EXPECT_EQ(flags, CU_MEM_ACCESS_FLAGS_PROT_NONE);
+  location.id = 100;
+  EXPECT_EQ(cuMemPoolGetAccess(&flags, pool, &location), CUDA_ERROR_INVALID_VALUE);
+}
+
+TEST_F(codes, of_an_invalidated_capture_that_is_said_first) {
+  CUdeviceptr block = 0, plain = 0;
+  CUmemoryPool pool = nullptr;
+  CUgraph graph = nullptr;
+  unsigned told = 0;
+  ASSERT_EQ(cuMemAllocAsync(&block, 4096, s), CUDA_SUCCESS);
+  ASSERT_EQ(cuDeviceGetDefaultMemPool(&pool, 0), CUDA_SUCCESS);
+  ASSERT_EQ(cuStreamBeginCapture(s, CU_STREAM_CAPTURE_MODE_GLOBAL), CUDA_SUCCESS);
+  EXPECT_EQ(cuStreamGetFlags(s, &told), CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
+  EXPECT_EQ(cuMemPoolSetAccess(pool, nullptr, 1), CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
+  EXPECT_EQ(cuMemAlloc(&plain, 4096), CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
+  CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
+  ASSERT_EQ(cuThreadExchangeStreamCaptureMode(&mode), CUDA_SUCCESS);
+  EXPECT_EQ(cuMemAllocAsync(&plain, 0, s), CUDA_ERROR_STREAM_CAPTURE_INVALIDATED);
+  EXPECT_EQ(cuMemFreeAsync(block + 512, s), CUDA_ERROR_STREAM_CAPTURE_INVALIDATED);
+  ASSERT_EQ(cuThreadExchangeStreamCaptureMode(&mode), CUDA_SUCCESS);
+  std::thread([&] {
+    EXPECT_EQ(cuStreamEndCapture(s, &graph), CUDA_ERROR_STREAM_CAPTURE_INVALIDATED);
+  }).join();
+  EXPECT_EQ(cuMemFree(block), CUDA_SUCCESS);
+}
+
 TEST_F(codes, free_waits_for_the_context) {
   CUdeviceptr p = 0, q = 0;
   cuMemAlloc(&p, 4096);

@@ -147,9 +147,9 @@ void session::try_dead(block const& gone) {
       said(cuMemGetAddressRange(&base, &bytes, gone.address), "cuMemGetAddressRange %s, which is gone",
            gone.name.c_str());
       bool const left = base == untouched && bytes == untouched;
+      char const* const range = left ? "left alone" : base == 0 && bytes == 0 ? "zeroed" : "written";
       said(cuPointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, gone.address), "memory type of it");
-      say("  the range was %s, the type %s", left ? "left alone" : "written",
-          type == untouched ? "left alone" : "written");
+      say("  the range was %s, the type %s", range, type == untouched ? "left alone" : "written");
     }
   }
 }

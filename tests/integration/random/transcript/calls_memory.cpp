@@ -105,19 +105,23 @@ void session::free_right() {
   if (found == nullptr) return;
   block const b = *found;
   CUresult code = CUDA_SUCCESS;
+  bool in_order = false;
   if (b.made == kind::pinned) {
     code = said(cuMemFreeHost(reinterpret_cast<void*>(b.address)), "cuMemFreeHost %s", b.name.c_str());
   } else if (below(2) == 0) {
     code = said(cuMemFree(b.address), "cuMemFree %s", b.name.c_str());
   } else {
     queue const on = some_stream();
+    in_order = true;
     code = said(cuMemFreeAsync(b.address, on.handle), "cuMemFreeAsync %s on %s", b.name.c_str(),
                 on.name.c_str());
   }
   if (code != CUDA_SUCCESS) return;
   if (b.made == kind::of_graph && b.graph != nullptr) return;  // comes back with the next launch
   drop(found);
-  if (b.made != kind::of_graph && !anything_captures() && one_in(5)) try_dead(b);
+  // What a stream has to free first is there until a GPU came to that, and a second free hangs a driver.
+  bool const may_be_there = in_order && tame_;
+  if (b.made != kind::of_graph && !anything_captures() && one_in(5) && !may_be_there) try_dead(b);
 }
 
 void session::free_wrong() {
