@@ -1,9 +1,10 @@
 """Whether the simulated CUDA tells the truth: random calls, good and bad, to the GPU's driver and to the simulated one.
 
-simulated_answers.py [--build FOLDER] [--seconds N] [--first SEED] [--steps N] [--parallel N] [--without NAME,...] [--out FILE].
-Runs tests/integration/random/transcript without gpumem on both, many seeds of few steps, as the first difference of a
-seed brings about others. Prints each kind of difference once with what came before, then how often each was. Whatever
-differs the simulated driver has to be taught, or the document has to say why it may differ. 77 without a GPU, 1 with differences.
+simulated_answers.py [--build FOLDER] [--seconds N] [--first SEED] [--steps N] [--parallel N] [--without NAME,...] [--out FILE]
+[--preloaded CHAIN]. Runs tests/integration/random/transcript without gpumem on both, many seeds of few steps, as the first
+difference of a seed brings about others. Prints each kind of difference once with what came before, and how often each was.
+Whatever differs the simulated driver has to be taught, or the document has to say why it may differ. With --preloaded the other
+side is the GPU's driver under gpumem and that chain (random_run.py), which must answer alike. 77 without a GPU, 1 with differences.
 """
 import argparse
 import collections
@@ -12,11 +13,14 @@ import ctypes
 import pathlib
 import re
 import sys
+import tempfile
 import time
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 sys.path.insert(0, str(ROOT / "tests" / "integration"))
+sys.path.insert(0, str(ROOT / "tests" / "integration" / "random"))
 import harness
+from random_run import CONFIGS
 
 
 def devices():
@@ -44,6 +48,7 @@ def kind_of(line):
 class Search:
     def __init__(self, given, count, memory):
         self.given = given
+        self.other = "simulated" if given.preloaded is None else "preloaded"
         self.real = harness.Build(given.build, simulated=False)
         self.simulated = harness.Build(given.build)
         self.without = {"TRANSCRIPT_WITHOUT": given.without} if given.without else {}
@@ -53,7 +58,13 @@ class Search:
 
     def both(self, seed):
         real = answers(self.real, "transcript.driver", seed, self.given.steps, self.without)
-        return seed, real, answers(self.simulated, "transcript", seed, self.given.steps, {**self.devices, **self.without})
+        if self.given.preloaded is None:
+            return seed, real, answers(self.simulated, "transcript", seed, self.given.steps, {**self.devices, **self.without})
+        with tempfile.TemporaryDirectory(prefix="gpumem-answers.") as folder:
+            chain = pathlib.Path(folder) / "chain.toml"
+            chain.write_text(CONFIGS[self.given.preloaded])
+            env = {"LD_PRELOAD": self.real.preload(), "GPUMEM_CONFIG": str(chain), "GPUMEM_STATE_DIR": folder, "GPUMEM_REPORT": "none"}
+            return seed, real, answers(self.real, "transcript.driver", seed, self.given.steps, {**env, **self.without})
 
     def note(self, seed, real, simulated):
         self.runs += 1
@@ -65,7 +76,7 @@ class Search:
             self.found[kind] += 1
             if self.found[kind] == 1:
                 before = "\n".join(f"    {line}" for line in real[max(0, number - 14):number])
-                after = "\n".join(f"  simulated {line}" for line in simulated[number:number + 3])
+                after = "\n".join(f"  {self.other:9} {line}" for line in simulated[number:number + 3])
                 self.told.append(f"seed {seed}, {self.given.steps} steps\n{before}\n" +
                                  "\n".join(f"  GPU       {line}" for line in real[number:number + 3]) + f"\n{after}\n")
             return
@@ -78,7 +89,7 @@ class Search:
                 for pair in workers.map(self.both, range(seed, seed + 2 * self.given.parallel)):
                     self.note(*pair)
                 seed += 2 * self.given.parallel
-        rows = [f"{times:5}  GPU: {real}  simulated: {simulated}" for (real, simulated), times in self.found.most_common()]
+        rows = [f"{times:5}  GPU: {real}  {self.other}: {simulated}" for (real, simulated), times in self.found.most_common()]
         return "\n".join([f"{self.runs} runs of {self.given.steps} steps, {self.lines:,} lines compared, "
                           f"{self.found.total()} runs with a difference, {len(self.found)} kinds", *rows, "", *self.told])
 
@@ -92,6 +103,7 @@ def main():
     options.add_argument("--parallel", type=int, default=8)
     options.add_argument("--without", default="")
     options.add_argument("--out")
+    options.add_argument("--preloaded", choices=CONFIGS, metavar="CHAIN")
     given = options.parse_args()
     count, memory = devices()
     if count == 0:
