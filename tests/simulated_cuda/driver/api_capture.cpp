@@ -77,7 +77,8 @@ CUresult information(machine& m, CUstream on, CUstreamCaptureStatus* status, cuu
   *status = !where->capturing               ? CU_STREAM_CAPTURE_STATUS_NONE
             : where->capturing->invalidated ? CU_STREAM_CAPTURE_STATUS_INVALIDATED
                                             : CU_STREAM_CAPTURE_STATUS_ACTIVE;
-  if (id != nullptr && where->capturing) *id = where->capturing->id;
+  bool const active = where->capturing && !where->capturing->invalidated;
+  if (id != nullptr && active) *id = where->capturing->id;  // of others nothing else is told (measured)
   return CUDA_SUCCESS;
 }
 

@@ -11,11 +11,14 @@ namespace transcript {
 
 namespace {
 
+constexpr cuuint64_t invalidated = ~cuuint64_t{0};  // of which a driver says no number
+
 cuuint64_t number_of_capture(CUstream on) {
   CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
   cuuint64_t id = 0;
   CUresult const code = cuStreamGetCaptureInfo(on, &status, &id, nullptr, nullptr, nullptr, nullptr);
-  return code == CUDA_SUCCESS && status != CU_STREAM_CAPTURE_STATUS_NONE ? id : 0;
+  if (code != CUDA_SUCCESS || status == CU_STREAM_CAPTURE_STATUS_NONE) return 0;
+  return status == CU_STREAM_CAPTURE_STATUS_ACTIVE ? id : invalidated;
 }
 
 // 0: it has ended.
@@ -30,9 +33,11 @@ unsigned long long number_of(CUcontext context) {
 cuuint64_t session::capture_of(CUstream on) {
   if (capturing_.empty()) return 0;
   cuuint64_t const id = number_of_capture(on);
-  bool const known =
-      std::any_of(capturing_.begin(), capturing_.end(), [id](running const& each) { return each.id == id; });
-  return known ? id : 0;
+  auto const found = std::find_if(capturing_.begin(), capturing_.end(), [&](running const& each) {
+    bool const own = each.origin.handle == on && (on != CU_STREAM_PER_THREAD || each.thread == thread_);
+    return id == invalidated ? own : each.id == id;
+  });
+  return found != capturing_.end() ? found->id : 0;
 }
 
 void session::capture_began(queue const& on) {
@@ -164,10 +169,11 @@ void session::check() {
       cuuint64_t const id = number_of_capture(each.handle);
       bool const known = std::any_of(capturing_.begin(), capturing_.end(),
                                      [id](running const& one) { return one.id == id; });
-      if (id != 0 && !known) say("BOOKS %s captures", each.name.c_str());
+      if (id != 0 && id != invalidated && !known) say("BOOKS %s captures", each.name.c_str());
     }
     for (running const& each : capturing_) {
-      if (each.origin.context != nullptr && number_of_capture(each.origin.handle) != each.id)
+      cuuint64_t const id = number_of_capture(each.origin.handle);
+      if (each.origin.context != nullptr && id != each.id && id != invalidated)
         say("BOOKS %s captures no longer", each.origin.name.c_str());
     }
     for (block const& each : blocks_) {
