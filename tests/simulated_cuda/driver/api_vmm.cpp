@@ -198,7 +198,8 @@ SIMULATED_API cuMemMap(CUdeviceptr address, size_t bytes, size_t offset, CUmemGe
     return CUDA_ERROR_INVALID_VALUE;
   }
   space& device = m.memory_.of(found->properties.location.id);
-  if (found->counted && !m.takes(found->properties.location.id, m.mapping_bytes_)) return CUDA_ERROR_OUT_OF_MEMORY;
+  if (found->counted && !m.takes(found->properties.location.id, m.mapping_bytes_))
+    return CUDA_ERROR_OUT_OF_MEMORY;
   if (mmap(address_of(address), bytes, PROT_NONE, MAP_SHARED | MAP_FIXED | MAP_NORESERVE, found->file, 0) ==
       MAP_FAILED) {
     if (found->counted) device.uncharge(m.mapping_bytes_);
