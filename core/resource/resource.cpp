@@ -41,6 +41,8 @@ void lose_blocks(resource& owner, space::segment const& in) noexcept {
     bool const is_taken = b.now.compare_exchange_strong(expected, space::state::cached);
     if (!is_taken && (expected != space::state::cached || !GPUMEM_MUTANT(freed_is_lost_as_well))) continue;
     for (resource* r = &owner; r != nullptr; r = r->parent(h)) r->lost(h);
+    // What the program set on it went with it: nobody is to find it where the next context has that memory.
+    if (!GPUMEM_MUTANT(set_on_lost_blocks)) b.unmark(space::altered);
     if (b.is(space::sampled)) {
       home.where.sampled_ones.gave(b, h);
       recording::note_if_on({.address = b.begin(),

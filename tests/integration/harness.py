@@ -4,6 +4,7 @@ Used by the integration tests (simulated CUDA) and by tests/gpu/run.py (a real o
 state page never lands outside the run's own temporary folder, so runs may go on side by side.
 """
 import collections
+import itertools
 import json
 import os
 import pathlib
@@ -165,9 +166,12 @@ def report_counts(report):
     return {key: value for key, value in counts.items() if value}
 
 
-def count_faults(outcome):
-    """Every `counts:` line must have its report; a process that printed none must have asked for nothing."""
-    own = sorted((sorted(c.items()) for c in own_counts(outcome.stdout)))
+def count_faults(outcome, earlier=()):
+    """Every `counts:` line must have its report; a process that printed none must have asked for nothing. `earlier`: what was asked
+    before each program, in its process."""
+    own = own_counts(outcome.stdout)
+    own = [collections.Counter(c) + collections.Counter(before) for c, before in itertools.zip_longest(own, earlier, fillvalue={})]
+    own = sorted(sorted(c.items()) for c in own)
     reported = sorted(sorted(report_counts(r).items()) for r in outcome.reports)
     reported = [r for r in reported if r]
     if own == reported:

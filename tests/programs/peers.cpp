@@ -1,7 +1,8 @@
 // Two devices in one process: access enabled for blocks that exist and for blocks made later, copies from
 // device to device, work of each device on the other's blocks, frees with the other device current, and
-// access taken away; before that, stream-ordered blocks of default pools that the program shares. Exits 77
-// with fewer than two devices. Run plain and preloaded by the integration and GPU tests. One thread.
+// access taken away; before that, stream-ordered blocks of default pools that the program shares. `first`:
+// access is enabled before anything else. Exits 77 with fewer than two devices. Run plain and preloaded by
+// the integration and GPU tests. One thread.
 #include "tests/programs/support.hpp"
 #include "tests/simulated_cuda/simulated.h"
 
@@ -74,9 +75,19 @@ void share_default_pool(int owner) {
   REQUIRE(cudaMemPoolSetAccess(pool, &access, 1));
 }
 
+void enable() {
+  for (int device = 0; device < 2; ++device) {
+    REQUIRE(cudaSetDevice(device));
+    REQUIRE(cudaDeviceEnablePeerAccess(1 - device, 0));
+    REQUIRE_CODE(cudaDeviceEnablePeerAccess(1 - device, 0), cudaErrorPeerAccessAlreadyEnabled);
+    REQUIRE_CODE(cudaGetLastError(), cudaErrorPeerAccessAlreadyEnabled);
+  }
+}
+
 }  // namespace
 
-int main() {
+int main(int argc, char** argv) {
+  bool const first = argc > 1 && std::strcmp(argv[1], "first") == 0;
   int devices = 0;
   REQUIRE(cudaGetDeviceCount(&devices));
   if (devices < 2) {
@@ -89,18 +100,14 @@ int main() {
     REQUIRE(cudaSetDevice(device));
     REQUIRE(cudaStreamCreateWithFlags(&sides[device].stream, cudaStreamNonBlocking));
   }
+  if (first) enable();
   // A shared default pool needs no access between the contexts.
   for (int owner = 0; owner < 2; ++owner) share_default_pool(owner);
   make_blocks(sides, false, true);
   touch_and_copy(sides, sum);
   free_blocks(sides);
   make_blocks(sides, true, false);
-  for (int device = 0; device < 2; ++device) {
-    REQUIRE(cudaSetDevice(device));
-    REQUIRE(cudaDeviceEnablePeerAccess(1 - device, 0));
-    REQUIRE_CODE(cudaDeviceEnablePeerAccess(1 - device, 0), cudaErrorPeerAccessAlreadyEnabled);
-    REQUIRE_CODE(cudaGetLastError(), cudaErrorPeerAccessAlreadyEnabled);
-  }
+  if (!first) enable();
   touch_and_copy(sides, sum);
   free_blocks(sides);
   for (int round = 0; round < 5; ++round) {

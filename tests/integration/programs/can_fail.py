@@ -63,6 +63,10 @@ def test_wrong_counts_are_named(build):
                         (("intercept", "hooks", 2, "calls"), 2), (("intercept", "hooks"), [])):
         assert harness.count_faults(Run(reports=[changed(path, value)])), f"not named: {path} = {value}"
     assert harness.count_faults(Run(reports=[])), "a missing report is not named"
+    before = {"cuMemAlloc": 1, "bytes": 300}
+    assert harness.count_faults(Run(), [before]), "what was asked before and is not in the report is not named"
+    less = STDOUT.replace("cuMemAlloc=3", "cuMemAlloc=2").replace("800", "500")
+    harness.equal(harness.count_faults(Run(stdout=less), [before]), [], "counts with what was asked before")
     assert harness.count_faults(Run(reports=[REPORT, REPORT])), "a report too many is not named"
 
 

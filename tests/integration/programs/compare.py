@@ -1,9 +1,9 @@
 """Runs one program of tests/programs plain and preloaded on the simulated CUDA and demands that nobody could tell.
 
 compare.py BUILD [--config FILE] [--driver VERSION] [--expected FILE] [--no-counts] [--manual-clock]
-    [--simulated NAME=VALUE] PROGRAM [argument...]
+    [--simulated NAME=VALUE] [--lives N] PROGRAM [argument...]
 Equal stdout, stderr and exit code; the report's counts equal the program's own; the ledger adds up; no state page is
-left behind. The simulator's checker turns any unordered reuse into exit code 99, which plain runs never give.
+left behind. With --lives the program's contexts are the next ones after N others of each device (earlier_life.cpp). The simulator's checker turns any unordered reuse into exit code 99, which plain runs never give.
 """
 import argparse
 import pathlib
@@ -11,6 +11,7 @@ import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
 import harness
+import lives
 
 BROKEN = (3, 99)  # a call that failed (support.hpp), a hazard: no argument asks for these
 
@@ -29,6 +30,7 @@ def main():
                         help="the simulated driver does not hear of all that the program frees, or not in time")
     parser.add_argument("--still-moving", action="store_true",
                         help="its threads allocate until the very end: the report is of an earlier moment")
+    parser.add_argument("--lives", type=int, default=0, help="contexts of each device that come and go before the program's, in both runs")
     parser.add_argument("program")
     parser.add_argument("arguments", nargs=argparse.REMAINDER)
     options = parser.parse_args()
@@ -42,8 +44,12 @@ def main():
         name, value = setting.split("=", 1)
         surroundings[f"GPUMEM_SIMULATED_{name}"] = value
     env = {"GPUMEM_CONFIG": str(pathlib.Path(options.config).resolve())} if options.config else {}
-    plain = build.run(command, env=surroundings)
-    preloaded = build.run(command, preload=True, env={**surroundings, **env})
+    earlier = []
+    if options.lives:
+        plain, preloaded, earlier = lives.run_both(build, command, options.lives, surroundings, env)
+    else:
+        plain = build.run(command, env=surroundings)
+        preloaded = build.run(command, preload=True, env={**surroundings, **env})
 
     faults = harness.differences(plain, preloaded)
     if options.expected:
@@ -54,7 +60,7 @@ def main():
     if not options.no_counts:
         if not harness.own_counts(preloaded.stdout):
             faults.append("the program printed no counts: nothing was compared")
-        faults += harness.count_faults(preloaded)
+        faults += harness.count_faults(preloaded, earlier)
     if not preloaded.reports:
         faults.append("no JSON report was written")
     for report in preloaded.reports if not options.still_moving else ():

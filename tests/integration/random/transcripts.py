@@ -2,8 +2,8 @@
 must be the same. Chains over vmm and cuda_async are not among the tests: what such memory is shows in attributes, and legacy
 IPC refuses it, as the documents say.
 
-transcripts.py BUILD [test...]; see harness.main. Or: transcripts.py BUILD --seconds N [--first SEED] [--chains A,B], which
-tries new seeds until the time is over, and makes each difference as small as it can.
+transcripts.py BUILD [test...]; see harness.main. Or: transcripts.py BUILD --seconds N [--first SEED] [--chains A,B] [--lives N], which
+tries new seeds until the time is over, and makes each difference as small as it can; with --lives after others of each context (lives.py).
 """
 import argparse
 import collections
@@ -17,6 +17,7 @@ import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
 import harness
+import lives
 from random_run import CONFIGS, NEEDS
 
 STEPS = 600
@@ -24,6 +25,7 @@ DEVICES = "3"
 WITHOUT = {key: value for key, value in os.environ.items() if key.startswith("TRANSCRIPT_")}
 TESTED = 6  # seeds of a chain in a test
 ENDS_WELL = "exit code 0"
+earlier_lives = 0  # of each context
 
 
 def transcript(build, seed, config, steps=None, devices=DEVICES, checks=False):
@@ -32,10 +34,13 @@ def transcript(build, seed, config, steps=None, devices=DEVICES, checks=False):
         env = {"GPUMEM_SIMULATED_STRICT": None, **WITHOUT, "GPUMEM_SIMULATED_DEVICES": devices, **NEEDS.get(config, {})}
         if checks:
             env["TRANSCRIPT_CHECK"] = "1"
+        if earlier_lives:
+            env.update(lives.environment(build, earlier_lives, "libgpumem.so" if config is not None else None))
         if config is not None:
             path = pathlib.Path(folder) / "chain.toml"
             path.write_text(CONFIGS[config])
-            env.update(LD_PRELOAD=build.preload(), GPUMEM_CONFIG=str(path), GPUMEM_STATE_DIR=folder, GPUMEM_REPORT="none")
+            env.setdefault("LD_PRELOAD", build.preload())
+            env.update(GPUMEM_CONFIG=str(path), GPUMEM_STATE_DIR=folder, GPUMEM_REPORT="none")
         command = [build.program("transcript"), str(seed), str(STEPS)]
         if steps is not None:
             command.append(",".join(str(step) for step in steps))
@@ -172,7 +177,9 @@ if __name__ == "__main__":
         options.add_argument("--seconds", type=float, default=60)
         options.add_argument("--first", type=int, default=None)
         options.add_argument("--chains", default=",".join(CONFIGS))
+        options.add_argument("--lives", type=int, default=0)
         given = options.parse_args()
+        earlier_lives = given.lives
         first = given.first if given.first is not None else random.SystemRandom().randrange(1 << 24)
         search(harness.Build(given.build), given.seconds, first, given.chains.split(","))
     else:

@@ -95,7 +95,7 @@ static CUresult register_memory(machine& m, context* here, void* memory, std::si
     bool const registered = there->kind == block_kind::registered;
     return registered ? CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED : CUDA_ERROR_INVALID_VALUE;  // measured
   }
-  if (!m.memory_.of(here->device).charge(m.mapping_bytes_)) return CUDA_ERROR_OUT_OF_MEMORY;
+  if (!m.takes(here->device, m.mapping_bytes_)) return CUDA_ERROR_OUT_OF_MEMORY;
   block made;
   made.kind = block_kind::registered;
   made.base = address;

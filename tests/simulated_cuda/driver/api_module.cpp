@@ -26,7 +26,7 @@ constexpr char const image_begin[] = "simulated module ";
 
 // The context keeps it until it ends.
 bool take(machine& m, context& in, std::uint64_t bytes) {
-  if (!m.memory_.of(in.device).charge(bytes)) return false;
+  if (!m.takes(in.device, bytes)) return false;
   in.own += bytes;
   return true;
 }

@@ -83,8 +83,7 @@ SIMULATED_API cuMemCreate(CUmemGenericAllocationHandle* out, size_t bytes, CUmem
   bool const on_device = wanted->location.type == CU_MEM_LOCATION_TYPE_DEVICE;
   int const device = wanted->location.id;
   if (on_device && (device < 0 || device >= m.device_count())) return CUDA_ERROR_INVALID_DEVICE;
-  m.memory_.collect(m.now_, m.host_);
-  if (on_device && !m.memory_.of(device).charge(bytes)) return CUDA_ERROR_OUT_OF_MEMORY;
+  if (on_device && !m.takes(device, bytes)) return CUDA_ERROR_OUT_OF_MEMORY;
   int const file = memfd_create("simulated-physical", MFD_CLOEXEC);
   if (file < 0 || ftruncate(file, static_cast<off_t>(bytes)) != 0) {
     if (file >= 0) close(file);
@@ -199,7 +198,8 @@ SIMULATED_API cuMemMap(CUdeviceptr address, size_t bytes, size_t offset, CUmemGe
     return CUDA_ERROR_INVALID_VALUE;
   }
   space& device = m.memory_.of(found->properties.location.id);
-  if (found->counted && !device.charge(m.mapping_bytes_)) return CUDA_ERROR_OUT_OF_MEMORY;
+  if (found->counted && !m.takes(found->properties.location.id, m.mapping_bytes_))
+    return CUDA_ERROR_OUT_OF_MEMORY;
   if (mmap(address_of(address), bytes, PROT_NONE, MAP_SHARED | MAP_FIXED | MAP_NORESERVE, found->file, 0) ==
       MAP_FAILED) {
     if (found->counted) device.uncharge(m.mapping_bytes_);

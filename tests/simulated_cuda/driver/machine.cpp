@@ -102,9 +102,13 @@ context* machine::new_context(int device) {
   return made;
 }
 
-bool machine::start(context& made) {
+bool machine::takes(int device, std::uint64_t bytes) {
   memory_.collect(now_, host_);
-  if (made.green_of == nullptr && !memory_.of(made.device).charge(context_bytes_)) return false;
+  return memory_.of(device).charge(bytes);
+}
+
+bool machine::start(context& made) {
+  if (made.green_of == nullptr && !takes(made.device, context_bytes_)) return false;
   made.own = made.green_of == nullptr ? context_bytes_ : 0;
   made.alive = true;
   made.fault = CUDA_SUCCESS;
@@ -176,7 +180,7 @@ stream* machine::make_stream(context& owner, unsigned flags, int priority) {
 }
 
 stream* machine::make_own_stream(context& owner, unsigned flags, int priority) {
-  if (!memory_.of(owner.device).charge(stream_bytes_)) return nullptr;
+  if (!takes(owner.device, stream_bytes_)) return nullptr;
   stream* const made = make_stream(owner, flags, priority);
   made->bytes = stream_bytes_;
   return made;

@@ -82,6 +82,8 @@ class machine {
   CUresult resolve(CUcontext handle, context*& result);
   context& primary(int device) { return *primary_[static_cast<std::size_t>(device)]; }
   context* new_context(int device);
+  // Of the device, for what is no block; what was freed in order and is done is there for it.
+  bool takes(int device, std::uint64_t bytes);
   bool start(context& made);   // gives it its default stream; false: the device has no room for it
   void finish(context& gone);  // destroys all it holds
   stream* make_stream(context& owner, unsigned flags, int priority);
