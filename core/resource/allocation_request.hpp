@@ -31,6 +31,9 @@ struct free_order {
   bool settled = false;   // the free was a barrier: nothing uses the memory any more
   bool in_order = false;  // of a stream, maybe of another context's: it waits for nothing
   CUstream stream = nullptr;
+  // Of the context, before the block was taken from the program: in another life it went with its context,
+  // and its handle may be another's.
+  std::uint32_t life = 0;
   driver::free_request const* by =
       nullptr;  // null: no call of the program's; valid while the block is taken back
 

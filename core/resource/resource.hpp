@@ -189,6 +189,15 @@ inline void tell_parents(resource const& owner, space::handle h, free_order cons
   if (owner.parent() != nullptr) tell_parents(owner, h, order, until);
   owner.deallocate(h, order);
 }
+// The same of a block that the program never saw, of a request that was served in that life of the context.
+inline void give_back_unseen(chain_context const& home, space::handle h, allocation_request const& request,
+                             std::uint32_t life, resource const* until) noexcept {
+  auto expected = space::state::live;
+  // Else the context took it along, and said so to all.
+  if (!home.where.blocks[h].now.compare_exchange_strong(expected, space::state::cached)) return;
+  take_back(owner_of(home.where, h), h, {.slot = request.slot, .stream = request.stream, .life = life},
+            until);
+}
 
 // Set when this thread changed what is reserved from the driver, so that the router takes the ledger down
 // after counting its next request.

@@ -231,7 +231,6 @@ class epochs {
   std::atomic<CUcontext> context_;
   std::atomic<std::uint64_t> id_;
   int device_;
-  std::atomic<std::uint32_t> life_{0};  // odd: over
   alignas(64) std::atomic<epoch_id> open_;
   std::atomic<epoch_id> done_;
   std::atomic<int> captures_{0};
@@ -239,6 +238,7 @@ class epochs {
   static constexpr std::uint32_t watched = 1u << 30;
   std::atomic<CUresult> loss_{CUDA_SUCCESS};
   std::atomic<std::uint32_t> trouble_{0};  // calls under way that may end the context, `lost`, `watched`
+  std::atomic<std::uint32_t> life_{0};     // odd: over; beside what a free looks at anyway
   alignas(64) base::mutex mutex_;
   int synchronizing_ GPUMEM_GUARDED_BY(mutex_) = 0;  // threads in synchronize_context
   epoch_id in_vain_ GPUMEM_GUARDED_BY(mutex_) = 0;   // last_done() + 1 of the longest wait; 0: none was

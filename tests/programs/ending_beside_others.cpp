@@ -4,14 +4,16 @@
 // releases the primary context, as libraries do to look at it, which ends nothing: each request is to be
 // served; `keeps`: as `ends`, and what is written into each block is there until it is freed; `frees`:
 // threads free blocks of the context that ends, each free is answered somehow, and what the next context of
-// the device serves is its own (that a driver bears such frees no GPU has confirmed). The second argument:
-// rounds.
+// the device serves is its own; `late`: the same of frees that may be under way until the next context has
+// served requests (that a driver bears such frees no GPU has confirmed). The second argument: rounds.
 #include <cuda.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cstdlib>
 #include <cstring>
 #include <thread>
+#include <vector>
 
 #include "tests/programs/support.hpp"
 
@@ -140,6 +142,56 @@ void frees(CUdevice device, int rounds) {
   std::puts("each context had its own");
 }
 
+// No two of them lie in the same memory, which is there. Without those at an address that a free under way
+// may have named.
+void expect_apart(std::vector<CUdeviceptr> all, std::size_t bytes, std::vector<CUdeviceptr> const& freed) {
+  std::erase_if(all,
+                [&](CUdeviceptr each) { return std::find(freed.begin(), freed.end(), each) != freed.end(); });
+  std::sort(all.begin(), all.end());
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    REQUIRE(cuMemsetD8(all[i], 1, bytes));
+    REQUIRE_CODE(i > 0 && all[i] - all[i - 1] < bytes, 0);
+  }
+}
+
+void late(CUdevice device, int rounds) {
+  constexpr std::size_t bytes[] = {300 << 10, 3 << 20};
+  constexpr int threads = 3, of_main = 32, of_each = 24;
+  for (int i = 0; i < rounds; ++i) {
+    std::size_t const size = bytes[i % 2];
+    CUcontext context = nullptr, next = nullptr;
+    REQUIRE(cuCtxCreate(&context, nullptr, 0, device));
+    std::vector<CUdeviceptr> freed(of_main), served(of_main);
+    for (CUdeviceptr& each : freed) REQUIRE(cuMemAlloc(&each, size));
+    freed.resize(threads);
+    std::atomic<int> begun{0};
+    std::atomic<bool> has_next{false};
+    std::vector<CUdeviceptr> served_others[threads];
+    std::thread others[threads];
+    for (int n = 0; n < threads; ++n)
+      others[n] = std::thread([&, n] {
+        ++begun;
+        cuMemFree(freed[static_cast<std::size_t>(n)]);
+        while (!has_next) {
+        }
+        REQUIRE(cuCtxSetCurrent(next));
+        served_others[n].resize(of_each);
+        for (CUdeviceptr& each : served_others[n]) REQUIRE(cuMemAlloc(&each, size));
+      });
+    while (begun < threads) {
+    }
+    REQUIRE(cuCtxDestroy(context));
+    REQUIRE(cuCtxCreate(&next, nullptr, 0, device));
+    for (CUdeviceptr& each : served) REQUIRE(cuMemAlloc(&each, size));
+    has_next = true;
+    for (std::thread& each : others) each.join();
+    for (auto const& more : served_others) served.insert(served.end(), more.begin(), more.end());
+    expect_apart(served, size, freed);
+    REQUIRE(cuCtxDestroy(next));
+  }
+  std::puts("each block was one request's");
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -155,6 +207,8 @@ int main(int argc, char** argv) {
   REQUIRE(cuMemGetInfo(&free_bytes, &total));
   if (argc > 1 && std::strcmp(argv[1], "frees") == 0) {
     frees(device, rounds);
+  } else if (argc > 1 && std::strcmp(argv[1], "late") == 0) {
+    late(device, rounds);
   } else if (looks) {
     look(device, mine, total, rounds);
   } else {

@@ -1,8 +1,8 @@
 // Base of resources that add one behaviour to the one below and hold no segments (RMM's resource adaptor).
 // Requests and frees are counted by `counting`; a derived class says in serve() what it does with a request,
 // and asks pass_down() for the block. Any thread. The blocks belong to the resource below: an adaptor may
-// read them, and returns by give_back_block one that it cannot hand on. A few instructions on a hit, no lock,
-// heap or driver call, unless its purpose is debugging.
+// read them, and returns by give_back_unseen one that it cannot hand on. A few instructions on a hit, no
+// lock, heap or driver call, unless its purpose is debugging.
 #pragma once
 
 #include "core/resource/counting.hpp"
@@ -21,11 +21,6 @@ class adaptor : public counting {
   space::handle pass_down(allocation_request const& request) {
     stats::add(count().upstream, 1);
     return below_.allocate(request);
-  }
-  // A block from below that the program never saw.
-  void give_back_block(space::handle h, allocation_request const& request) noexcept {
-    blocks()[h].now.store(space::state::cached, std::memory_order_release);
-    take_back(owner_of(home_.where, h), h, {.slot = request.slot, .stream = request.stream}, this);
   }
 
   resource& below_;

@@ -36,12 +36,13 @@ space::handle limiting::pass_on(allocation_request const& request, std::uint64_t
 space::handle limiting::serve(allocation_request const& request) {
   std::uint64_t const asked = rounded(request.bytes);
   take(asked);
+  std::uint32_t const life = home_.epochs.life();
   space::handle const h = pass_on(request, asked);
   std::uint64_t const got = blocks()[h].bytes();  // blocks of one size may be larger than the request
   if (got < asked) {
     budget_.give(asked - got);
   } else if (got > asked && !budget_.take(got - asked)) {
-    give_back_block(h, request);
+    give_back_unseen(home_, h, request, life, this);
     budget_.give(asked);
     throw budget_.refusal(got);
   }

@@ -109,7 +109,8 @@ void direct::deallocate(space::handle h, free_order const& order) noexcept {
   for (int i = 0; GPUMEM_MUTANT(lost_block_kept) && i < 20; ++i) base::interleave_surely();
   {
     base::lock_guard lock(mutex_);
-    bool const lost = home_.epochs.ended_since(life_) && !GPUMEM_MUTANT(lost_block_kept);
+    bool const lost = home_.epochs.ended_since(order.life) && !GPUMEM_MUTANT(lost_block_kept) &&
+                      !GPUMEM_MUTANT(late_free_kept);
     if (!lost) memory = remove(&home_.where.segments[blocks()[h].segment]);
   }
   stats::add(count().bytes_out, bytes);
@@ -130,11 +131,6 @@ idle_usage direct::measure() noexcept {
   std::uint64_t const left_out = left_out_;
   mutex_.unlock();
   return {.idle = left_out};
-}
-
-void direct::begin_again() noexcept {
-  base::lock_guard lock(mutex_);
-  life_ = home_.epochs.life();
 }
 
 void direct::forget() noexcept {

@@ -15,7 +15,7 @@ namespace gpumem::resource {
 class direct final : public resource {
  public:
   direct(chain_context const& home, std::size_t node, source& upstream) noexcept
-      : resource(home, node), upstream_(upstream), life_(home.epochs.life()), region_(home.where, this) {}
+      : resource(home, node), upstream_(upstream), region_(home.where, this) {}
 
   space::handle allocate(allocation_request const& request) override;
   void deallocate(space::handle h, free_order const& order) noexcept override;
@@ -25,7 +25,6 @@ class direct final : public resource {
   std::uint64_t give_back(give_back_scope scope) noexcept override { return upstream_.trim(scope); }
   void lost(space::handle h) noexcept override { count_back(h); }
   void forget() noexcept override;
-  void begin_again() noexcept override;
 
  private:
   // As allocate(), which counts.
@@ -40,7 +39,6 @@ class direct final : public resource {
 
   source& upstream_;
   base::mutex mutex_;
-  std::uint32_t life_ GPUMEM_GUARDED_BY(mutex_);  // of the context whose segments are there
   space::region region_ GPUMEM_GUARDED_BY(mutex_);
   // Allocations of which the front was left out, to align the block: by the block's address.
   std::map<std::uint64_t, extent> cut_ GPUMEM_GUARDED_BY(mutex_);

@@ -21,7 +21,7 @@ void suballocator::exported(std::uint64_t address) noexcept {
 void suballocator::withhold(space::handle h, free_order const& order) noexcept {
   count_back(h);
   lock held(mutex_);
-  if (!has_ended()) keep_from_all(held, h, !order.in_order);
+  if (!has_ended(order.life)) keep_from_all(held, h, !order.in_order);
 }
 
 // A free without a stream waits for the work of its context natively, and here in the driver.

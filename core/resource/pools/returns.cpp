@@ -24,9 +24,10 @@ void suballocator::deallocate_unproven(space::handle h, free_order const& order)
   if (age_.earned.has(b.bytes())) return deallocate(h, order);
   std::uint64_t const bytes = b.bytes();
   stats::add(count().bytes_out, bytes);
-  b.freed = order.settled ? home_.epochs.last_done() : home_.epochs.open();
+  space::epoch_id const freed = order.settled ? home_.epochs.last_done() : home_.epochs.open();
   lock held(mutex_);
-  if (has_ended()) return;
+  if (has_ended(order.life)) return;
+  b.freed = freed;
   reap();
   space::segment& in = home_.where.segments[b.segment];
   bool const done = home_.epochs.is_done(b.freed) || GPUMEM_MUTANT(unproven_is_done);

@@ -113,7 +113,8 @@ space::handle suballocator::allocate_counted(slow_request& c) {
 
 void suballocator::deallocate(space::handle h, free_order const& order) noexcept {
   magazine* const own = caches_.find(order.slot);
-  if (!try_cache(blocks(), own, stats::local(), h, blocks()[h], order.settled)) deallocate_slow(h, order);
+  if (!try_cache(blocks(), own, stats::local(), h, blocks()[h], order.settled, order.life))
+    deallocate_slow(h, order);
 }
 
 void suballocator::deallocate_slow(space::handle h, free_order const& order) noexcept {
@@ -138,12 +139,17 @@ bool suballocator::settles_when_freed(std::uint64_t bytes, stream_order::slot on
 void suballocator::put_back(space::handle h, free_order const& order) noexcept {
   space::block& b = blocks()[h];
   stats::add(count().bytes_out, b.bytes());
-  b.freed = order.settled ? home_.epochs.last_done() : home_.epochs.open();
-  if (shares(b.units) && bins_.put(blocks(), h)) return;
+  auto const still = is_still(order.settled ? home_.epochs.last_done() : home_.epochs.open(), order.life);
+  if (shares(b.units) && bins_.put(blocks(), h, still)) return;
   magazine* const m = caches_.find_or_make(order.slot);
-  space::handle const evicted = m != nullptr ? m->put(blocks(), h) : (b.next = space::none, h);
-  if (evicted == space::none) return;
+  space::handle evicted = m != nullptr ? m->put(blocks(), h, still) : h;
+  if (m != nullptr && evicted == space::none) return;
   lock held = enter();
+  if (has_ended(order.life)) return;
+  if (m == nullptr) {
+    still(b);
+    b.next = space::none;
+  }
   reap();
   put_list(evicted, free_list_of(order.slot));
   if (region_.idle_bytes() > options_.release_threshold)
@@ -231,7 +237,7 @@ void suballocator::stream_gone(stream_order::slot s) noexcept {
 void suballocator::forget() noexcept {
   lock held(mutex_);
   caches_.visit([&](magazine& m) { m.empty(blocks()); });
-  bins_.empty(blocks());
+  bins_.forget();
   while (!region_.segments().empty()) {
     space::segment* const s = region_.segments().back();
     extent const memory{s->base, s->bytes, s->token};
@@ -253,7 +259,7 @@ void suballocator::begin_again() {
   {
     lock held(mutex_);
     caches_.visit([&](magazine& m) { m.empty(blocks()); });
-    bins_.empty(blocks());
+    bins_.forget();
     life_ = home_.epochs.life();
   }
   prepare();

@@ -63,9 +63,9 @@ class suballocator : public resource, public source {
   }
   space::handle allocate_slow(allocation_request const& request, magazine* own, cache_look look);
 
-  // The same of deallocate, of the block `b`; false: nothing was done.
+  // The same of deallocate, of the block `b`; false: nothing was done. `life`: as in a free_order.
   bool try_cache(space::block_table& table, magazine* own, stats::shard& mine, space::handle h,
-                 space::block& b, bool settled) noexcept;
+                 space::block& b, bool settled, std::uint32_t life) noexcept;
 
   void deallocate_unproven(space::handle h, free_order const& order) noexcept override;
   void withhold(space::handle h, free_order const& order) noexcept override;
@@ -135,6 +135,22 @@ class suballocator : public resource, public source {
   // Under the mutex.
   bool has_ended() const noexcept {
     return home_.epochs.ended_since(life_) && !GPUMEM_MUTANT(lost_block_kept);
+  }
+  // The same of a block that was taken from the program in that life; the next context may have begun here.
+  bool has_ended(std::uint32_t taken_in) const noexcept {
+    return home_.epochs.ended_since(taken_in) && !GPUMEM_MUTANT(lost_block_kept) &&
+           !GPUMEM_MUTANT(late_free_kept);
+  }
+  // For a magazine, or a bin: the block, taken in that life, is still there to be kept, as freed in that
+  // epoch. Under its lock: forget() and begin_again() empty it after the life has moved on, so that they
+  // either take the block out again or have been there, and this sees it.
+  auto is_still(space::epoch_id freed, std::uint32_t taken_in) const noexcept {
+    return [this, freed, taken_in](space::block& b) {
+      if (home_.epochs.life() != taken_in && !GPUMEM_MUTANT(late_free_kept)) [[unlikely]]
+        return false;
+      b.freed = freed;
+      return true;
+    };
   }
   // As deallocate, where no magazine takes the block without a call.
   void deallocate_slow(space::handle h, free_order const& order) noexcept;
@@ -365,13 +381,14 @@ inline bool suballocator::runs_in_one_order(stream_order::slot slot) const noexc
 
 [[gnu::always_inline]] inline bool suballocator::try_cache(space::block_table& table, magazine* own,
                                                            stats::shard& mine, space::handle h,
-                                                           space::block& b, bool settled) noexcept {
+                                                           space::block& b, bool settled,
+                                                           std::uint32_t life) noexcept {
   if (own == nullptr) [[unlikely]]
     return false;
   std::uint64_t const bytes = b.bytes();  // once it lies in the magazine it may become another block's
-  b.freed = settled ? home_.epochs.last_done() : home_.epochs.open();
+  space::epoch_id const freed = settled ? home_.epochs.last_done() : home_.epochs.open();
   base::interleave();
-  if (!own->put_at_once(table, h, b)) [[unlikely]]
+  if (!own->put_at_once(table, h, b, is_still(freed, life))) [[unlikely]]
     return false;
   stats::add(mine.nodes[node_].bytes_out, bytes);
   return true;

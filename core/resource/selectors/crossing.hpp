@@ -49,12 +49,12 @@ class crossing final : public resource {
 
   // A block from below, marked with the number of the door that asked.
   space::handle pass(allocation_request const& request, std::uint32_t number) {
+    std::uint32_t const life = home_.epochs.life();
     space::handle const h = below_.allocate(request);
     if (std::uint32_t* const mark = came_by_.make(h); mark != nullptr) {
       *mark = number;
     } else if (number != 0) {
-      blocks()[h].now.store(space::state::cached, std::memory_order_release);
-      take_back(owner_of(home_.where, h), h, {.slot = request.slot, .stream = request.stream}, this);
+      give_back_unseen(home_, h, request, life, this);
       throw driver::allocation_failed(CUDA_ERROR_OUT_OF_MEMORY, "binning", "no host memory for its tables",
                                       driver::refused_by::tables);
     }

@@ -197,7 +197,8 @@ template <bool careful = false>
   if (!release.stream_ordered) return true;
   stream_place const place = place_of(s, release.stream, release.context);
   if (place.entry == nullptr || &place.entry->order != &home.epochs || place.capturing) return false;
-  when = {.slot = place.slot, .stream = release.stream};
+  when.slot = place.slot;
+  when.stream = release.stream;
   return true;
 }
 
@@ -227,7 +228,7 @@ template <bool careful = false>
   resource::magazine* const own = known.own != nullptr && when.slot == stream_order::no_slot
                                       ? known.own
                                       : quick->known_magazine_of(when.slot);
-  return quick->try_cache(s.where.blocks, own, mine, known.h, b, when.settled);
+  return quick->try_cache(s.where.blocks, own, mine, known.h, b, when.settled, when.life);
 }
 
 template <bool careful = false>
@@ -250,7 +251,7 @@ template <bool careful = false>
   }
   if (of_host != (release.kind == driver::memory_kind::host)) [[unlikely]]
     return {CUDA_ERROR_INVALID_VALUE};
-  freed_after when;
+  freed_after when{.life = home.epochs.life()};
   if constexpr (careful) {
     if (auto const answer = order_slow(*s, home, release, when)) return *answer;
   } else if (!order_fast(*s, home, release, when)) [[unlikely]] {
@@ -272,6 +273,9 @@ template <bool careful = false>
     }
     serves_again = now.as_new;
   }
+  // As long as a context takes to end, and the next one to begin and to serve.
+  for (int i = 0; (GPUMEM_MUTANT(late_free) || GPUMEM_MUTANT(late_free_kept)) && i < 100; ++i)
+    base::interleave_surely();
   base::interleave();
   if (serves_again && cache_fast(*s, mine, owner, known, b, when)) [[likely]] {
     if constexpr (careful) do_duties(home, release, bytes);
@@ -284,6 +288,7 @@ template <bool careful = false>
                          .settled = when.settled,
                          .in_order = release.stream_ordered,
                          .stream = when.stream,
+                         .life = when.life,
                          .by = &asked});
   } else {
     withhold_slow(owner, known.h, when, driver::free_request(release));

@@ -227,7 +227,8 @@ std::optional<outcome> order_slow(router_state& s, resource::chain_context const
     if (place.entry == nullptr) return order_without_place(release);
     if (place.capturing) return outcome{refusal_by_driver(release)};
     if (&place.entry->order == &home.epochs) {
-      when = {.slot = place.slot, .stream = release.stream};
+      when.slot = place.slot;
+      when.stream = release.stream;
       return std::nullopt;
     }
     // The work of another context is no part of this one's epochs, which wait for it as well.
@@ -251,6 +252,7 @@ static resource::free_order order_of(freed_after const& when, driver::free_reque
           .settled = when.settled,
           .in_order = release.stream_ordered,
           .stream = when.stream,
+          .life = when.life,
           .by = &release};
 }
 

@@ -31,6 +31,7 @@ struct freed_after {
   stream_order::slot slot = stream_order::no_slot;
   CUstream stream = nullptr;
   bool settled = false;
+  std::uint32_t life = 0;  // of the block's context, before the block was taken from the program
 };
 
 // --- of requests ---

@@ -82,7 +82,11 @@ struct resource_fixture : testing::Test {
   }
   void give(resource&, space::handle h, stream_order::slot s = 0) {
     block(h).now = space::state::cached;
-    take_back(owner_of(here->where, h), h, {.slot = s, .stream = s != 0 ? tests::stream(s) : nullptr});
+    take_back(owner_of(here->where, h), h, order(s));
+  }
+  // Of a free that begins now.
+  free_order order(stream_order::slot s = 0) const {
+    return {.slot = s, .stream = s != 0 ? tests::stream(s) : nullptr, .life = here->epochs.life()};
   }
   // The context ends, and all parts hear of it as those of a chain do; the next one of the device begins.
   void end_context() {
@@ -99,9 +103,10 @@ struct resource_fixture : testing::Test {
   }
   // A thread that frees has taken the block from the program, and goes on once the context has ended.
   void free_beside_the_end(resource& owner, space::handle h) {
+    free_order const begun = order();
     block(h).now = space::state::cached;
     end_context();
-    take_back(owner, h, {});
+    take_back(owner, h, begun);
   }
   // So many streams have a magazine there: what eight share is a pool of many.
   void share(resource& from, stream_order::slot streams = 8) {

@@ -35,6 +35,11 @@ struct waiting_blocks {
   std::uint32_t oldest = 0;  // of them, in the epoch of the first
 };
 
+// Of a block that is put where it serves again: it is nobody else's, and its `freed` is set.
+struct always {
+  constexpr bool operator()(space::block const&) const noexcept { return true; }
+};
+
 class alignas(64) magazine {
  public:
   // Takes the first block of exactly `units` if `may_serve(epoch)`. The block becomes live. `none`: `look`
@@ -59,13 +64,19 @@ class alignas(64) magazine {
     return h;
   }
 
-  // Keeps the cached block `h`, whose `freed` is set. What has to make room for it (the same size in excess,
-  // another size in the same row) comes back as a list through `next`, usually empty, for the caller to put
-  // elsewhere.
-  space::handle put(space::block_table& blocks, space::handle h) noexcept {
+  // Keeps the cached block `h`, whose `freed` is set, or is by `is_still(b)`: asked where nobody visits, and
+  // where it says no the block is not the caller's any more. What has to make room for it (the same size in
+  // excess, another size in the same row) comes back as a list through `next`, usually empty, for the caller
+  // to put elsewhere.
+  template <typename Predicate = always>
+  space::handle put(space::block_table& blocks, space::handle h, Predicate is_still = {}) noexcept {
     auto const held = lock_.lock();
     space::handle evicted = space::none;
     space::block& b = blocks[h];
+    if (!is_still(b)) [[unlikely]] {
+      lock_.unlock(held);
+      return evicted;
+    }
     if (!comes_back(b.units)) {
       b.next = space::none;
       evicted = h;
@@ -80,11 +91,12 @@ class alignas(64) magazine {
     return evicted;
   }
   // The same of the block `b`, without a call. False where that cannot be: nothing was done.
-  [[gnu::always_inline]] bool put_at_once(space::block_table& blocks, space::handle h,
-                                          space::block& b) noexcept {
+  template <typename Predicate = always>
+  [[gnu::always_inline]] bool put_at_once(space::block_table& blocks, space::handle h, space::block& b,
+                                          Predicate is_still = {}) noexcept {
     if (!lock_.lock_biased()) [[unlikely]]
       return false;
-    bool const added = add(blocks, h, b);
+    bool const added = is_still(b) && add(blocks, h, b);
     lock_.unlock(base::biased_lock::hold::biased);
     return added;
   }

@@ -57,14 +57,18 @@ class shared_bins {
     b.now.store(space::state::live, std::memory_order_release);  // the address before it (recent_blocks)
     return h;
   }
-  // Keeps the cached block `h`, whose `freed` is set. False: it has no bin of its size.
-  bool put(space::block_table& blocks, space::handle h) noexcept {
+  // Keeps the cached block `h`, whose `freed` is set. False: it has no bin of its size. `is_still`: as in a
+  // magazine.
+  template <typename Predicate = always>
+  bool put(space::block_table& blocks, space::handle h, Predicate is_still = {}) noexcept {
     space::block& b = blocks[h];
     if (!has_bin(b.units) || round_up(b.units) != b.units) return false;
     bin& to = bins_[index_of(b.units)];
     if (!are_used_.load(std::memory_order_relaxed)) are_used_.store(true, std::memory_order_relaxed);
-    b.next = space::none;
     std::lock_guard const held(to.lock);
+    if (!is_still(b)) [[unlikely]]
+      return true;
+    b.next = space::none;
     if (to.head == space::none && to.has_near < bin::most_near) {
       to.near[(to.first_near + to.has_near++) % bin::most_near] = h;
     } else {
@@ -75,6 +79,16 @@ class shared_bins {
     return true;
   }
 
+  // Its blocks went with their context. Looks at each bin under its lock: whoever is about to put a block
+  // there has not counted it yet.
+  void forget() noexcept {
+    for (bin& each : bins_) {
+      std::lock_guard const held(each.lock);
+      each.has_near = 0;
+      each.head = space::none;
+      each.count.store(0, std::memory_order_relaxed);
+    }
+  }
   // All blocks, as one list through `next`.
   space::handle empty(space::block_table& blocks) noexcept {
     space::handle all = space::none;

@@ -51,8 +51,9 @@ struct adaptor_fixture : resource_fixture {
   void give_from(space::handle h, void const* site, stream_order::slot s = 0) {
     block(h).now = space::state::cached;
     driver::free_request const by{.hook = 1, .caller = site};
-    take_back(owner_of(here->where, h), h,
-              {.slot = s, .stream = s != 0 ? tests::stream(s) : nullptr, .by = &by});
+    take_back(
+        owner_of(here->where, h), h,
+        {.slot = s, .stream = s != 0 ? tests::stream(s) : nullptr, .life = here->epochs.life(), .by = &by});
   }
   char* bytes_of(space::handle h) { return reinterpret_cast<char*>(block(h).begin()); }
 

@@ -54,22 +54,29 @@ struct ended : resource_fixture {
   }
 };
 
+// The ways on which a block goes back that was taken from the program when `begun` was made.
+using way_back = void (*)(resource& of, space::handle h, free_order begun);
+constexpr way_back ways[] = {
+    [](resource& of, space::handle h, free_order begun) { of.deallocate(h, begun); },
+    [](resource& of, space::handle h, free_order begun) {
+      begun.slot = 1;
+      begun.in_order = true;
+      begun.stream = tests::stream(1);
+      of.deallocate(h, begun);
+    },
+    [](resource& of, space::handle h, free_order begun) { of.deallocate_unproven(h, begun); },
+    [](resource& of, space::handle h, free_order begun) { of.withhold(h, begun); }};
+
 TEST_F(ended, a_block_is_freed_that_its_context_took_along) {
-  using way = void (*)(resource&, space::handle);
-  constexpr way ways[] = {[](resource& of, space::handle h) { of.deallocate(h, {}); },
-                          [](resource& of, space::handle h) {
-                            of.deallocate(h, {.slot = 1, .in_order = true, .stream = tests::stream(1)});
-                          },
-                          [](resource& of, space::handle h) { of.deallocate_unproven(h, {}); },
-                          [](resource& of, space::handle h) { of.withhold(h, {}); }};
   for (std::size_t n = 0; n < std::size(ways); ++n) {
     SCOPED_TRACE(n);
     pool& p = make_pool();
     get(p, 8 * mib);
     space::handle const h = get(p, 8 * mib);
+    free_order const begun = order();
     block(h).now = space::state::cached;
     end_context();
-    ways[n](p, h);
+    ways[n](p, h, begun);
     EXPECT_EQ(p.reserved(), 0u);
     begin_next_context();
     EXPECT_EQ(p.measure().idle, 0u);
@@ -77,16 +84,56 @@ TEST_F(ended, a_block_is_freed_that_its_context_took_along) {
   }
 }
 
+// By then its handle names a block of the next context's.
+TEST_F(ended, a_block_is_freed_when_the_next_context_has_served) {
+  for (bool const first : {true, false})  // the first free of its kind makes a magazine, others find it
+    for (std::size_t n = 0; n < std::size(ways); ++n) {
+      SCOPED_TRACE(n);
+      pool& p = make_pool();
+      std::vector<space::handle> had;
+      for (int i = 0; i < 32; ++i) had.push_back(get(p, mib));
+      if (!first)
+        for (stream_order::slot s = 0; s < 2; ++s) give(p, get(p, 4 * kib, s), s);
+      free_order const begun = order();
+      for (space::handle const h : had) block(h).now = space::state::cached;
+      end_context();
+      begin_next_context();
+      std::vector<space::handle> others;
+      for (int i = 0; i < 32; ++i) others.push_back(get(p, mib));
+      std::uint64_t const idle = p.measure().idle;
+      for (space::handle const h : had) ways[n](p, h, begun);
+      EXPECT_EQ(p.measure().idle, idle);
+      for (int i = 0; i < 16; ++i) others.push_back(get(p, mib, 1));
+      expect_sound(p, others);
+    }
+}
+
 TEST_F(ended, one_that_is_an_allocation_of_its_own) {
   direct& d = make<direct>(here->cuda);
   space::handle const h = get(d, mib);
+  free_order const begun = order();
   block(h).now = space::state::cached;
   end_context();
-  d.deallocate(h, {});
+  d.deallocate(h, begun);
   begin_next_context();
   space::handle const next = get(d, mib), other = get(d, mib);
   EXPECT_NE(block(next).begin(), block(other).begin());
   EXPECT_EQ(driver.allocations(), 2u);
+}
+
+TEST_F(ended, one_of_those_when_the_next_context_has_served) {
+  direct& d = make<direct>(here->cuda);
+  std::vector<space::handle> had, others;
+  for (int i = 0; i < 4; ++i) had.push_back(get(d, mib));
+  free_order const begun = order();
+  for (space::handle const h : had) block(h).now = space::state::cached;
+  end_context();
+  begin_next_context();
+  for (int i = 0; i < 4; ++i) others.push_back(get(d, mib));
+  for (space::handle const h : had) d.deallocate(h, begun);
+  EXPECT_EQ(driver.allocations(), 4u);
+  for (space::handle const h : others)
+    EXPECT_NE(here->where.segments.containing(block(h).begin(), &d), nullptr);
 }
 
 TEST_F(ended, a_slab_on_its_way_back_to_its_pool) {

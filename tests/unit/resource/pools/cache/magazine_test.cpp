@@ -121,6 +121,22 @@ TEST_F(magazine_test, at_once_is_for_its_own_thread_and_does_nothing_for_others)
   EXPECT_EQ(try_take(3, 7), none);
 }
 
+// Of a context that has ended it is nobody's to keep, and maybe another's to use.
+TEST_F(magazine_test, a_block_that_is_no_more_is_left_alone) {
+  kept.belongs_to_this_thread();
+  handle const h = make(3, 7);
+  blocks[h].next = 77;
+  auto const gone = [](space::block const&) { return false; };
+  auto const still = [](space::block& b) { return b.freed = 8, true; };
+  EXPECT_EQ(kept.put(blocks, h, gone), none);
+  EXPECT_FALSE(kept.put_at_once(blocks, h, blocks[h], gone));
+  EXPECT_EQ(blocks[h].next, 77u);
+  EXPECT_EQ(take(3, 9), none);
+  EXPECT_EQ(kept.put(blocks, h, still), none);
+  EXPECT_EQ(take(3, 7), none);
+  EXPECT_EQ(take(3, 8), h);
+}
+
 TEST_F(magazine_test, at_once_leaves_it_where_others_would_have_to_make_room) {
   kept.belongs_to_this_thread();
   if (!base::has_barrier()) GTEST_SKIP() << "no membarrier here: magazines belong to nobody";

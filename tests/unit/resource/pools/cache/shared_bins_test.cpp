@@ -70,6 +70,28 @@ TEST_F(shared_bins_test, what_is_not_done_stays) {
   EXPECT_EQ(take(640, 5), h);
 }
 
+// Of a context that has ended it is nobody's to keep, and maybe another's to use.
+TEST_F(shared_bins_test, a_block_that_is_no_more_is_left_alone) {
+  space::handle const h = block(640, 5);
+  table[h].next = 77;
+  EXPECT_TRUE(bins.put(table, h, [](space::block const&) { return false; }));
+  EXPECT_EQ(table[h].next, 77u);
+  EXPECT_EQ(take(640, 5), space::none);
+  EXPECT_TRUE(bins.put(table, h, [](space::block& b) { return b.freed = 6, true; }));
+  EXPECT_EQ(take(640, 5), space::none);
+  EXPECT_EQ(take(640, 6), h);
+}
+
+TEST_F(shared_bins_test, all_are_forgotten) {
+  for (int i = 0; i < 20; ++i) EXPECT_TRUE(bins.put(table, block(640, 1)));
+  bins.forget();
+  EXPECT_EQ(bins.bytes(), 0u);
+  EXPECT_EQ(take(640, 9), space::none);
+  space::handle const h = block(640, 1);
+  EXPECT_TRUE(bins.put(table, h));
+  EXPECT_EQ(bins.empty(table), h);
+}
+
 TEST_F(shared_bins_test, a_size_between_has_none) {
   EXPECT_FALSE(bins.put(table, block(641, 1)));
   EXPECT_FALSE(bins.put(table, block(512, 1)));
