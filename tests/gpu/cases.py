@@ -222,8 +222,9 @@ TWO_GPUS = [
     Case("peers", configs=(*TWO_CHAINS, "pool_over_vmm")),
     Case("stream_kinds", ("devices",), configs=TWO_CHAINS),
     Case("default_pool", ("shared",), counts=False),
+    # Not "peers": natively it ends with code 719 in cuCtxCreate (580.159, two H200).
     *[Case("handles_again", mode, links=("driver",), counts=False, configs=("pool_over_cuda_async",))
-      for mode in (("peers", "20"), ("green", "30"), ("pool",))],
+      for mode in (("green", "30"), ("pool",))],
     Case("freed_beside_another_device", links=("static",), counts=False, expected="freed_beside_another_device.txt",
          env={"GPUMEM_CONFIG": str(PROGRAM_CONFIGS / "passthrough.toml")}),
     Case("freed_on_foreign_streams", ("devices",), configs=FOREIGN, counts=False,
