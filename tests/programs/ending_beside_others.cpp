@@ -183,8 +183,15 @@ void late(CUdevice device, int rounds) {
     REQUIRE(cuCtxDestroy(context));
     REQUIRE(cuCtxCreate(&next, nullptr, 0, device));
     for (CUdeviceptr& each : served) REQUIRE(cuMemAlloc(&each, size));
+    for (CUdeviceptr const each : served) REQUIRE(cuMemsetD8(each, 9, size));
     has_next = true;
     for (std::thread& each : others) each.join();
+    for (CUdeviceptr const each : served) {
+      unsigned char found = 9;
+      bool const is_freed = std::find(freed.begin(), freed.end(), each) != freed.end();
+      if (!is_freed) REQUIRE(cuMemcpyDtoH(&found, each, 1));
+      REQUIRE_CODE(found, 9);
+    }
     for (auto const& more : served_others) served.insert(served.end(), more.begin(), more.end());
     expect_apart(served, size, freed);
     REQUIRE(cuCtxDestroy(next));

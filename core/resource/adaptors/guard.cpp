@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "core/base/clock.hpp"
+#include "core/base/mutant.hpp"
 #include "core/base/threads/backoff.hpp"
 #include "core/driver/error.hpp"
 #include "core/driver/question.hpp"
@@ -28,12 +29,14 @@ bool has_stream(stream_order::slot slot, CUstream stream) noexcept {
 space::handle guard::serve(allocation_request const& request) {
   allocation_request more = request;
   more.bytes = request.bytes + std::min(options_.redzone, ~request.bytes);
+  guarded block{.bytes = request.bytes, .life = home_.epochs.life()};
   space::handle const h = pass_down(more);
-  guarded block{.bytes = request.bytes};
   if (void const* const from = request.caller(); from != nullptr)
     block.from = stats::site_of(node_, {&from, 1});
   if (prepare(h, request, block)) {
     base::lock_guard lock(mutex_);
+    // Its context may have ended since, and forget() been here: the handle is nobody's, or another block's.
+    if (home_.epochs.ended_since(block.life) && !GPUMEM_MUTANT(guard_of_another_life)) return h;
     try {
       live_.insert_or_assign(h, block);
     } catch (std::bad_alloc const&) {  // it goes unchecked
@@ -54,13 +57,14 @@ std::uint64_t guard::end_of_zone(space::handle h, std::uint64_t end) noexcept {
 // Fills the block and its zone, so that both are there before its first use. False: it cannot be done now.
 bool guard::prepare(space::handle h, allocation_request const& request, guarded& block) noexcept {
   if (home_.epochs.capturing()) return false;
+  stream_order::relaxed_mode relaxed(true);
+  auto const here = home_.epochs.enter();
+  // Whoever comes after the context has ended would write into the next one's.
+  if (!here.is_there() || has_ended(block.life)) return false;
   std::uint64_t const begin = blocks()[h].begin();
   std::uint64_t const end = begin + block.bytes;
   std::uint64_t const zone_end = end_of_zone(h, end);
   if (options_.redzone != 0) block.zone = zone_end - end;
-  stream_order::relaxed_mode relaxed(true);
-  auto const here = home_.epochs.enter();
-  if (!here.is_there()) return false;
   bool const ordered = has_stream(request.slot, request.stream);
   // Memory of the legacy stream may still be in use by its earlier work.
   if (request.slot != stream_order::no_slot && !ordered && home_.epochs.synchronize() != CUDA_SUCCESS)
@@ -99,14 +103,14 @@ void guard::given_back(space::handle h, free_order const& order) noexcept {
   if (!is_known(h)) return;
   stream_order::relaxed_mode relaxed(true);
   auto const here = home_.epochs.enter();
-  bool const settled = here.is_there() && settle(order);
+  bool const settled = here.is_there() && !has_ended(order.life) && settle(order);
   guarded block;
   if (settled) {
     base::lock_guard const in_use(looking_);  // not beside a look of another thread's at this block
     look(h, order.caller());
-    block = take(h);
+    block = take(h, order.life);
   } else {
-    take_unchecked(h);
+    take_unchecked(h, order.life);
   }
   // What another process may have open is left alone.
   if (!settled || !options_.fill_on_free || blocks()[h].is(space::exported)) return;
@@ -122,8 +126,9 @@ void guard::given_back(space::handle h, free_order const& order) noexcept {
 // The zone lies in what a guard below fills; that one has waited for the work that may use the block.
 void guard::before_overwrite(space::handle h, free_order const& order) noexcept {
   base::lock_guard const in_use(looking_);
+  if (has_ended(order.life)) return;
   look(h, order.caller());
-  take(h);
+  take(h, order.life);
 }
 
 void guard::synchronized() noexcept {
@@ -133,6 +138,11 @@ void guard::synchronized() noexcept {
   if (!here.is_there()) return;
   base::lock_guard const in_use(looking_);  // none of these blocks is given back meanwhile
   for (space::handle const h : filled_ones()) look(h, nullptr);
+}
+
+// Asked inside the context, whose end waits for whoever entered it: it is not the next one.
+bool guard::has_ended(std::uint32_t life) const noexcept {
+  return home_.epochs.ended_since(life) && !GPUMEM_MUTANT(guard_of_another_life);
 }
 
 bool guard::is_known(space::handle h) noexcept {
@@ -155,19 +165,21 @@ std::vector<space::handle> guard::filled_ones() noexcept try {
 
 // In a capture, or in a host function, where no driver call is allowed. A look of another thread's at this
 // block ends soon, unless it waits for the GPU and the GPU for this host function.
-void guard::take_unchecked(space::handle h) noexcept {
+void guard::take_unchecked(space::handle h, std::uint32_t life) noexcept {
   constexpr std::uint64_t patience_ns = 20'000'000;
   std::uint64_t const give_up = base::now_ns() + patience_ns;
   bool alone = false;
   base::wait_until([&] { return (alone = looking_.try_lock()) || base::now_ns() >= give_up; });
-  take(h);
+  take(h, life);
   if (alone) looking_.unlock();
 }
 
-guard::guarded guard::take(space::handle h) noexcept {
+guard::guarded guard::take(space::handle h, std::uint32_t life) noexcept {
   base::lock_guard const held(mutex_);
   auto const found = live_.find(h);
   if (found == live_.end()) return {};
+  // A free of the context before, which was late: it is another block's by now.
+  if (found->second.life != life && !GPUMEM_MUTANT(guard_of_another_life)) return {};
   guarded const block = found->second;
   live_.erase(found);
   return block;

@@ -44,6 +44,7 @@ class guard final : public adaptor {
   // What is known of a live block.
   struct guarded {
     std::uint64_t bytes = 0;     // as asked
+    std::uint32_t life = 0;      // of the context, before it was asked for
     std::uint64_t zone = 0;      // bytes behind it that hold the pattern
     space::epoch_id filled = 0;  // once this one is done
     stats::call_site from = stats::no_site;
@@ -70,13 +71,15 @@ class guard final : public adaptor {
   // Reports the block once if its zone is damaged.
   void look(space::handle h, void const* caller) noexcept;
   bool report_once(space::handle h) noexcept;
+  bool has_ended(std::uint32_t life) const noexcept;
   bool is_known(space::handle h) noexcept;
   // Blocks whose zone holds the pattern by now; none where there is no host memory for the list.
   std::vector<space::handle> filled_ones() noexcept;
   // The lock is tried in a loop, which clang's analysis cannot follow.
-  void take_unchecked(space::handle h) noexcept GPUMEM_ANNOTATE(no_thread_safety_analysis);
-  // It is known no more; what was known of it.
-  guarded take(space::handle h) noexcept;
+  void take_unchecked(space::handle h, std::uint32_t life) noexcept
+      GPUMEM_ANNOTATE(no_thread_safety_analysis);
+  // It is known no more; what was known of it, if it is of that life.
+  guarded take(space::handle h, std::uint32_t life) noexcept;
   CUstream own_stream() noexcept;
 
   guard_options const options_;

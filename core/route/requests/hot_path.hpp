@@ -274,7 +274,10 @@ template <bool careful = false>
     serves_again = now.as_new;
   }
   // As long as a context takes to end, and the next one to begin and to serve.
-  for (int i = 0; (GPUMEM_MUTANT(late_free) || GPUMEM_MUTANT(late_free_kept)) && i < 100; ++i)
+  for (int i = 0;
+       (GPUMEM_MUTANT(late_free) || GPUMEM_MUTANT(late_free_kept) || GPUMEM_MUTANT(guard_of_another_life)) &&
+       i < 100;
+       ++i)
     base::interleave_surely();
   base::interleave();
   if (serves_again && cache_fast(*s, mine, owner, known, b, when)) [[likely]] {

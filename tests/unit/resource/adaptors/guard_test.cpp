@@ -2,6 +2,9 @@
 #include "core/resource/adaptors/guard.hpp"
 
 #include <cstring>
+#include <functional>
+#include <string_view>
+#include <utility>
 
 #include "tests/unit/resource/adaptors/adaptor_fixture.hpp"
 
@@ -139,6 +142,77 @@ TEST_F(guard_test, nothing_is_done_in_a_capture) {
   EXPECT_EQ(driver.calls("cuMemsetD8Async") + driver.calls("cuMemcpyDtoHAsync_v2"), calls);
   driver.end_capture(tests::stream(1));
   here->epochs.capture_ended(tests::stream(1));
+}
+
+// Its handle names a block of the next one's by then.
+TEST_F(guard_test, a_free_that_is_late_touches_nothing_of_the_next_context) {
+  auto part = over(make_pool());
+  auto const h = get_from(*part, 3000, code(1));
+  driver::free_request const by{.caller = code(2)};
+  free_order begun = order();
+  begun.by = &by;
+  block(h).now = space::state::cached;
+  end_context();
+  part->forget();
+  begin_next_context();
+  space::handle next = space::none;
+  for (int i = 0; i < 64 && next != h; ++i) next = get_from(*part, 3000, code(1));
+  ASSERT_EQ(next, h);
+  auto const before = faults();
+  int const fills = driver.calls("cuMemsetD8Async");
+  take_back(owner_of(here->where, h), h, begun);
+  EXPECT_EQ(driver.calls("cuMemsetD8Async"), fills);
+  EXPECT_TRUE(all(bytes_of(next), 3000, guard::new_pattern));
+  bytes_of(next)[3004] = 7;
+  give_from(next, code(2));
+  EXPECT_EQ(faults(), before + 1) << "it is still known";
+}
+
+// Between the guard and the pool: what happens before the block comes up.
+class meanwhile final : public adaptor {
+ public:
+  meanwhile(chain_context const& home, resource& below) noexcept : adaptor(home, 0, below) {}
+  std::function<void()> hook;
+
+ private:
+  space::handle serve(allocation_request const& request) override {
+    space::handle const h = pass_down(request);
+    if (auto const now = std::exchange(hook, nullptr)) now();
+    return h;
+  }
+};
+
+TEST_F(guard_test, a_block_that_its_context_took_along_is_not_filled_in_the_next_one) {
+  pool& p = make_pool();
+  meanwhile below(here->home, p);
+  auto part = over(below);
+  below.hook = [&] {
+    end_context();
+    part->forget();
+    begin_next_context();
+    for (int i = 0; i < 16; ++i) get(p, 4 * kib);
+  };
+  part->allocate({.bytes = 3000});
+  EXPECT_EQ(driver.calls("cuMemsetD8Async"), 0);
+  part->synchronized();
+  EXPECT_EQ(driver.calls("cuMemcpyDtoHAsync_v2"), 0);
+}
+
+TEST_F(guard_test, a_block_that_its_context_took_along_is_not_looked_at_in_the_next_one) {
+  auto part = over(make_pool());
+  bool ended = false;
+  driver.at_call([&](char const* name) {
+    if (ended || std::string_view(name) != "cuStreamSynchronize") return;
+    ended = true;
+    end_context();
+    part->forget();
+  });
+  part->allocate({.bytes = 3000});
+  driver.at_call(nullptr);
+  ASSERT_TRUE(ended);
+  begin_next_context();
+  part->synchronized();
+  EXPECT_EQ(driver.calls("cuMemcpyDtoHAsync_v2"), 0) << "it looked at a block that is no more";
 }
 
 TEST_F(guard_test, an_exported_block_keeps_its_content) {
