@@ -251,6 +251,7 @@ void suballocator::begin_again() {
   {
     lock held(mutex_);
     caches_.visit([&](magazine& m) { m.empty(blocks()); });
+    caches_.begin_again();
     bins_.empty(blocks());
     life_ = home_.epochs.life();
   }
