@@ -33,6 +33,11 @@ class streams {
   // ended.
   CUstream handle_of(slot s) noexcept;
   static void green_context_made() noexcept { handles_last_.store(false, std::memory_order_relaxed); }
+  // One more than the highest slot that a stream of the context ever had.
+  slot end() noexcept {
+    base::lock_guard lock(mutex_);
+    return used_;
+  }
   // The slot may be another stream's.
   void recycle(slot s) noexcept;
   // Of another context from now on, which has none yet.

@@ -348,7 +348,11 @@ std::uint64_t suballocator::would_go_back(std::uint64_t bytes) noexcept {
 }
 
 bool suballocator::is_of_many() const noexcept {
-  return parts() >= many_sharers || caches_.count() >= many_sharers;
+  if (parts() >= many_sharers) return true;
+  if (caches_.made() < many_sharers) [[likely]]
+    return false;
+  stream_order::slot const slots = home_.streams != nullptr ? home_.streams->end() : stream_order::most_slots;
+  return caches_.count(slots) >= many_sharers;
 }
 
 void suballocator::reap() noexcept {

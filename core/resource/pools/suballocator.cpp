@@ -259,6 +259,7 @@ void suballocator::begin_again() {
   {
     lock held(mutex_);
     caches_.visit([&](magazine& m) { m.empty(blocks()); });
+    caches_.begin_again();
     bins_.forget();
     life_ = home_.epochs.life();
   }

@@ -64,6 +64,7 @@ magazine* cache_set::make_for_thread() noexcept {
   if (own == nullptr) own = add();
   if (own == nullptr) return nullptr;
   own->in_use = true;
+  own->left_behind = false;
   own->belongs_to_this_thread();
   slots->entries[index_] = {this, own};
   return own;
@@ -80,6 +81,12 @@ magazine* cache_set::make_for_stream(stream_order::slot s) noexcept {
   own->belongs_to_this_thread();  // most streams are one thread's
   by_stream_[s].store(own, std::memory_order_release);
   return own;
+}
+
+std::size_t cache_set::count(stream_order::slot slots) const noexcept {
+  return static_cast<std::size_t>(std::ranges::count_if(made_, [slots](auto const& m) {
+    return m->stream != stream_order::no_slot ? m->stream < slots : !m->left_behind;
+  }));
 }
 
 void cache_set::hand_back(magazine* m) noexcept {

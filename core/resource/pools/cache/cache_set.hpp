@@ -45,8 +45,16 @@ class cache_set {
     return by_stream_[s].load(std::memory_order_acquire);
   }
 
-  // Magazines made so far; under the mutex.
-  std::size_t count() const noexcept { return made_.size(); }
+  // Magazines there are; under the mutex.
+  std::size_t made() const noexcept { return made_.size(); }
+  // Those that the context may use: all that were made, but those that others left behind before it
+  // (begin_again), of streams whose slots are not below `slots` and of threads that had ended. Under the
+  // mutex.
+  std::size_t count(stream_order::slot slots) const noexcept;
+  // Another context is served from now on; under the mutex.
+  void begin_again() noexcept {
+    for (auto const& m : made_) m->left_behind = !m->in_use;
+  }
 
   // In a forked child, which uses none of its parent's sets.
   static void forget_all() noexcept;

@@ -248,6 +248,7 @@ class alignas(64) magazine {
   churn_detector events;
   space::handle emptied = space::none;  // on its way out of here; under the suballocator's mutex
   bool in_use = false;                  // by a thread; under the suballocator's mutex
+  bool left_behind = false;             // by a thread that ended before the context began; the same
   stream_order::slot stream = stream_order::no_slot;  // whose frees these are; no_slot: a thread's
 
  private:

@@ -100,6 +100,26 @@ TEST_F(cache_set_test, a_visitor_sees_each_also_of_other_threads) {
   }).join();
 }
 
+TEST_F(cache_set_test, what_another_context_left_is_not_counted_until_it_is_used) {
+  constexpr stream_order::slot all = stream_order::most_slots;
+  set.find_or_make(no_slot);
+  for (stream_order::slot s = 1; s < 6; ++s) set.find_or_make(s);
+  std::jthread([&] { set.find_or_make(no_slot); }).join();
+  auto const count = [&](stream_order::slot slots) {
+    std::lock_guard held(here.mutex);
+    return set.count(slots);
+  };
+  EXPECT_EQ(count(all), 7u) << "an ended thread's, too, of the first context";
+  {
+    std::lock_guard held(here.mutex);
+    set.begin_again();
+  }
+  EXPECT_EQ(count(1), 1u) << "this thread's; no stream has a slot yet";
+  EXPECT_EQ(count(3), 3u);
+  std::jthread([&] { set.find_or_make(no_slot); }).join();
+  EXPECT_EQ(count(3), 4u) << "which the new thread took over";
+}
+
 TEST_F(cache_set_test, one_that_was_never_used_leaves_its_place_to_others) {
   for (std::size_t i = 0; i < 3 * thread_slots::most; ++i) cache_set const unused(here.mutex, false);
   auto* const next = new cache_set(here.mutex, false);
