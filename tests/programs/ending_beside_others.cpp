@@ -149,7 +149,8 @@ void expect_apart(std::vector<CUdeviceptr> all, std::size_t bytes, std::vector<C
                 [&](CUdeviceptr each) { return std::find(freed.begin(), freed.end(), each) != freed.end(); });
   std::sort(all.begin(), all.end());
   for (std::size_t i = 0; i < all.size(); ++i) {
-    REQUIRE(cuMemsetD8(all[i], 1, bytes));
+    REQUIRE(cuMemsetD8(all[i], 1, 1));
+    REQUIRE(cuMemsetD8(all[i] + bytes - 1, 1, 1));
     REQUIRE_CODE(i > 0 && all[i] - all[i - 1] < bytes, 0);
   }
 }
@@ -172,18 +173,16 @@ void late(CUdevice device, int rounds) {
       others[n] = std::thread([&, n] {
         ++begun;
         cuMemFree(freed[static_cast<std::size_t>(n)]);
-        while (!has_next) {
-        }
+        while (!has_next) std::this_thread::yield();
         REQUIRE(cuCtxSetCurrent(next));
         served_others[n].resize(of_each);
         for (CUdeviceptr& each : served_others[n]) REQUIRE(cuMemAlloc(&each, size));
       });
-    while (begun < threads) {
-    }
+    while (begun < threads) std::this_thread::yield();
     REQUIRE(cuCtxDestroy(context));
     REQUIRE(cuCtxCreate(&next, nullptr, 0, device));
     for (CUdeviceptr& each : served) REQUIRE(cuMemAlloc(&each, size));
-    for (CUdeviceptr const each : served) REQUIRE(cuMemsetD8(each, 9, size));
+    for (CUdeviceptr const each : served) REQUIRE(cuMemsetD8(each, 9, 1));
     has_next = true;
     for (std::thread& each : others) each.join();
     for (CUdeviceptr const each : served) {
