@@ -28,7 +28,6 @@ struct observed : testing::Test {
   void TearDown() override {
     EXPECT_EQ(on_ledger(), 0u);
     EXPECT_EQ(limit->left(), 8 * mib);
-    resource::budget::forget_all();
   }
   static std::uint64_t on_ledger() { return stats::get(stats::gauges(device).observed); }
   // As a call that took it does.
