@@ -163,19 +163,30 @@ std::uint64_t number_of(CUcontext context) {
   return cuCtxGetId(context, &number) == CUDA_SUCCESS ? number : 0;
 }
 
+// By a trim of it all that is idle on the device goes back.
+CUmemoryPool default_pool() {
+  CUmemoryPool of_device = nullptr;
+  REQUIRE(cuDeviceGetDefaultMemPool(&of_device, 0));
+  return of_device;
+}
+
+// Memory that lies idle from then on, once the work is done.
+void use_and_drop(std::size_t bytes) {
+  CUdeviceptr const idle = make(bytes);
+  REQUIRE(cuMemsetD8(idle, 1, bytes));
+  REQUIRE(drop(idle));
+}
+
 // A context ends with memory idle in it. As soon as it has, and while the thread that ended it may not know
 // yet, one thread takes as much, which may lie there, and another one has the next context and gives back
 // what the device has idle.
 void trims(int rounds) {
   constexpr std::size_t bytes = 4 << 20;
-  CUmemoryPool of_device = nullptr;
-  REQUIRE(cuDeviceGetDefaultMemPool(&of_device, 0));
+  CUmemoryPool const of_device = default_pool();
   for (int i = 0; i < rounds; ++i) {
     CUcontext first = nullptr;
     REQUIRE(cuCtxCreate(&first, nullptr, 0, 0));
-    CUdeviceptr const idle = make(bytes);
-    REQUIRE(cuMemsetD8(idle, 1, bytes));
-    REQUIRE(drop(idle));
+    use_and_drop(bytes);
     REQUIRE(cuCtxSynchronize());
     std::uint64_t const number = number_of(first);
     std::atomic<int> there{0};
@@ -213,15 +224,12 @@ void trims(int rounds) {
 // the next context are the thread's own, whatever the library may have kept of the first one's.
 void events(int rounds) {
   constexpr std::size_t bytes = 4 << 20;
-  CUmemoryPool of_device = nullptr;
-  REQUIRE(cuDeviceGetDefaultMemPool(&of_device, 0));
+  CUmemoryPool const of_device = default_pool();
   for (int i = 0; i < rounds; ++i) {
     CUcontext first = nullptr;
     REQUIRE(cuCtxCreate(&first, nullptr, 0, 0));
     for (int each = 0; each < 3; ++each) {
-      CUdeviceptr const idle = make(bytes);
-      REQUIRE(cuMemsetD8(idle, 1, bytes));
-      REQUIRE(drop(idle));
+      use_and_drop(bytes);
       if (each < 2) REQUIRE(cuMemPoolTrimTo(of_device, 0));
     }
     std::uint64_t const number = number_of(first);

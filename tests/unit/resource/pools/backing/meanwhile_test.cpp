@@ -56,6 +56,24 @@ struct meanwhile_test : backing_fixture {
     EXPECT_EQ(pool->source.held(), pool->region.reserved_bytes()) << "call " << at;
     return came;
   }
+  // Of 32 MiB that are idle the half goes back while `others` come in, at each call; they say what is to
+  // stay.
+  template <typename Others>
+  void give_half_back(Others others) {
+    for (auto const& [pages, apart] : kinds) {
+      bool more = true;
+      for (int at = 0; more; ++at) {
+        fresh();
+        begin(pages, {.growth = 2 * mib});
+        fill(32 * mib, apart);
+        std::uint64_t stays = 16 * mib;
+        more = run(
+            at, [&] { by->release_empty(held, 16 * mib, true); },
+            [&](pool_lock& lock) { stays = others(lock); });
+        EXPECT_EQ(pool->region.idle_bytes(), stays) << (pages ? "pages" : "segments") << ", call " << at;
+      }
+    }
+  }
   // A pool as before for each call.
   void fresh() {
     held.unlock();
@@ -87,38 +105,17 @@ TEST_F(meanwhile_test, requests_together_never_pass_the_maximum) {
 }
 
 TEST_F(meanwhile_test, what_stays_idle_stays_beside_others_that_give_back) {
-  for (auto const& [pages, apart] : kinds) {
-    bool more = true;
-    for (int at = 0; more; ++at) {
-      fresh();
-      begin(pages, {.growth = 2 * mib});
-      fill(32 * mib, apart);
-      more = run(
-          at, [&] { by->release_empty(held, 16 * mib, true); },
-          [&](pool_lock& lock) { by->release_empty(lock, 16 * mib, true); });
-      EXPECT_EQ(pool->region.idle_bytes(), 16 * mib) << (pages ? "pages" : "segments") << ", call " << at;
-    }
-  }
+  give_half_back([&](pool_lock& lock) {
+    by->release_empty(lock, 16 * mib, true);
+    return 16 * mib;
+  });
 }
 
 TEST_F(meanwhile_test, nor_goes_what_is_needed_by_then) {
-  for (auto const& [pages, apart] : kinds) {
-    bool more = true;
-    for (int at = 0; more; ++at) {
-      fresh();
-      begin(pages, {.growth = 2 * mib});
-      fill(32 * mib, apart);
-      std::uint64_t idle = 32 * mib;
-      more = run(
-          at, [&] { by->release_empty(held, 16 * mib, true); },
-          [&](pool_lock& lock) {
-            for (int i = 0; i < 4; ++i) get(lock, 2 * mib);
-            idle = pool->region.idle_bytes();
-          });
-      EXPECT_EQ(pool->region.idle_bytes(), std::min(idle, 16 * mib))
-          << (pages ? "pages" : "segments") << ", call " << at;
-    }
-  }
+  give_half_back([&](pool_lock& lock) {
+    for (int i = 0; i < 4; ++i) get(lock, 2 * mib);
+    return std::min<std::uint64_t>(pool->region.idle_bytes(), 16 * mib);
+  });
 }
 
 TEST_F(meanwhile_test, what_is_due_leaves_what_is_to_be_kept) {
