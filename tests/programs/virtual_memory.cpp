@@ -67,12 +67,48 @@ void refused() {
   REQUIRE(cuMemMap(ring, 4 * mib, 0, memory, 0));
   REQUIRE(cuMemMap(ring + 4 * mib, 4 * mib, 0, memory, 0));
   REQUIRE(cuMemRelease(memory));
-  REQUIRE_CODE(cuMemUnmap(ring, 12 * mib), CUDA_ERROR_INVALID_VALUE);
+  REQUIRE_CODE(cuMemUnmap(ring, 6 * mib), CUDA_ERROR_INVALID_VALUE);
   REQUIRE(cuMemUnmap(ring, 4 * mib));
   REQUIRE(cuMemRetainAllocationHandle(&again, reinterpret_cast<void*>(ring + 4 * mib)));
   REQUIRE(cuMemRelease(again));
   report_device();
   std::printf("left %zu\n", 4 * mib);
+}
+
+// Which ranges a driver unmaps.
+void unmaps() {
+  const CUmemAllocationProp wanted = on_device();
+  CUmemGenericAllocationHandle memory = 0;
+  CUmemGenericAllocationHandle again = 0;
+  CUdeviceptr at = 0;
+  REQUIRE(cuMemCreate(&memory, 4 * mib, &wanted, 0));
+  REQUIRE(cuMemAddressReserve(&at, 24 * mib, 0, 0, 0));
+  auto const unmap = [&](const char* what, std::initializer_list<std::size_t> mapped, std::size_t begin,
+                         std::size_t end) {
+    for (std::size_t where : mapped) REQUIRE(cuMemMap(at + where * mib, 4 * mib, 0, memory, 0));
+    std::printf("%-50s %d, then mapped at", what, cuMemUnmap(at + begin * mib, (end - begin) * mib));
+    for (std::size_t where = 0; where < 24; where += 4) {
+      if (cuMemRetainAllocationHandle(&again, reinterpret_cast<void*>(at + where * mib)) != CUDA_SUCCESS)
+        continue;
+      std::printf(" %zu", where);
+      REQUIRE(cuMemRelease(again));
+      REQUIRE(cuMemUnmap(at + where * mib, 4 * mib));
+    }
+    std::printf("\n");
+  };
+  unmap("half of a mapping", {0, 4}, 0, 2);
+  unmap("the middle of one to the end of the next", {0, 4}, 2, 8);
+  unmap("one to the middle of the next", {0, 4}, 0, 6);
+  unmap("two, and 4 MiB that nothing is mapped to", {0, 4}, 0, 12);
+  unmap("4 MiB of nothing, and one", {4, 8}, 0, 8);
+  unmap("nothing", {4}, 0, 4);
+  unmap("one, a hole, one", {0, 8, 16}, 0, 12);
+  unmap("a hole between two", {0, 8}, 4, 8);
+  unmap("one, and what is not reserved", {16, 20}, 20, 28);
+  unmap("one, and half of a hole", {0, 8}, 0, 6);
+  unmap("all", {0, 4, 12, 20}, 0, 24);
+  REQUIRE(cuMemAddressFree(at, 24 * mib));
+  REQUIRE(cuMemRelease(memory));
 }
 
 // No chain is asked for anything: all that the report can say of the device is what was seen.
@@ -131,6 +167,8 @@ int main(int argc, char** argv) {
     host();
   } else if (argc > 1 && std::strcmp(argv[1], "refused") == 0) {
     refused();
+  } else if (argc > 1 && std::strcmp(argv[1], "unmaps") == 0) {
+    unmaps();
   } else if (argc > 1 && std::strcmp(argv[1], "freed") == 0) {
     freed();
   } else {

@@ -178,10 +178,18 @@ SIMULATED_API cuCtxGetCurrent(CUcontext* out) {
   return CUDA_SUCCESS;
 }
 
+// The current one, which may have ended: its device and flags are told all the same (measured: dead_context).
+static CUresult current_or_ended(machine& m, context*& result) {
+  CUresult const code = m.current(result);
+  return code == CUDA_ERROR_CONTEXT_IS_DESTROYED ? CUDA_SUCCESS : code;
+}
+
 SIMULATED_API cuCtxGetDevice(CUdevice* device) {
-  SIMULATED_CALL(with_context);
+  SIMULATED_CALL(after_init);
+  context* of = nullptr;
+  SIMULATED_TRY(current_or_ended(m, of));
   if (device == nullptr) return CUDA_ERROR_INVALID_VALUE;
-  *device = here->device;
+  *device = of->device;
   return CUDA_SUCCESS;
 }
 
@@ -204,16 +212,20 @@ SIMULATED_API cuCtxGetId(CUcontext which, unsigned long long* id) {
 }
 
 SIMULATED_API cuCtxGetFlags(unsigned* flags) {
-  SIMULATED_CALL(with_context);
+  SIMULATED_CALL(after_init);
+  context* of = nullptr;
+  SIMULATED_TRY(current_or_ended(m, of));
   if (flags == nullptr) return CUDA_ERROR_INVALID_VALUE;
-  *flags = here->flags;
+  *flags = of->flags;
   return CUDA_SUCCESS;
 }
 
 SIMULATED_API cuCtxGetApiVersion(CUcontext which, unsigned* version) {
   SIMULATED_CALL(after_init);
   context* of = nullptr;
-  SIMULATED_TRY(m.resolve(which, of));
+  CUresult const code = m.resolve(which, of);
+  if (code == CUDA_ERROR_CONTEXT_IS_DESTROYED) return CUDA_ERROR_INVALID_CONTEXT;  // measured: dead_context
+  SIMULATED_TRY(code);
   if (version == nullptr) return CUDA_ERROR_INVALID_VALUE;
   *version = 3020;
   return CUDA_SUCCESS;

@@ -59,6 +59,9 @@ SIMULATED_API cuMemAllocHost_v2(void** out, size_t bytes) {
 // Needs no context, as cuMemFree (measured).
 SIMULATED_API cuMemFreeHost(void* memory) {
   SIMULATED_CALL(after_init);
+  context* current = nullptr;
+  if (m.current(current) == CUDA_ERROR_CONTEXT_IS_DESTROYED)
+    return CUDA_ERROR_CONTEXT_IS_DESTROYED;  // dead_context
   SIMULATED_TRY(m.unsafe_call());
   if (memory == nullptr) return CUDA_SUCCESS;
   block const* const found = m.memory_.at(reinterpret_cast<std::uint64_t>(memory));
@@ -74,7 +77,9 @@ SIMULATED_API cuMemFreeHost(void* memory) {
 SIMULATED_API cuMemHostGetDevicePointer_v2(CUdeviceptr* out, void* memory, unsigned flags) {
   SIMULATED_CALL(with_context);
   auto const address = reinterpret_cast<std::uint64_t>(memory);
-  if (out == nullptr || flags != 0 || !on_host(m.memory_.find(address))) return CUDA_ERROR_INVALID_VALUE;
+  block const* const found = m.memory_.find(address);
+  bool const known = on_host(found) || (found != nullptr && found->kind == block_kind::mapping);  // measured
+  if (out == nullptr || flags != 0 || !known) return CUDA_ERROR_INVALID_VALUE;
   *out = address;
   return CUDA_SUCCESS;
 }

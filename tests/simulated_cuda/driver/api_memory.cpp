@@ -46,7 +46,11 @@ SIMULATED_API cuMemAlloc_v2(CUdeviceptr* out, size_t bytes) {
 
 SIMULATED_API cuMemAllocPitch_v2(CUdeviceptr* out, size_t* pitch, size_t width, size_t height,
                                  unsigned element) {
-  SIMULATED_CALL(with_context);
+  SIMULATED_CALL(after_init);
+  context* here_now = nullptr;
+  CUresult const code = m.current(here_now);
+  if (code == CUDA_ERROR_CONTEXT_IS_DESTROYED && pitch != nullptr) *pitch = 0;  // measured: dead_context
+  SIMULATED_TRY(code);
   if (out == nullptr || pitch == nullptr) return CUDA_ERROR_INVALID_VALUE;
   *out = 0;
   *pitch = 0;
@@ -56,7 +60,7 @@ SIMULATED_API cuMemAllocPitch_v2(CUdeviceptr* out, size_t* pitch, size_t width, 
   std::size_t bytes = 0;
   if (*pitch == 0 || __builtin_mul_overflow(*pitch, height, &bytes)) return CUDA_ERROR_INVALID_VALUE;
   SIMULATED_TRY(m.unsafe_call());
-  return allocate(m, *here, block_kind::device, out, bytes);
+  return allocate(m, *here_now, block_kind::device, out, bytes);
 }
 
 SIMULATED_API cuMemAllocManaged(CUdeviceptr* out, size_t bytes, unsigned flags) {
@@ -71,12 +75,13 @@ SIMULATED_API cuMemAllocManaged(CUdeviceptr* out, size_t bytes, unsigned flags) 
 }
 
 // A block is freed from any context and from none, and what is no block is refused alike (measured); under a
-// context that has ended the driver says that first.
+// context that has ended the driver says that first, also of null and of memory of the host (dead_context).
 SIMULATED_API cuMemFree_v2(CUdeviceptr address) {
   SIMULATED_CALL(after_init);
   block* const found = m.memory_.at(address);
   context* current = nullptr;
-  bool const asked = found == nullptr && address != 0 && this_thread().current() != nullptr;
+  bool const no_block = found == nullptr || found->kind == block_kind::host;
+  bool const asked = no_block && this_thread().current() != nullptr;
   if (asked) SIMULATED_TRY(m.current(current));
   SIMULATED_TRY(machine::fault_of(found != nullptr ? found->owner : current));
   SIMULATED_TRY(m.unsafe_call());
@@ -106,7 +111,11 @@ SIMULATED_API cuMemFree_v2(CUdeviceptr address) {
 }
 
 SIMULATED_API cuMemGetAddressRange_v2(CUdeviceptr* base, size_t* bytes, CUdeviceptr address) {
-  SIMULATED_CALL(with_context);
+  SIMULATED_CALL(after_init);
+  if (base != nullptr) *base = 0;  // whatever is said then (measured: dead_context)
+  if (bytes != nullptr) *bytes = 0;
+  context* here_now = nullptr;
+  SIMULATED_TRY(m.current(here_now));
   block const* const found = m.memory_.find(address);
   if (base == nullptr && bytes == nullptr) return CUDA_SUCCESS;  // nothing was asked (measured)
   // Written in any case (measured; with what was not looked at).
@@ -201,7 +210,10 @@ SIMULATED_API cuPointerGetAttributes(unsigned count, CUpointer_attribute* attrib
 SIMULATED_API cuPointerSetAttribute(void const* value, CUpointer_attribute attribute, CUdeviceptr address) {
   SIMULATED_CALL(after_init);
   block* const found = m.memory_.find(address);
-  if (value == nullptr || found == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  context* current = nullptr;
+  bool const is_dead =
+      m.current(current) == CUDA_ERROR_CONTEXT_IS_DESTROYED;  // 1 then (measured: dead_context)
+  if (value == nullptr || found == nullptr || is_dead) return CUDA_ERROR_INVALID_VALUE;
   if (attribute != CU_POINTER_ATTRIBUTE_SYNC_MEMOPS) return CUDA_ERROR_INVALID_VALUE;
   if (found->kind == block_kind::mapping) return CUDA_ERROR_NOT_SUPPORTED;
   found->sync_memops = *static_cast<unsigned const*>(value) != 0;

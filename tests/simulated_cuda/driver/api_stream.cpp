@@ -7,9 +7,12 @@ using namespace simulated;
 
 namespace {
 
-CUresult create(machine& m, context& here, CUstream* out, unsigned flags, int priority) {
+// The flags are looked at before the context (measured).
+CUresult create(machine& m, CUstream* out, unsigned flags, int priority) {
   if (out == nullptr || flags > CU_STREAM_NON_BLOCKING) return CUDA_ERROR_INVALID_VALUE;
-  stream* const made = m.make_own_stream(here, flags, std::clamp(priority, -5, 0));
+  context* here = nullptr;
+  SIMULATED_TRY(m.current(here));
+  stream* const made = m.make_own_stream(*here, flags, std::clamp(priority, -5, 0));
   if (made == nullptr) return CUDA_ERROR_OUT_OF_MEMORY;
   *out = reinterpret_cast<CUstream>(made);
   return CUDA_SUCCESS;
@@ -39,13 +42,13 @@ point end_of(stream& on) {
 }  // namespace
 
 SIMULATED_API cuStreamCreate(CUstream* out, unsigned flags) {
-  SIMULATED_CALL(with_context);
-  return create(m, *here, out, flags, 0);
+  SIMULATED_CALL(after_init);
+  return create(m, out, flags, 0);
 }
 
 SIMULATED_API cuStreamCreateWithPriority(CUstream* out, unsigned flags, int priority) {
-  SIMULATED_CALL(with_context);
-  return create(m, *here, out, flags, priority);
+  SIMULATED_CALL(after_init);
+  return create(m, out, flags, priority);
 }
 
 SIMULATED_API cuStreamDestroy_v2(CUstream which) {

@@ -218,12 +218,18 @@ SIMULATED_API cuMemMap(CUdeviceptr address, size_t bytes, size_t offset, CUmemGe
 
 SIMULATED_API cuMemUnmap(CUdeviceptr address, size_t bytes) {
   SIMULATED_CALL(after_init);
-  std::uint64_t covered = address;
-  for (auto it = all().mapped.find(address);
-       it != all().mapped.end() && it->first == covered && covered < address + bytes; ++it) {
-    covered += it->second.bytes;
-  }
-  if (covered != address + bytes || bytes == 0) return CUDA_ERROR_INVALID_VALUE;
+  // Each whole mapping of the range, which begins in a reservation; where nothing is mapped is no error
+  // (measured: virtual_memory unmaps, told_of_addresses).
+  auto const range = all().reserved.upper_bound(address);
+  if (range == all().reserved.begin()) return CUDA_ERROR_INVALID_VALUE;
+  if (auto const& [base, size] = *std::prev(range); address >= base + size) return CUDA_ERROR_INVALID_VALUE;
+  auto const cuts = [](std::uint64_t at) {
+    auto const after = all().mapped.upper_bound(at);
+    if (after == all().mapped.begin()) return false;
+    auto const& [base, piece] = *std::prev(after);
+    return base < at && at < base + piece.bytes;
+  };
+  if (bytes == 0 || cuts(address) || cuts(address + bytes)) return CUDA_ERROR_INVALID_VALUE;
   // It waits for nothing (measured); effects still due must not meet an empty range.
   if (!m.checker_.unmapped(address, bytes)) m.run_all();
   while (true) {
