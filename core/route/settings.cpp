@@ -72,6 +72,8 @@ CUresult settings::tell_driver(router_state& s, space::handle h, bool on) noexce
     bool const stays = managed || (wanted_within(s, base, end) && !GPUMEM_MUTANT(settings_shared));
     unsigned const value = on || stays ? 1 : 0;
     code = real.cuPointerSetAttribute(&value, CU_POINTER_ATTRIBUTE_SYNC_MEMOPS, at);
+    // Mapped memory cannot have it on (measured: 580.159), so that off is what it is.
+    if (code == CUDA_ERROR_NOT_SUPPORTED && value == 0) code = CUDA_SUCCESS;
     if (code != CUDA_SUCCESS) return code;
     at = end;
   }

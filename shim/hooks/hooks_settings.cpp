@@ -3,8 +3,8 @@
 // for memory of a block is remembered, so that it ends with the block.
 #include <algorithm>
 
+#include "core/driver/context_id.hpp"
 #include "core/driver/managed_memory.hpp"
-#include "core/driver/question.hpp"
 #include "core/route/settings.hpp"
 #include "shim/hooks/dispatch.hpp"
 
@@ -37,11 +37,10 @@ CUresult about_range(hook which, range const& r, Real&& real, Note&& note) noexc
 // A question: without a context, or with one that has ended, the driver says so before it looks at the range.
 template <typename Real, typename Note>
 CUresult ask_about_range(hook which, range const& r, Real&& real, Note&& note) noexcept {
-  CUdevice device = 0;
   {
     hook_scope const scope;
-    if (scope && driver::asked(driver::real.cuCtxGetDevice, &device) != CUDA_SUCCESS)
-      return counted(which, 0, real());
+    CUcontext const context = scope ? current_context() : nullptr;
+    if (scope && (context == nullptr || driver::is_over(context))) return counted(which, 0, real());
   }
   return about_range(which, r, real, note);
 }

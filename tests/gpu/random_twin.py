@@ -42,7 +42,8 @@ CHAIN_OF = {"freed_before_done": "vmm"}  # where a bug is not in the pool over c
 SHOWN_BY = {"settings_stay": ("settings.shared", (), "every_pool"), "settings_shared": ("settings.shared", (), "every_pool"),
             "used_by_any_free": ("default_pool.shared", (), None), "two_default_pools": ("default_pool.shared", (), None),
             "pitch_of_any_width": ("pitched.shared", (), None),
-            "stale_refusal": ("out_of_memory.shared", (), None)}
+            "stale_refusal": ("out_of_memory.shared", (), None),
+            "begun_when_over": ("dead_context.driver", ("released",), "pool_over_vmm")}
 PROGRAM_CONFIGS = ROOT / "tests" / "integration" / "programs" / "configs"
 
 

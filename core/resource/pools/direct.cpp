@@ -73,8 +73,10 @@ space::handle direct::make(allocation_request const& request) {
   allocation_request rounded = request;
   rounded.bytes = space::units_of(request.bytes) * space::unit;
   if (rounded.bytes < request.bytes || rounded.bytes / space::unit > ~std::uint32_t{0}) {
-    throw driver::allocation_failed(CUDA_ERROR_OUT_OF_MEMORY, "direct", "larger than any device",
-                                    driver::refused_by::largest_block);
+    bool const on_device = home_.kind == driver::memory_kind::device;
+    throw driver::allocation_failed(
+        CUDA_ERROR_OUT_OF_MEMORY, "direct", "larger than any device",
+        on_device ? driver::refused_by::largest_block : driver::refused_by::tables);
   }
   if (request.alignment > space::unit) rounded.bytes += request.alignment - space::unit;
   std::uint32_t const life = home_.epochs.life();

@@ -321,6 +321,7 @@ context_entry* contexts::find_or_make(CUcontext context) noexcept {
     stream_order::scoped_context here(context);
     if (!here.is_there() || driver::asked(driver::real.cuCtxGetDevice, &device) != CUDA_SUCCESS)
       return nullptr;
+    if (driver::is_over(context) && !GPUMEM_MUTANT(begun_when_over)) return nullptr;  // the driver says why
   }
   base::give_up_kept_heap();  // for what is made of the context and its chain
   register_device(device);

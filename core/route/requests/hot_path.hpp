@@ -250,7 +250,7 @@ template <bool careful = false>
     return release_carefully(driver::free_request(release));
   }
   if (of_host != (release.kind == driver::memory_kind::host)) [[unlikely]]
-    return {CUDA_ERROR_INVALID_VALUE};
+    return {refusal_of_none(driver::free_request(release))};
   freed_after when{.life = home.epochs.life()};
   if constexpr (careful) {
     if (auto const answer = order_slow(*s, home, release, when)) return *answer;

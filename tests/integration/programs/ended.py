@@ -62,6 +62,11 @@ def test_a_block_goes_back_that_went_with_its_context(build):
            simulated={"GPUMEM_SIMULATED_DEVICES": "1", "TEST_INTERLEAVE": "1"})
 
 
+def test_a_context_serves_that_is_over(build):
+    # Mapped memory needs none, so that no call of the chain is refused.
+    caught(build, "begun_when_over", "dead_context.driver", "released", config="pool_over_vmm")
+
+
 # Each free is under way until the next context has served, which is no bug of its own.
 LATE = {"GPUMEM_SIMULATED_DEVICES": "1", "TEST_INTERLEAVE": "1"}
 
