@@ -168,7 +168,7 @@ GROUPS = {
         *[Case("ending_beside_others", mode, links=("driver",), counts=False, configs=("pool_over_vmm", "small_pool"))
           for mode in (("ends", "2"), ("keeps", "2"), ("look", "10"))],
         Case("handles_again", ("arrays", "30"), links=("driver",), counts=False),
-        Case("virtual_memory", ("refused",), links=("driver",)),
+        Case("virtual_memory", ("refused",), links=("driver",), counts=False),
         Case("handles_again", ("trims", "10"), links=("driver",), counts=False),
         Case("handles_again", ("events", "10"), links=("driver",), counts=False),
         Case("handles_again", ("settings", "5"), links=("driver",), counts=False, configs=("every_pool",)),
