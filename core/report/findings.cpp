@@ -112,6 +112,13 @@ document find_what_stands_out(stats::snapshot const& from, std::string const& en
             ", and share its limits",
         "");
   }
+  if (from.nodes_shared && !from.nodes.empty()) {
+    auto const& last = from.nodes.back();
+    add("!",
+        "more parts of chains than rows: the figures of \"" + last.name + "\" of device " +
+            std::to_string(last.device) + " are also those of later parts",
+        "CHAIN");
+  }
   if (from.shards_shared) {
     add("!",
         "more than " + std::to_string(stats::max_shards - 1) + " threads at once: some counts may be too low",

@@ -168,6 +168,7 @@ class parser {
     to.driver_version = head.driver_version;
     to.shards_used = head.shards_used, to.shards_in_memory = head.shards_in_memory;
     to.shards_shared = head.shards_used == head.shard_slots;
+    to.nodes_shared = head.nodes_share_the_last != 0;
     to.closed = head.closing != 0;
     to.end = head.end;
     if (to.end.kind > end_kind::exec) to.end.kind = end_kind::none;

@@ -165,6 +165,7 @@ struct snapshot {
   std::vector<hook_totals> hooks;      // those that were called
   std::vector<device_totals> devices;  // those that were registered or used
   std::vector<node_totals> nodes;
+  bool nodes_shared = false;  // the last is of all parts of chains that had no row left
   std::array<size_bucket, size_buckets> sizes{};
   std::vector<failure_note> failures;
   std::uint64_t failures_total = 0;

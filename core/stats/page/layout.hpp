@@ -12,7 +12,7 @@
 namespace gpumem::stats {
 
 inline constexpr std::uint64_t page_magic = 0x6567'6170'6d65'6d67;  // "gmempage", little endian
-inline constexpr std::uint32_t layout_version = 14;
+inline constexpr std::uint32_t layout_version = 15;
 inline constexpr std::size_t max_shards = 1024;  // threads alive at once; further ones share the last shard
 inline constexpr std::size_t max_failures = 16;  // the first ones are kept; all are counted
 inline constexpr std::size_t timeline_samples = 512;
@@ -283,8 +283,9 @@ struct page_header {
   char categories[category_bytes];  // see categories.hpp
 
   std::uint32_t hook_count, node_count;
-  std::uint32_t shards_used;       // shards [0, shards_used) may hold counts
-  std::uint32_t shards_in_memory;  // of these, not in the file: lost when the process is killed
+  std::uint32_t nodes_share_the_last;  // 1 once there were more parts of chains than rows
+  std::uint32_t shards_used;           // shards [0, shards_used) may hold counts
+  std::uint32_t shards_in_memory;      // of these, not in the file: lost when the process is killed
   std::uint64_t failures_total;
   std::uint64_t misuses_total;
   std::uint64_t sites_dropped;

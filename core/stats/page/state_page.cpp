@@ -249,7 +249,10 @@ std::size_t register_node(std::string_view name, std::string_view type, unsigned
   for (std::size_t i = 0; i < count; ++i) {
     if (std::memcmp(&now->fixed.nodes[i], &entry, sizeof entry) == 0) return i;
   }
-  if (count == max_nodes) return max_nodes - 1;
+  if (count == max_nodes) {
+    now->fixed.head.nodes_share_the_last = 1;
+    return max_nodes - 1;
+  }
   now->fixed.nodes[count] = entry;
   std::atomic_ref<std::uint32_t>(count).store(count + 1, std::memory_order_release);
   return count - 1;

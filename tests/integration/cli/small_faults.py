@@ -61,6 +61,26 @@ def test_devices_that_share_a_row_are_a_finding(build):
         harness.equal("devices 15 to 19 are counted together" in run.texts[0], count == 20, f"the text of {count} devices")
 
 
+def test_parts_of_chains_that_share_a_row_are_a_finding(build):
+    """A report has rows for 96 parts of chains, in the order in which they are made."""
+    chain = ('device = ["guard", "tracking", "statistics", "limiting", "pool", "cuda"]\nmanaged = ["managed_pool", "managed"]\n'
+             '[resource.limiting]\nallocation_limit = "1 GiB"\n[resource.managed_pool]\ntype = "pool"\n')
+    each = f"""
+for device in range(N):
+    assert runtime.cudaSetDevice(device) == 0
+    kept = [take({MIB}), take({MIB}, "cudaMallocManaged", 1)]
+    for code, block in kept: assert code == 0 and free(block) == 0
+"""
+    with tempfile.TemporaryDirectory() as name:
+        path = pathlib.Path(name) / "chain.toml"
+        path.write_text("version = 1\n[route]\n" + chain)
+        for count, wanted in ((10, []), (16, ['more parts of chains than rows: the figures of "cuda" of device 10 are also those of later parts'])):
+            run = build.run([sys.executable, "-c", START + each.replace("N", str(count))], preload=True,
+                            env={"GPUMEM_SIMULATED_DEVICES": str(count), "GPUMEM_CONFIG": str(path)})
+            harness.equal(run.code, 0, f"exit code, {run.stderr}")
+            harness.equal([f["text"] for f in run.reports[0]["findings"] if "parts of chains" in f["text"]], wanted, f"{count} devices")
+
+
 def test_what_is_refused_was_not_handed_out(build):
     refused = f"for i in range(3): assert take({408 * MIB})[0] == 2\n"
     chains = {"pool": 'device = ["pool", "cuda"]\n[resource.pool]\nmaximum_pool_size = "100 MiB"\n',
