@@ -57,11 +57,13 @@ void memory::add_device(std::uint64_t capacity) {
   current_pool.push_back(default_pool.back());
 }
 
-block* memory::find(std::uint64_t address) {
+block* memory::find(std::uint64_t address, bool captured) {
   auto it = blocks_.upper_bound(address);
   if (it == blocks_.begin()) return nullptr;
   --it;
-  return address < it->first + it->second.span ? &it->second : nullptr;
+  if (address >= it->first + it->second.span) return nullptr;
+  bool const of_graph = it->second.kind == block_kind::graph;
+  return !of_graph || captured || it->second.of_graph->live ? &it->second : nullptr;
 }
 
 block* memory::at(std::uint64_t base) {

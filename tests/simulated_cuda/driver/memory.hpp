@@ -93,7 +93,9 @@ class memory {
   void add_device(std::uint64_t capacity);
   space& of(int device) { return *spaces_[static_cast<std::size_t>(device)]; }
 
-  block* find(std::uint64_t address);  // that contains the address, or null
+  // That contains the address, or null. Of a graph's memory nobody knows but the capture, until a launch has
+  // it allocated (measured of one that runs): `captured`.
+  block* find(std::uint64_t address, bool captured = false);
   block* at(std::uint64_t base);       // that begins there, or null
   // Where what is mapped ends, from a block on: its driver block, or the maps right behind each other.
   std::uint64_t mapped_end(block const& from) const;
