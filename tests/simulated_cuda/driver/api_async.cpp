@@ -25,9 +25,9 @@ CUresult capture_allocation(machine& m, stream& on, CUdeviceptr* out, std::uint6
 }
 
 CUresult allocate(machine& m, pool* from, stream& on, CUdeviceptr* out, std::uint64_t bytes) {
+  if (on.capturing && on.capturing->invalidated) return CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;  // measured
   if (out == nullptr) return CUDA_ERROR_INVALID_VALUE;
   *out = 0;
-  if (on.capturing && on.capturing->invalidated) return CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;  // measured
   if (bytes == 0) return CUDA_SUCCESS;
   if (on.capturing) return capture_allocation(m, on, out, bytes);
   m.memory_.collect(m.now_, m.host_);
@@ -159,6 +159,7 @@ SIMULATED_API cuMemPoolTrimTo(CUmemoryPool which, size_t keep) {
 
 SIMULATED_API cuMemPoolSetAttribute(CUmemoryPool which, CUmemPool_attribute attribute, void* value) {
   SIMULATED_CALL(after_init);
+  SIMULATED_TRY(m.unsafe_call());  // measured
   pool* found = nullptr;
   SIMULATED_TRY(find_pool(m, which, found));
   if (value == nullptr) return CUDA_ERROR_INVALID_VALUE;
@@ -288,6 +289,7 @@ SIMULATED_API cuDeviceGetMemPool(CUmemoryPool* out, CUdevice device) {
 
 SIMULATED_API cuDeviceSetMemPool(CUdevice device, CUmemoryPool which) {
   SIMULATED_CALL(after_init);
+  SIMULATED_TRY(m.unsafe_call());  // measured
   pool* found = nullptr;
   SIMULATED_TRY(find_pool(m, which, found));
   if (device < 0 || device >= m.device_count() || found->device != device || found->managed)

@@ -208,6 +208,7 @@ SIMULATED_API cuPointerGetAttributes(unsigned count, CUpointer_attribute* attrib
 // context (both measured).
 SIMULATED_API cuPointerSetAttribute(void const* value, CUpointer_attribute attribute, CUdeviceptr address) {
   SIMULATED_CALL(after_init);
+  SIMULATED_TRY(m.unsafe_call());  // measured
   block* const found = m.memory_.find(address);
   context* current = nullptr;
   bool const is_dead =
