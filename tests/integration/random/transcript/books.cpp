@@ -91,6 +91,22 @@ void session::thread_ended(unsigned thread) {
   }
 }
 
+// A driver ends the process where a thread ends whose own stream has a capture that was invalidated
+// (580.159.04); one that runs ends with the thread.
+void session::before_end_of_thread(unsigned thread) {
+  if (!tame_) return;
+  thread_ = thread;
+  std::vector<running> const all = capturing_;
+  for (running const& each : all) {
+    if (each.origin.handle != CU_STREAM_PER_THREAD || each.thread != thread) continue;
+    cuCtxSetCurrent(each.context);
+    if (number_of_capture(CU_STREAM_PER_THREAD) != invalidated) continue;
+    CUgraph graph = nullptr;
+    said(cuStreamEndCapture(CU_STREAM_PER_THREAD, &graph), "cuStreamEndCapture of the thread that ends");
+    capture_ended(each.id, graph);
+  }
+}
+
 void session::look_for_ends() {
   std::map<CUcontext, unsigned long long> const all = contexts_;
   for (auto const& [context, id] : all) {

@@ -51,7 +51,7 @@ void session::batch() {
   std::size_t const count = 1 + below(3);
   for (std::size_t i = 0; i < count; ++i) {
     block const* const found = some_block();
-    if (found == nullptr || found->made != kind::managed) return;
+    if (found == nullptr || found->made != kind::managed || found->bytes > most_moved) return;
     part const taken = one_in(4) ? some_part(*found) : part{found->address, found->bytes};
     addresses[i] = taken.address;
     sizes[i] = taken.bytes;
@@ -99,7 +99,7 @@ void session::page_locked() {
     case 2: {
       unsigned flags = 0x55;
       said(cuMemHostGetFlags(&flags, at), "cuMemHostGetFlags %s+%zu", found->name.c_str(), offset);
-      return say("  %u", flags);
+      return say("  %u", flags_told(*found, flags));
     }
     default: {
       CUdeviceptr device = 0;
