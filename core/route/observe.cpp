@@ -226,6 +226,7 @@ bool context_ending::settle(bool surely) noexcept {
   context_entry const* const entry = present->known.find(name_.handle);
   present->known.settle(*this, ended);
   if (!ended) return false;
+  resource::free_duties.fetch_or(resource::asks, std::memory_order_relaxed);
   if (entry != nullptr) take_down(entry->device);
   // What devices may touch of a context is kept of those that no chain serves, too.
   present->known.forget_peers_of(name());
