@@ -34,7 +34,8 @@ cuuint64_t session::capture_of(CUstream on) {
   if (capturing_.empty()) return 0;
   cuuint64_t const id = number_of_capture(on);
   auto const found = std::find_if(capturing_.begin(), capturing_.end(), [&](running const& each) {
-    bool const own = each.origin.handle == on && (on != CU_STREAM_PER_THREAD || each.thread == thread_);
+    bool const mine = on != CU_STREAM_PER_THREAD || (each.thread == thread_ && each.context == current());
+    bool const own = each.origin.handle == on && mine;
     return id == invalidated ? own : each.id == id;
   });
   return found != capturing_.end() ? found->id : 0;
@@ -193,6 +194,7 @@ void session::check() {
         say("BOOKS %s captures no longer", each.origin.name.c_str());
     }
     for (block const& each : blocks_) {
+      if (each.made == kind::of_graph) continue;  // nobody knows of it but its capture, and launches
       CUdeviceptr base = 0;
       std::size_t bytes = 0;
       if (cuCtxSetCurrent(each.context) != CUDA_SUCCESS) {
