@@ -101,7 +101,7 @@ void join_ended(CUcontext context, bool joined) noexcept;
 std::uint64_t synchronize_begins(CUcontext context) noexcept;
 void synchronize_done(CUcontext context, std::uint64_t mark) noexcept;
 
-void stream_created(CUcontext context, CUstream stream) noexcept;    // after success
+void stream_created(CUcontext context, CUstream stream) noexcept;  // after success
 // A stream whose context the driver does not tell may be one whose capture was spoilt.
 bool may_be_spoilt() noexcept;
 // Before the real call; null: of whatever context it is.

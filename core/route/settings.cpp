@@ -246,7 +246,8 @@ outcome attach(attachment const& wanted) noexcept {
       resource::owner_of(present->where, live_block_at(*present, block.base)).home();
   auto const ask = real.cuDeviceGetAttribute;
   if (ask == nullptr ||
-      driver::asked(ask, &at_once, CU_DEVICE_ATTRIBUTE_CONCURRENT_MANAGED_ACCESS, home.device) != CUDA_SUCCESS ||
+      driver::asked(ask, &at_once, CU_DEVICE_ATTRIBUTE_CONCURRENT_MANAGED_ACCESS, home.device) !=
+          CUDA_SUCCESS ||
       at_once == 0)
     return {CUDA_ERROR_NOT_SUPPORTED};
   CUdeviceptr base = 0;

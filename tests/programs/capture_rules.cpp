@@ -2,10 +2,10 @@
 // call by the mode of the capture, the mode of the thread, and whether it is the thread that captures: its
 // code, the capture's state then (a: active, i: invalidated), the code of its end. "joined": a stream of
 // another device in a capture, its memory, and allocations beside it there. "destroyed": streams that joined
-// a capture, or began it, or whose capture was spoilt, are destroyed before its end. "threads": captures that other threads end, or
-// nobody. "under_way": a capture that begins while another thread waits in cudaFree for what the first lets
-// go only afterwards; not for a GPU, where cudaFree itself holds captures up (measured). Run plain and
-// preloaded by the integration and GPU tests.
+// a capture, or began it, or whose capture was spoilt, are destroyed before its end. "threads": captures that
+// other threads end, or nobody. "under_way": a capture that begins while another thread waits in cudaFree for
+// what the first lets go only afterwards; not for a GPU, where cudaFree itself holds captures up (measured).
+// Run plain and preloaded by the integration and GPU tests.
 #include <atomic>
 #include <chrono>
 #include <cstring>

@@ -75,8 +75,8 @@ SIMULATED_API cuMemAllocManaged(CUdeviceptr* out, size_t bytes, unsigned flags) 
 }
 
 // A block is freed from any context and from none, and what is no block is refused alike (measured); under a
-// context that has ended the driver says that first, also of null and of memory of the host (dead_context), and
-// of a block of a context that lives (measured of a managed one).
+// context that has ended the driver says that first, also of null and of memory of the host (dead_context),
+// and of a block of a context that lives (measured of a managed one).
 SIMULATED_API cuMemFree_v2(CUdeviceptr address) {
   SIMULATED_CALL(after_init);
   block* const found = m.memory_.at(address);

@@ -1,6 +1,7 @@
-// What a driver still has for programs of CUDA 2.0 to 4.1, and cuGetProcAddress gives to whoever asks for these
-// versions (measured). Any thread. Addresses of 32 bits hold none of this machine's memory: these refuse; what a
-// driver does with them no GPU was asked. What opens IPC memory differs from the newer one by its flags alone.
+// What a driver still has for programs of CUDA 2.0 to 4.1, and cuGetProcAddress gives to whoever asks for
+// these versions (measured). Any thread. Addresses of 32 bits hold none of this machine's memory: these
+// refuse; what a driver does with them no GPU was asked. What opens IPC memory differs from the newer one by
+// its flags alone.
 #include "entry.hpp"
 
 using namespace simulated;

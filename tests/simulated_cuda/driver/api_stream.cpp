@@ -175,7 +175,7 @@ SIMULATED_API cuStreamWaitEvent(CUstream on, CUevent which, unsigned flags) {
   SIMULATED_TRY(m.resolve(on, where));
   SIMULATED_TRY(m.resolve(which, what));
   SIMULATED_TRY(not_spoilt(*where));  // whatever is waited for (measured)
-  if (what->in_capture) {  // pulls the stream into that capture, or joins it back
+  if (what->in_capture) {             // pulls the stream into that capture, or joins it back
     capture& into = *what->in_capture;
     if (into.invalidated) return CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
     if (where->capturing && where->capturing != what->in_capture) return CUDA_ERROR_STREAM_CAPTURE_ISOLATION;

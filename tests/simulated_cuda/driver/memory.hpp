@@ -97,7 +97,7 @@ class memory {
   // That contains the address, or null. Of a graph's memory nobody knows but the capture, until a launch has
   // it allocated (measured of one that runs): `captured`.
   block* find(std::uint64_t address, bool captured = false);
-  block* at(std::uint64_t base);       // that begins there, or null
+  block* at(std::uint64_t base);  // that begins there, or null
   // Where what is mapped ends, from a block on: its driver block, or the maps right behind each other.
   std::uint64_t mapped_end(block const& from) const;
   block& insert(block made);
