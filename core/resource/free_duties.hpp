@@ -16,6 +16,7 @@ inline constexpr free_duty waits = 1;       // behavior.free = "synchronize": it
 inline constexpr free_duty gives_back = 2;  // some suballocator has memory that may be due (going_back)
 inline constexpr free_duty paces = 4;       // in some context frees keep the GPU's pace (free_pace)
 inline constexpr free_duty settles = 8;     // some pool is near its bound: a large free has an event at once
+inline constexpr free_duty asks = 16;       // a context has ended, and may be current where somebody frees
 inline std::atomic<free_duty> free_duties{0};
 inline constexpr std::uint64_t settled_from = 64ull << 20;  // what is large
 

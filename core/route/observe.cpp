@@ -130,8 +130,18 @@ void stream_created(CUcontext, CUstream) noexcept {
   present->streams_changed.fetch_add(1, std::memory_order_acq_rel);
 }
 
+bool may_be_spoilt() noexcept {
+  return stream_order::any_captures() && !GPUMEM_MUTANT(spoilt_stream_missed);
+}
+
 // The driver is not asked: the stream may be one that joined a capture, which the question would invalidate.
 void stream_destroyed(CUcontext context, CUstream stream) noexcept {
+  if (context == nullptr) {
+    if (present == nullptr) return;
+    present->known.each([stream](context_entry& e) { drop_slot(e, e.streams.forget(stream)); });
+    present->streams_changed.fetch_add(1, std::memory_order_acq_rel);
+    return;
+  }
   context_entry* const entry = known_entry(context);
   if (entry == nullptr) return;
   unsigned long long id = 0;
@@ -216,6 +226,7 @@ bool context_ending::settle(bool surely) noexcept {
   context_entry const* const entry = present->known.find(name_.handle);
   present->known.settle(*this, ended);
   if (!ended) return false;
+  resource::free_duties.fetch_or(resource::asks, std::memory_order_relaxed);
   if (entry != nullptr) take_down(entry->device);
   // What devices may touch of a context is kept of those that no chain serves, too.
   present->known.forget_peers_of(name());

@@ -101,8 +101,11 @@ void join_ended(CUcontext context, bool joined) noexcept;
 std::uint64_t synchronize_begins(CUcontext context) noexcept;
 void synchronize_done(CUcontext context, std::uint64_t mark) noexcept;
 
-void stream_created(CUcontext context, CUstream stream) noexcept;    // after success
-void stream_destroyed(CUcontext context, CUstream stream) noexcept;  // before the real call
+void stream_created(CUcontext context, CUstream stream) noexcept;  // after success
+// A stream whose context the driver does not tell may be one whose capture was spoilt.
+bool may_be_spoilt() noexcept;
+// Before the real call; null: of whatever context it is.
+void stream_destroyed(CUcontext context, CUstream stream) noexcept;
 // `context` is a part of `primary`: the same memory, and events of `primary` cover its work.
 void green_context_made(CUcontext context, CUcontext primary) noexcept;
 // The one of this handle, before the call that ends it: afterwards the handle may name another. Null: none is

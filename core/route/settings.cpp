@@ -182,8 +182,7 @@ std::optional<bool> sync_memops_of(CUdeviceptr address) noexcept {
   return known || is_managed(h) ? known : false;
 }
 
-bool leaves_block(CUdeviceptr address, std::uint64_t bytes) noexcept {
-  constexpr std::uint64_t page = 4096;
+bool leaves_block(CUdeviceptr address, std::uint64_t bytes, std::uint64_t page) noexcept {
   block_range block;
   if (!find(address, block)) return is_idle(address);  // freed: natively nobody's
   return bytes > (block.base + block.bytes + page - 1) / page * page - address;
@@ -221,6 +220,16 @@ bool never_prefetched(CUdeviceptr address) noexcept {
   return !present->where.blocks[h].is(space::altered) || !present->set.was_prefetched(h);
 }
 
+// What the driver says of no block: of the stream, or of a capture, before it looks for one (measured,
+// 580.159).
+static CUresult refusal_to_attach(CUstream stream) noexcept {
+  constexpr CUdeviceptr nobodys = 1;
+  auto const ask = driver::real.cuStreamAttachMemAsync;
+  CUresult const code =
+      ask == nullptr ? CUDA_ERROR_INVALID_VALUE : ask(stream, nobodys, 0, CU_MEM_ATTACH_GLOBAL);
+  return code != CUDA_SUCCESS ? code : CUDA_ERROR_INVALID_VALUE;
+}
+
 outcome attach(attachment const& wanted) noexcept {
   auto const& real = driver::real;
   block_range block;
@@ -230,20 +239,27 @@ outcome attach(attachment const& wanted) noexcept {
   bool const known = single || wanted.flags == CU_MEM_ATTACH_HOST || wanted.flags == CU_MEM_ATTACH_GLOBAL;
   // "It is illegal to attach singly to the NULL stream, because the NULL stream is a virtual global stream
   // and not a specific stream" (cuda.h); a thread's own default stream is one.
-  if (!all || !known || (single && wanted.stream == CU_STREAM_LEGACY)) return {CUDA_ERROR_INVALID_VALUE};
+  if (!all || !known || (single && wanted.stream == CU_STREAM_LEGACY))
+    return {refusal_to_attach(wanted.stream)};
   int at_once = 0;
-  CUdevice const device =
-      resource::owner_of(present->where, live_block_at(*present, block.base)).home().device;
+  resource::chain_context const& home =
+      resource::owner_of(present->where, live_block_at(*present, block.base)).home();
   auto const ask = real.cuDeviceGetAttribute;
   if (ask == nullptr ||
-      driver::asked(ask, &at_once, CU_DEVICE_ATTRIBUTE_CONCURRENT_MANAGED_ACCESS, device) != CUDA_SUCCESS ||
+      driver::asked(ask, &at_once, CU_DEVICE_ATTRIBUTE_CONCURRENT_MANAGED_ACCESS, home.device) !=
+          CUDA_SUCCESS ||
       at_once == 0)
     return {CUDA_ERROR_NOT_SUPPORTED};
   CUdeviceptr base = 0;
   std::size_t bytes = 0;
-  if (real.cuMemGetAddressRange_v2 == nullptr || real.cuStreamAttachMemAsync == nullptr ||
-      driver::asked(real.cuMemGetAddressRange_v2, &base, &bytes, block.base) != CUDA_SUCCESS)
+  if (real.cuMemGetAddressRange_v2 == nullptr || real.cuStreamAttachMemAsync == nullptr)
     return {CUDA_ERROR_NOT_SUPPORTED};
+  {
+    auto const here = home.epochs.enter();  // the current one may have ended
+    if (!here.is_there() ||
+        driver::asked(real.cuMemGetAddressRange_v2, &base, &bytes, block.base) != CUDA_SUCCESS)
+      return {CUDA_ERROR_NOT_SUPPORTED};
+  }
   // As every segment is attached already: the driver has its say of the stream alone.
   return {real.cuStreamAttachMemAsync(wanted.stream, base, 0, CU_MEM_ATTACH_GLOBAL)};
 }

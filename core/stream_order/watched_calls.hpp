@@ -24,11 +24,24 @@ inline bool is_refusal(CUresult code) noexcept {
   return code == CUDA_ERROR_NOT_PERMITTED || is_refused_for_captures(code);
 }
 
+// Under a current context that has ended a free of null says that instead (measured). A question about a pool
+// needs none, and is forbidden as well (measured, where the context was there).
+[[gnu::cold, gnu::noinline]] inline CUresult ask_without_context() noexcept {
+  auto const& real = driver::real;
+  CUmemoryPool pool = nullptr;
+  cuuint64_t threshold = 0;
+  if (real.cuDeviceGetDefaultMemPool == nullptr || real.cuMemPoolGetAttribute == nullptr ||
+      driver::asked(real.cuDeviceGetDefaultMemPool, &pool, 0) != CUDA_SUCCESS)
+    return CUDA_SUCCESS;
+  return driver::asked(real.cuMemPoolGetAttribute, pool, CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, &threshold);
+}
+
 // CUDA_SUCCESS, or the driver's refusal, with its consequence: a call that it forbids in the same way and
 // that does nothing else. The driver alone knows all threads' modes and captures.
 [[gnu::cold, gnu::noinline]] inline CUresult ask_captures() noexcept {
   if (watching_captures.load(std::memory_order_acquire) == 0) return CUDA_SUCCESS;
-  CUresult const code = driver::asked(driver::real.cuMemFree_v2, CUdeviceptr{0});
+  CUresult code = driver::asked(driver::real.cuMemFree_v2, CUdeviceptr{0});
+  if (code == CUDA_ERROR_CONTEXT_IS_DESTROYED) code = ask_without_context();
   return is_refused_for_captures(code) ? code : CUDA_SUCCESS;
 }
 

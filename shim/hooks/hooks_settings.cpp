@@ -17,10 +17,11 @@ CUdevice device_of(CUmemLocation const& location) noexcept {
   return location.type == CU_MEM_LOCATION_TYPE_DEVICE ? location.id : CU_DEVICE_CPU;
 }
 
-// `range`: of one allocation natively, hence of one block.
+// `range`: of one allocation natively, hence of one block: its pages, or to a question its bytes.
 struct range {
   CUdeviceptr address;
   std::uint64_t bytes;
+  std::uint64_t page = 4096;
 };
 
 template <typename Real, typename Note>
@@ -28,7 +29,7 @@ CUresult about_range(hook which, range const& r, Real&& real, Note&& note) noexc
   base::uncancelled const held;
   hook_scope const scope;
   if (!scope) return real();
-  if (route::leaves_block(r.address, r.bytes)) return counted(which, 0, CUDA_ERROR_INVALID_VALUE);
+  if (route::leaves_block(r.address, r.bytes, r.page)) return counted(which, 0, CUDA_ERROR_INVALID_VALUE);
   CUresult const code = real();
   if (code == CUDA_SUCCESS) note();
   return counted(which, 0, code);
@@ -42,7 +43,7 @@ CUresult ask_about_range(hook which, range const& r, Real&& real, Note&& note) n
     CUcontext const context = scope ? current_context() : nullptr;
     if (scope && (context == nullptr || driver::is_over(context))) return counted(which, 0, real());
   }
-  return about_range(which, r, real, note);
+  return about_range(which, {r.address, r.bytes, 1}, real, note);
 }
 
 template <typename Real>
@@ -66,7 +67,7 @@ struct batch {
 
 bool leaves_blocks(batch const& b) noexcept {
   for (size_t i = 0; b.addresses != nullptr && b.sizes != nullptr && i < b.count; ++i) {
-    if (route::leaves_block(b.addresses[i], b.sizes[i])) return true;
+    if (route::leaves_block(b.addresses[i], b.sizes[i], range{}.page)) return true;
   }
   return false;
 }

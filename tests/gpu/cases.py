@@ -146,6 +146,7 @@ GROUPS = {
         Case("no_context", links=("driver",), counts=False, configs=("every_pool",)),
         *[Case("dead_context", (how,), links=("driver",), counts=False, configs=("arena", "pool_over_vmm", "pool_over_cuda_async"),
                expected="dead_context.txt") for how in ("released", "reset", "destroyed")],
+        Case("dead_context", ("frees",), links=("driver",), counts=False, configs=("arena", "pool_over_vmm", "pool_over_cuda_async")),
         Case("virtual_memory", ("unmaps",), links=("driver",), counts=False, expected="virtual_memory_unmaps.txt"),
         Case("lost_context", counts=False),
         *[Case(name, counts=False) for name in ("attributes", "default_pool", "pitched", "unknown_pointers", "out_of_memory")],

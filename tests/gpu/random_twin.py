@@ -26,7 +26,7 @@ NEEDS_OTHER_DEVICES = {"pool_over_system"}  # pageable memory
 # Bugs that this program cannot show, with the test that does.
 NOT_HERE = {"exported_served": "nobody imports here: integration.programs.ipc_pair",
             "highest_added_up": "a figure of a pool that two devices share: integration.programs.served",
-            "ended_thread_missed": "costs memory, hurts nobody: integration.programs.capture_bugs",
+            **dict.fromkeys(("ended_thread_missed", "spoilt_stream_missed"), "costs memory, hurts nobody: integration.programs.capture_bugs"),
             "stream_turn_ignored": "the driver crashes where threads take such turns: integration.programs.capture_turns",
             "slot_of_an_ended_thread": "costs memory, hurts nobody: integration.programs.ended",
             "ending_entered": "the driver crashes, which says nothing: integration.programs.ended",
@@ -43,7 +43,8 @@ SHOWN_BY = {"settings_stay": ("settings.shared", (), "every_pool"), "settings_sh
             "used_by_any_free": ("default_pool.shared", (), None), "two_default_pools": ("default_pool.shared", (), None),
             "pitch_of_any_width": ("pitched.shared", (), None),
             "stale_refusal": ("out_of_memory.shared", (), None),
-            "begun_when_over": ("dead_context.driver", ("released",), "pool_over_vmm")}
+            "begun_when_over": ("dead_context.driver", ("released",), "pool_over_vmm"),
+            "freed_under_ended": ("dead_context.driver", ("frees",), None)}
 PROGRAM_CONFIGS = ROOT / "tests" / "integration" / "programs" / "configs"
 
 

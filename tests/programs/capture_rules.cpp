@@ -2,10 +2,10 @@
 // call by the mode of the capture, the mode of the thread, and whether it is the thread that captures: its
 // code, the capture's state then (a: active, i: invalidated), the code of its end. "joined": a stream of
 // another device in a capture, its memory, and allocations beside it there. "destroyed": streams that joined
-// a capture, or began it, are destroyed before its end. "threads": captures that other threads end, or
-// nobody. "under_way": a capture that begins while another thread waits in cudaFree for what the first lets
-// go only afterwards; not for a GPU, where cudaFree itself holds captures up (measured). Run plain and
-// preloaded by the integration and GPU tests.
+// a capture, or began it, or whose capture was spoilt, are destroyed before its end. "threads": captures that
+// other threads end, or nobody. "under_way": a capture that begins while another thread waits in cudaFree for
+// what the first lets go only afterwards; not for a GPU, where cudaFree itself holds captures up (measured).
+// Run plain and preloaded by the integration and GPU tests.
 #include <atomic>
 #include <chrono>
 #include <cstring>
@@ -216,6 +216,17 @@ void joined() {
   }
 }
 
+// No capture is left, or every block that is freed from here on would wait for its end.
+void none_is_left(cudaStream_t stream) {
+  for (int round = 0; round < 200; ++round) {
+    void* block = nullptr;
+    REQUIRE(cudaMalloc(&block, 64 * size));
+    REQUIRE(cudaMemsetAsync(block, round, 4096, stream));
+    REQUIRE(cudaFree(block));
+  }
+  std::printf("200 blocks of 64 MiB\n");
+}
+
 void destroyed() {
   const cudaStream_t origin = new_stream();
   const cudaEvent_t fork = new_event(), back = new_event();
@@ -245,8 +256,18 @@ void destroyed() {
                 state_of(member), allocated);
     REQUIRE(cudaFree(block));
     REQUIRE(cudaStreamDestroy(member));
+    const cudaStream_t spoilt = new_stream();
+    REQUIRE(cudaMallocAsync(&block, size, spoilt));
+    REQUIRE(cudaFreeAsync(block, spoilt));
+    begin(spoilt, mode);
+    const int refused = cudaStreamSynchronize(spoilt);
+    (void)cudaGetLastError();
+    const char spoilt_state = state_of(spoilt);
+    std::printf("%c: spoilt by a wait %d, %c, destroyed %d\n", mode_letters[mode], refused, spoilt_state,
+                cudaStreamDestroy(spoilt));
   }
   churn(origin);
+  none_is_left(origin);
 }
 
 void threads() {
@@ -258,14 +279,7 @@ void threads() {
     std::printf("%c: end in another thread %d, %c\n", mode_letters[mode], code, state_of(captured));
     std::thread([&] { begin(cudaStreamPerThread, mode); }).join();
   }
-  // No capture is left, or every block that is freed from here on would wait for its end.
-  for (int round = 0; round < 200; ++round) {
-    void* block = nullptr;
-    REQUIRE(cudaMalloc(&block, 64 * size));
-    REQUIRE(cudaMemsetAsync(block, round, 4096, captured));
-    REQUIRE(cudaFree(block));
-  }
-  std::printf("200 blocks of 64 MiB\n");
+  none_is_left(captured);
 }
 
 std::atomic<bool> let_go{false};

@@ -1,8 +1,9 @@
 // Calls by a thread whose current context another thread has ended, as where a library resets the device
 // under its workers: "released" or "reset", a primary one; "destroyed", one of cuCtxCreate. Each call that
 // needs a context is made there, with arguments that it takes and that it does not, and questions about
-// memory of a context that lives. Prints the codes. Run plain and preloaded by the integration and GPU tests.
-// Two threads.
+// memory of a context that lives. "frees": whole blocks of one that lives are freed under one that was
+// released, of which a GPU was asked about managed memory alone, and memory is asked for beside a capture.
+// Prints the codes. Run plain and preloaded by the integration and GPU tests. Two threads.
 #include <cuda.h>
 
 #include <string_view>
@@ -137,6 +138,33 @@ void in_dead(CUcontext ended, const blocks& live) {
   mappings();
 }
 
+void whole(const blocks& first, const blocks& second) {
+  show("cuMemFree of plain memory", cuMemFree(first.plain));
+  show("cuMemFree of managed memory", cuMemFree(first.managed));
+  show("cuMemFree of stream-ordered memory", cuMemFree(first.ordered));
+  show("cuMemFreeHost of pinned memory", cuMemFreeHost(reinterpret_cast<void*>(first.pinned)));
+  show("cuMemFreeAsync of plain memory", cuMemFreeAsync(second.plain, CU_STREAM_LEGACY));
+  show("cuMemFreeAsync of ordered memory", cuMemFreeAsync(second.ordered, CU_STREAM_PER_THREAD));
+}
+
+void beside_a_capture(CUstream captured, CUstream beside) {
+  CUdeviceptr block = 0;
+  CUgraph graph = nullptr;
+  show("a capture of a stream of the other", cuStreamBeginCapture(captured, CU_STREAM_CAPTURE_MODE_GLOBAL));
+  show("cuMemAllocAsync beside it", cuMemAllocAsync(&block, 4096, beside));
+  show("its end", cuStreamEndCapture(captured, &graph));
+  if (block != 0) show("cuMemFreeAsync", cuMemFreeAsync(block, beside));
+}
+
+// Those that are there still.
+void then(const blocks& first, const blocks& second) {
+  for (CUdeviceptr each : {first.plain, first.managed, first.ordered, second.plain, second.ordered})
+    show("then", cuMemFree(each));
+  show("then", cuMemFreeHost(reinterpret_cast<void*>(first.pinned)));
+  show("then", cuMemFree(second.managed));
+  show("then", cuMemFreeHost(reinterpret_cast<void*>(second.pinned)));
+}
+
 }  // namespace
 
 int main(int, char** arguments) {
@@ -146,6 +174,9 @@ int main(int, char** arguments) {
   REQUIRE(cuInit(0));
   REQUIRE(cuCtxCreate_v2(&lives, 0, 0));
   const blocks live = take_all();
+  const blocks more = how == "frees" ? take_all() : blocks{};
+  CUstream streams[2] = {};
+  for (CUstream& each : streams) REQUIRE(cuStreamCreate(&each, CU_STREAM_NON_BLOCKING));
   CUcontext context = nullptr;
   if (how == "destroyed") {
     REQUIRE(cuCtxCreate_v2(&context, 0, 0));
@@ -161,12 +192,17 @@ int main(int, char** arguments) {
     REQUIRE(cuMemAllocAsync(&ordered, 4096, CU_STREAM_PER_THREAD));
     REQUIRE(cuMemFreeAsync(ordered, CU_STREAM_PER_THREAD));
     std::thread([&] {
-      if (how == "released") REQUIRE(cuDevicePrimaryCtxRelease(0));
+      if (how == "released" || how == "frees") REQUIRE(cuDevicePrimaryCtxRelease(0));
       if (how == "reset") REQUIRE(cuDevicePrimaryCtxReset(0));
       if (how == "destroyed") REQUIRE(cuCtxDestroy(context));
     }).join();
-    in_dead(context, live);
+    if (how == "frees") {
+      whole(live, more);
+      beside_a_capture(streams[0], streams[1]);
+    } else {
+      in_dead(context, live);
+    }
   }).join();
-  give_all(live);
+  how == "frees" ? then(live, more) : give_all(live);
   std::printf("done\n");
 }

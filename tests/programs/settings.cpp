@@ -231,6 +231,28 @@ void refusals() {
   REQUIRE(cuMemFree(plain));
 }
 
+// Questions are of bytes, though advice is of pages, and a capture is looked at before the block (measured,
+// 580.159).
+void of_small_blocks() {
+  CUdeviceptr blocks[3] = {};
+  for (CUdeviceptr& block : blocks) REQUIRE(cuMemAllocManaged(&block, 1000, CU_MEM_ATTACH_GLOBAL));
+  for (std::size_t bytes : {999, 1000, 1001, 4096}) {
+    int value = 0;
+    const CUresult code =
+        cuMemRangeGetAttribute(&value, 4, CU_MEM_RANGE_ATTRIBUTE_PREFERRED_LOCATION, blocks[1], bytes);
+    std::printf("%zu bytes of 1000: code %d\n", bytes, code);
+  }
+  CUstream stream = nullptr;
+  CUgraph graph = nullptr;
+  REQUIRE(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+  REQUIRE(cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_GLOBAL));
+  const CUresult attached = cuStreamAttachMemAsync(stream, blocks[1], 500, CU_MEM_ATTACH_SINGLE);
+  std::printf("half of one attached in a capture: code %d, its end %d\n", attached,
+              cuStreamEndCapture(stream, &graph));
+  REQUIRE(cuStreamDestroy(stream));
+  for (CUdeviceptr block : blocks) REQUIRE(cuMemFree(block));
+}
+
 }  // namespace
 
 int main() {
@@ -242,6 +264,7 @@ int main() {
   by_other_calls();
   for (std::size_t bytes : {std::size_t{1000}, 3 * mib}) without_context(bytes);
   refusals();
+  of_small_blocks();
   if (simulated_control::present())
     std::printf("still set in the driver: %llu\n", simulated_control::sync_memops());
 }

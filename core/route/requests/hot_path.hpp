@@ -245,6 +245,7 @@ template <bool careful = false>
   resource::chain_context const& home = owner.home();
   bool const of_host = home.kind == driver::memory_kind::host;
   if constexpr (careful) {
+    if (auto const answer = answer_under_ended(release)) return *answer;
     if (auto const answer = answer_free_slow(home, release)) return *answer;
   } else if (!is_usual_fast(home, release)) [[unlikely]] {
     return release_carefully(driver::free_request(release));

@@ -206,6 +206,18 @@ void look_closer_slow(context_entry& entry, space::block& b, space::handle h,
   present->where.sampled_ones.took(b, h, taken);
 }
 
+// Measured of managed memory, of null and of what is no block: 580.159.
+std::optional<outcome> answer_under_ended(driver::free_request const& release) noexcept {
+  bool const asks = (resource::free_duties.load(std::memory_order_relaxed) & resource::asks) != 0;
+  if (!asks || release.stream_ordered || GPUMEM_MUTANT(freed_under_ended)) return std::nullopt;
+  CUcontext current = nullptr;
+  if (driver::asked(driver::real.cuCtxGetCurrent, &current) != CUDA_SUCCESS || current == nullptr ||
+      present->known.find_alive(current) != nullptr || !driver::is_over(current))
+    return std::nullopt;
+  CUresult const code = refusal_of_none(release);
+  return code == CUDA_ERROR_CONTEXT_IS_DESTROYED ? std::optional(outcome{code}) : std::nullopt;
+}
+
 std::optional<outcome> answer_free_slow(resource::chain_context const& home,
                                         driver::free_request const& release) noexcept {
   if (home.epochs.well()) return std::nullopt;

@@ -29,6 +29,10 @@ def test_destroyed_stream_asked(build):
     assert told(build, "destroyed_stream_asked", "destroyed")
 
 
+def test_spoilt_stream_missed(build):
+    assert told(build, "spoilt_stream_missed", "destroyed")
+
+
 def test_served_in_watched_capture(build):
     assert told(build, "served_in_watched_capture", "forbidden")
 

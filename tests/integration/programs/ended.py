@@ -67,6 +67,10 @@ def test_a_context_serves_that_is_over(build):
     caught(build, "begun_when_over", "dead_context.driver", "released", config="pool_over_vmm")
 
 
+def test_a_block_is_freed_under_a_context_that_ended(build):
+    caught(build, "freed_under_ended", "dead_context.driver", "frees")
+
+
 # Each free is under way until the next context has served, which is no bug of its own.
 LATE = {"GPUMEM_SIMULATED_DEVICES": "1", "TEST_INTERLEAVE": "1"}
 

@@ -25,9 +25,9 @@ CUresult capture_allocation(machine& m, stream& on, CUdeviceptr* out, std::uint6
 }
 
 CUresult allocate(machine& m, pool* from, stream& on, CUdeviceptr* out, std::uint64_t bytes) {
+  if (on.capturing && on.capturing->invalidated) return CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;  // measured
   if (out == nullptr) return CUDA_ERROR_INVALID_VALUE;
   *out = 0;
-  if (on.capturing && on.capturing->invalidated) return CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;  // measured
   if (bytes == 0) return CUDA_SUCCESS;
   if (on.capturing) return capture_allocation(m, on, out, bytes);
   m.memory_.collect(m.now_, m.host_);
@@ -126,7 +126,7 @@ SIMULATED_API cuMemPoolCreate(CUmemoryPool* out, CUmemPoolProps const* propertie
   if (out == nullptr || properties == nullptr) return CUDA_ERROR_INVALID_VALUE;
   if (properties->location.type != CU_MEM_LOCATION_TYPE_DEVICE) return CUDA_ERROR_NOT_SUPPORTED;
   int const device = properties->location.id;
-  if (device < 0 || device >= m.device_count()) return CUDA_ERROR_INVALID_DEVICE;
+  if (device < 0 || device >= m.device_count()) return CUDA_ERROR_INVALID_VALUE;  // measured
   auto* const made = handle_records<pool>::make();
   made->device = device;
   made->maximum = properties->maxSize;
@@ -159,6 +159,7 @@ SIMULATED_API cuMemPoolTrimTo(CUmemoryPool which, size_t keep) {
 
 SIMULATED_API cuMemPoolSetAttribute(CUmemoryPool which, CUmemPool_attribute attribute, void* value) {
   SIMULATED_CALL(after_init);
+  SIMULATED_TRY(m.unsafe_call());  // measured
   pool* found = nullptr;
   SIMULATED_TRY(find_pool(m, which, found));
   if (value == nullptr) return CUDA_ERROR_INVALID_VALUE;
@@ -236,8 +237,9 @@ SIMULATED_API cuMemPoolSetAccess(CUmemoryPool which, CUmemAccessDesc const* acce
   if (access == nullptr && count != 0) return CUDA_ERROR_INVALID_VALUE;
   for (size_t i = 0; i < count; ++i) {
     int const device = access[i].location.id;
-    if (access[i].location.type != CU_MEM_LOCATION_TYPE_DEVICE || device < 0 || device >= m.device_count())
-      return CUDA_ERROR_INVALID_VALUE;
+    if (access[i].location.type != CU_MEM_LOCATION_TYPE_DEVICE) return CUDA_ERROR_INVALID_VALUE;
+    // Measured of 1 where there is one; of a negative number no GPU was asked.
+    if (device < 0 || device >= m.device_count()) return CUDA_ERROR_INVALID_DEVICE;
     if (device == found->device && access[i].flags != CU_MEM_ACCESS_FLAGS_PROT_READWRITE)
       return CUDA_ERROR_INVALID_DEVICE;
     if (access[i].flags == CU_MEM_ACCESS_FLAGS_PROT_NONE) {
@@ -276,7 +278,7 @@ SIMULATED_API cuMemGetDefaultMemPool(CUmemoryPool* out, CUmemLocation* location,
   bool const managed = type == CU_MEM_ALLOCATION_TYPE_MANAGED;
   if (!managed && type != CU_MEM_ALLOCATION_TYPE_PINNED) return CUDA_ERROR_INVALID_VALUE;
   if (location->type != CU_MEM_LOCATION_TYPE_DEVICE) return CUDA_ERROR_NOT_SUPPORTED;
-  if (location->id < 0) return CUDA_ERROR_INVALID_VALUE;  // measured
+  if (location->id < 0 || location->id >= m.device_count()) return CUDA_ERROR_INVALID_VALUE;  // measured
   return give_pool(m, out, location->id, managed ? m.memory_.managed_pool : m.memory_.default_pool);
 }
 
@@ -287,6 +289,7 @@ SIMULATED_API cuDeviceGetMemPool(CUmemoryPool* out, CUdevice device) {
 
 SIMULATED_API cuDeviceSetMemPool(CUdevice device, CUmemoryPool which) {
   SIMULATED_CALL(after_init);
+  SIMULATED_TRY(m.unsafe_call());  // measured
   pool* found = nullptr;
   SIMULATED_TRY(find_pool(m, which, found));
   if (device < 0 || device >= m.device_count() || found->device != device || found->managed)

@@ -305,6 +305,7 @@ SIMULATED_API cuCtxEnablePeerAccess(CUcontext peer, unsigned flags) {
 
 SIMULATED_API cuCtxDisablePeerAccess(CUcontext peer) {
   SIMULATED_CALL(with_context);
+  SIMULATED_TRY(m.unsafe_call());  // measured; of enabling it, a context of the same device is said first
   context* other = nullptr;
   SIMULATED_TRY(m.resolve(peer, other));
   return here->peers.erase(other) != 0 ? CUDA_SUCCESS : CUDA_ERROR_PEER_ACCESS_NOT_ENABLED;

@@ -42,8 +42,9 @@ CUresult copy(machine& m, CUstream on, copy_shape const& shape, direction way, b
   SIMULATED_TRY(m.resolve(on, where));
   std::uint64_t const source_bytes = shape.source_pitch * (shape.rows - 1) + shape.width;
   std::uint64_t const target_bytes = shape.target_pitch * (shape.rows - 1) + shape.width;
-  block const* const source = m.memory_.find(shape.source);
-  block const* const target = m.memory_.find(shape.target);
+  bool const captured = where->capturing != nullptr;
+  block const* const source = m.memory_.find(shape.source, captured);
+  block const* const target = m.memory_.find(shape.target, captured);
   // Where devices reach pageable memory, what is named as a device's may be any.
   bool const any = way.strict && m.pageable_;
   bool const source_on_host = way.source_host || (host_side(source) && !(any && source == nullptr));
@@ -90,7 +91,7 @@ CUresult fill(machine& m, CUstream on, CUdeviceptr target, std::uint64_t pitch, 
   SIMULATED_TRY(m.resolve(on, where));
   std::uint64_t const row_bytes = width * element;
   std::uint64_t const bytes = pitch * (rows - 1) + row_bytes;
-  block const* const found = m.memory_.find(target);
+  block const* const found = m.memory_.find(target, where->capturing != nullptr);
   if ((found == nullptr && !m.pageable_) || !inside(m, found, target, bytes) || target % element != 0 ||
       closed_to(*where->owner, found))
     return CUDA_ERROR_INVALID_VALUE;

@@ -87,8 +87,9 @@ SIMULATED_API cuMemHostGetDevicePointer_v2(CUdeviceptr* out, void* memory, unsig
 SIMULATED_API cuMemHostGetFlags(unsigned* flags, void* memory) {
   SIMULATED_CALL(with_context);
   block const* const found = m.memory_.find(reinterpret_cast<std::uint64_t>(memory));
-  if (flags == nullptr || !on_host(found)) return CUDA_ERROR_INVALID_VALUE;
-  *flags = found->flags;
+  bool const managed = found != nullptr && found->kind == block_kind::managed;
+  if (flags == nullptr || !(on_host(found) || managed)) return CUDA_ERROR_INVALID_VALUE;
+  *flags = managed ? CU_MEMHOSTALLOC_DEVICEMAP : found->flags;  // measured
   return CUDA_SUCCESS;
 }
 

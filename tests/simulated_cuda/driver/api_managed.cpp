@@ -134,6 +134,9 @@ CUresult attribute_of(machine& m, void* data, std::size_t size, CUmem_range_attr
   if (data == nullptr || size == 0 || size % sizeof(int) != 0) return CUDA_ERROR_INVALID_VALUE;
   if (attribute != CU_MEM_RANGE_ATTRIBUTE_ACCESSED_BY && size != sizeof(int)) return CUDA_ERROR_INVALID_VALUE;
   SIMULATED_TRY(in_managed(m, address, bytes));
+  block const* const found = m.memory_.find(address);
+  if (found != nullptr && address + bytes > found->base + found->bytes && !m.pageable_)
+    return CUDA_ERROR_INVALID_VALUE;  // to the byte, though advice is of pages (measured)
   int* const out = static_cast<int*>(data);
   int const preferred = common(m, address, bytes, [](range_state const& s) { return s.preferred; });
   int const prefetched = common(m, address, bytes, [](range_state const& s) { return s.prefetched; });
@@ -277,6 +280,7 @@ SIMULATED_API cuStreamAttachMemAsync(CUstream on, CUdeviceptr address, size_t by
   SIMULATED_CALL(after_init);
   stream* where = nullptr;
   SIMULATED_TRY(m.resolve(on, where));
+  SIMULATED_TRY(m.unsafe_call());  // before the block (measured)
   block const* const found = m.memory_.at(address);
   if (found == nullptr || !is_managed(*found)) return CUDA_ERROR_INVALID_VALUE;
   if (bytes != 0 && bytes != found->bytes) return CUDA_ERROR_INVALID_VALUE;

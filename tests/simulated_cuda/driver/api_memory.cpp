@@ -75,14 +75,13 @@ SIMULATED_API cuMemAllocManaged(CUdeviceptr* out, size_t bytes, unsigned flags) 
 }
 
 // A block is freed from any context and from none, and what is no block is refused alike (measured); under a
-// context that has ended the driver says that first, also of null and of memory of the host (dead_context).
+// context that has ended the driver says that first, also of null and of memory of the host (dead_context),
+// and of a block of a context that lives (measured of a managed one).
 SIMULATED_API cuMemFree_v2(CUdeviceptr address) {
   SIMULATED_CALL(after_init);
   block* const found = m.memory_.at(address);
   context* current = nullptr;
-  bool const no_block = found == nullptr || found->kind == block_kind::host;
-  bool const asked = no_block && this_thread().current() != nullptr;
-  if (asked) SIMULATED_TRY(m.current(current));
+  if (this_thread().current() != nullptr) SIMULATED_TRY(m.current(current));
   SIMULATED_TRY(machine::fault_of(found != nullptr ? found->owner : current));
   SIMULATED_TRY(m.unsafe_call());
   if (address == 0) return CUDA_SUCCESS;
@@ -209,6 +208,7 @@ SIMULATED_API cuPointerGetAttributes(unsigned count, CUpointer_attribute* attrib
 // context (both measured).
 SIMULATED_API cuPointerSetAttribute(void const* value, CUpointer_attribute attribute, CUdeviceptr address) {
   SIMULATED_CALL(after_init);
+  SIMULATED_TRY(m.unsafe_call());  // measured
   block* const found = m.memory_.find(address);
   context* current = nullptr;
   bool const is_dead =

@@ -77,7 +77,7 @@ EXPORTED void simulatedNoteAllocate(CUdeviceptr address, size_t bytes, CUstream 
   if (this_thread().noted_above) return;
   machine& m = machine::get();
   std::lock_guard const guard(m.lock_);
-  block const* const found = m.memory_.find(address);
+  block const* const found = m.memory_.find(address, true);
   if (address != 0 && found == nullptr && !m.pageable_) {
     m.checker_.report("not allocated: the program was given memory that no driver allocation holds");
   }

@@ -28,6 +28,12 @@ CUresult host_observes(machine& m, stream& on) {
   return on.is_legacy ? m.implicit_sync(*on.owner) : CUDA_SUCCESS;
 }
 
+// Of a stream whose capture was spoilt that is all that is told (measured of its priority and its context).
+CUresult not_spoilt(stream const& on) {
+  bool const spoilt = on.capturing && on.capturing->invalidated;
+  return spoilt ? CUDA_ERROR_STREAM_CAPTURE_INVALIDATED : CUDA_SUCCESS;
+}
+
 // What a host wait on the stream waits for: the legacy stream stands for all blocking ones.
 point end_of(stream& on) {
   point until = on.tail;
@@ -67,6 +73,7 @@ SIMULATED_API cuStreamGetPriority(CUstream on, int* priority) {
   SIMULATED_CALL(after_init);
   stream* where = nullptr;
   SIMULATED_TRY(m.resolve(on, where));
+  SIMULATED_TRY(not_spoilt(*where));
   if (priority == nullptr) return CUDA_ERROR_INVALID_VALUE;
   *priority = where->priority;
   return CUDA_SUCCESS;
@@ -78,6 +85,10 @@ SIMULATED_API cuStreamGetFlags(CUstream on, unsigned* flags) {
   stream* where = nullptr;
   SIMULATED_TRY(m.resolve(on, where));
   SIMULATED_TRY(m.unsafe_call());  // measured, of the stream that captures
+  if (where->capturing) {          // in another thread (measured)
+    where->capturing->invalidated = true;
+    return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
+  }
   if (flags == nullptr) return CUDA_ERROR_INVALID_VALUE;
   *flags = where->flags;
   return CUDA_SUCCESS;
@@ -102,6 +113,7 @@ SIMULATED_API cuStreamGetDevice(CUstream on, CUdevice* device) {
   SIMULATED_CALL(after_init);
   stream* where = nullptr;
   SIMULATED_TRY(m.resolve(on, where));
+  SIMULATED_TRY(not_spoilt(*where));
   if (device == nullptr) return CUDA_ERROR_INVALID_VALUE;
   *device = where->owner->device;
   return CUDA_SUCCESS;
@@ -112,6 +124,7 @@ SIMULATED_API cuStreamGetCtx(CUstream on, CUcontext* out) {
   SIMULATED_CALL(after_init);
   stream* where = nullptr;
   SIMULATED_TRY(m.resolve(on, where));
+  SIMULATED_TRY(not_spoilt(*where));
   if (out == nullptr) return CUDA_ERROR_INVALID_VALUE;
   *out = reinterpret_cast<CUcontext>(where->owner);
   return CUDA_SUCCESS;
@@ -122,6 +135,7 @@ SIMULATED_API cuStreamGetCtx_v2(CUstream on, CUcontext* out, CUgreenCtx* green) 
   SIMULATED_CALL(after_init);
   stream* where = nullptr;
   SIMULATED_TRY(m.resolve(on, where));
+  SIMULATED_TRY(not_spoilt(*where));
   if (out == nullptr) return CUDA_ERROR_INVALID_VALUE;
   *out = reinterpret_cast<CUcontext>(where->owner->home());
   if (green != nullptr) {
@@ -160,7 +174,8 @@ SIMULATED_API cuStreamWaitEvent(CUstream on, CUevent which, unsigned flags) {
   if (flags > CU_EVENT_WAIT_EXTERNAL) return CUDA_ERROR_INVALID_VALUE;
   SIMULATED_TRY(m.resolve(on, where));
   SIMULATED_TRY(m.resolve(which, what));
-  if (what->in_capture) {  // pulls the stream into that capture, or joins it back
+  SIMULATED_TRY(not_spoilt(*where));  // whatever is waited for (measured)
+  if (what->in_capture) {             // pulls the stream into that capture, or joins it back
     capture& into = *what->in_capture;
     if (into.invalidated) return CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
     if (where->capturing && where->capturing != what->in_capture) return CUDA_ERROR_STREAM_CAPTURE_ISOLATION;

@@ -194,7 +194,7 @@ SIMULATED_API cuMemMap(CUdeviceptr address, size_t bytes, size_t offset, CUmemGe
   if (range == all().reserved.begin()) return CUDA_ERROR_INVALID_VALUE;
   --range;
   if (address + bytes > range->first + range->second) return CUDA_ERROR_INVALID_VALUE;
-  if (m.memory_.find(address) != nullptr || m.memory_.find(address + bytes - 1) != nullptr) {
+  if (m.memory_.find(address, true) != nullptr || m.memory_.find(address + bytes - 1, true) != nullptr) {
     return CUDA_ERROR_INVALID_VALUE;
   }
   space& device = m.memory_.of(found->properties.location.id);

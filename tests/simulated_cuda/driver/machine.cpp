@@ -68,7 +68,7 @@ CUresult machine::initialise() {
   if (devices == 0) return CUDA_ERROR_NO_DEVICE;
   auto const bytes = number("GPUMEM_SIMULATED_MEMORY", 8ull << 30);
   for (unsigned long long i = 0; i < devices; ++i) {
-    memory_.add_device(bytes / driver_block * driver_block);
+    memory_.add_device(bytes);
     auto* made = new context;
     made->device = static_cast<int>(i);
     made->primary = true;

@@ -3,6 +3,8 @@
 // Small blocks share a 2 MiB driver block in 512-byte steps, as the real driver's do; IPC depends on it.
 #include "memory.hpp"
 
+#include <sys/mman.h>
+
 #include "machine.hpp"
 
 namespace simulated {
@@ -31,6 +33,18 @@ void insert_hole(std::map<std::uint64_t, std::uint64_t>& holes, std::uint64_t ad
   holes[address] = bytes;
 }
 
+// Of managed memory a program may have more than there is (measured: 16 TiB of a device with 80 GiB).
+std::uint64_t apart(std::uint64_t bytes) {
+  void* const at = mmap(nullptr, bytes + driver_block, PROT_READ | PROT_WRITE,
+                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (at == MAP_FAILED) return 0;
+  auto const begin = reinterpret_cast<std::uint64_t>(at);
+  std::uint64_t const base = round_up(begin, driver_block);
+  if (base > begin) munmap(at, base - begin);
+  munmap(reinterpret_cast<void*>(base + bytes), begin + driver_block - base);
+  return base;
+}
+
 }  // namespace
 
 graph_memory::~graph_memory() {
@@ -57,11 +71,13 @@ void memory::add_device(std::uint64_t capacity) {
   current_pool.push_back(default_pool.back());
 }
 
-block* memory::find(std::uint64_t address) {
+block* memory::find(std::uint64_t address, bool captured) {
   auto it = blocks_.upper_bound(address);
   if (it == blocks_.begin()) return nullptr;
   --it;
-  return address < it->first + it->second.span ? &it->second : nullptr;
+  if (address >= it->first + it->second.span) return nullptr;
+  bool const of_graph = it->second.kind == block_kind::graph;
+  return !of_graph || captured || it->second.of_graph->live ? &it->second : nullptr;
 }
 
 block* memory::at(std::uint64_t base) {
@@ -110,8 +126,12 @@ std::uint64_t memory::allocate(context* where, block_kind kind, std::uint64_t by
   made.bytes = bytes;
   made.owner = owner;
   made.device = owner->device;
-  if (bytes > of(owner->device).capacity()) return 0;
-  if (bytes <= small_limit && kind == block_kind::device) {
+  if (bytes > of(owner->device).capacity()) {
+    if (kind != block_kind::managed) return 0;
+    made.span = round_up(bytes, driver_block);
+    made.base = apart(made.span);
+    made.apart = true;
+  } else if (bytes <= small_limit && kind == block_kind::device) {
     made.span = round_up(bytes, step);
     made.base = carve(owner, made.span);
     made.segment = made.base / driver_block * driver_block;
@@ -137,6 +157,10 @@ std::uint64_t memory::mapped_end(block const& from) const {
 }
 
 void memory::release(block const& gone) {
+  if (gone.apart) {
+    munmap(reinterpret_cast<void*>(gone.base), gone.span);
+    return;
+  }
   auto const it = segments_.find(gone.segment);
   if (it == segments_.end()) {
     of(gone.device).give(gone.base, gone.span);

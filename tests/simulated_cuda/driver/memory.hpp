@@ -44,6 +44,7 @@ struct block {
   std::uint32_t open_to = 0;  // mapping: other devices that may touch it, by bit
   std::uint64_t segment = 0;  // device: the driver block that holds it
   std::uint64_t segment_bytes = 0;
+  bool apart = false;  // managed: of more than the device has, addresses alone
   pool* from = nullptr;
   graph_memory* of_graph = nullptr;
 };
@@ -93,8 +94,10 @@ class memory {
   void add_device(std::uint64_t capacity);
   space& of(int device) { return *spaces_[static_cast<std::size_t>(device)]; }
 
-  block* find(std::uint64_t address);  // that contains the address, or null
-  block* at(std::uint64_t base);       // that begins there, or null
+  // That contains the address, or null. Of a graph's memory nobody knows but the capture, until a launch has
+  // it allocated (measured of one that runs): `captured`.
+  block* find(std::uint64_t address, bool captured = false);
+  block* at(std::uint64_t base);  // that begins there, or null
   // Where what is mapped ends, from a block on: its driver block, or the maps right behind each other.
   std::uint64_t mapped_end(block const& from) const;
   block& insert(block made);

@@ -16,7 +16,7 @@
 namespace simulated {
 
 space::space(std::uint64_t capacity) : capacity_(capacity) {
-  span_ = std::max<std::uint64_t>(capacity * 4, 16 * driver_block);
+  span_ = std::max<std::uint64_t>(capacity / driver_block * driver_block * 4, 16 * driver_block);
   file_ = memfd_create("simulated-device", MFD_CLOEXEC);
   std::uint64_t const mapped = span_ + driver_block;
   // The addresses are held from here on: what they give up between two calls, a thread's new stack may take.

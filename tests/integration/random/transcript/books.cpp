@@ -34,7 +34,8 @@ cuuint64_t session::capture_of(CUstream on) {
   if (capturing_.empty()) return 0;
   cuuint64_t const id = number_of_capture(on);
   auto const found = std::find_if(capturing_.begin(), capturing_.end(), [&](running const& each) {
-    bool const own = each.origin.handle == on && (on != CU_STREAM_PER_THREAD || each.thread == thread_);
+    bool const mine = on != CU_STREAM_PER_THREAD || (each.thread == thread_ && each.context == current());
+    bool const own = each.origin.handle == on && mine;
     return id == invalidated ? own : each.id == id;
   });
   return found != capturing_.end() ? found->id : 0;
@@ -88,6 +89,22 @@ void session::thread_ended(unsigned thread) {
   std::vector<running> const all = capturing_;
   for (running const& each : all) {
     if (each.origin.handle == CU_STREAM_PER_THREAD && each.thread == thread) capture_ended(each.id, nullptr);
+  }
+}
+
+// A driver ends the process where a thread ends whose own stream has a capture that was invalidated
+// (580.159.04); one that runs ends with the thread.
+void session::before_end_of_thread(unsigned thread) {
+  if (!tame_) return;
+  thread_ = thread;
+  std::vector<running> const all = capturing_;
+  for (running const& each : all) {
+    if (each.origin.handle != CU_STREAM_PER_THREAD || each.thread != thread) continue;
+    cuCtxSetCurrent(each.context);
+    if (number_of_capture(CU_STREAM_PER_THREAD) != invalidated) continue;
+    CUgraph graph = nullptr;
+    said(cuStreamEndCapture(CU_STREAM_PER_THREAD, &graph), "cuStreamEndCapture of the thread that ends");
+    capture_ended(each.id, graph);
   }
 }
 
@@ -177,6 +194,7 @@ void session::check() {
         say("BOOKS %s captures no longer", each.origin.name.c_str());
     }
     for (block const& each : blocks_) {
+      if (each.made == kind::of_graph) continue;  // nobody knows of it but its capture, and launches
       CUdeviceptr base = 0;
       std::size_t bytes = 0;
       if (cuCtxSetCurrent(each.context) != CUDA_SUCCESS) {

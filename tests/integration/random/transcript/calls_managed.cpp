@@ -51,7 +51,7 @@ void session::batch() {
   std::size_t const count = 1 + below(3);
   for (std::size_t i = 0; i < count; ++i) {
     block const* const found = some_block();
-    if (found == nullptr || found->made != kind::managed) return;
+    if (found == nullptr || found->made != kind::managed || found->bytes > most_moved) return;
     part const taken = one_in(4) ? some_part(*found) : part{found->address, found->bytes};
     addresses[i] = taken.address;
     sizes[i] = taken.bytes;
@@ -77,7 +77,6 @@ void session::attach() {
   block const* const found = some_block();
   if (found == nullptr) return;
   queue const on = some_stream();
-  if (on.name == "bad stream") return;  // a driver looks at the stream first, the library at the block
   std::size_t const bytes = one_in(2) ? 0 : one_in(2) ? found->bytes : found->bytes / 2;
   unsigned const flags = 1u << below(4);
   said(cuStreamAttachMemAsync(on.handle, found->address, bytes, flags),
@@ -99,7 +98,7 @@ void session::page_locked() {
     case 2: {
       unsigned flags = 0x55;
       said(cuMemHostGetFlags(&flags, at), "cuMemHostGetFlags %s+%zu", found->name.c_str(), offset);
-      return say("  %u", flags);
+      return say("  %u", flags_told(*found, flags));
     }
     default: {
       CUdeviceptr device = 0;

@@ -63,7 +63,7 @@ void session::allocate_pinned() {
   CUdeviceptr device = 0;
   said(cuMemHostGetFlags(&seen, host), "cuMemHostGetFlags");
   said(cuMemHostGetDevicePointer(&device, host, 0), "cuMemHostGetDevicePointer");
-  say("  flags %u, on the device %s", seen, where(device).c_str());
+  say("  flags %u, on the device %s", flags_told(made, seen), where(device).c_str());
 }
 
 void session::allocate_pitched() {

@@ -33,7 +33,7 @@ void session::address_range() {
   if (found == nullptr || found->context != current()) return;  // a driver knows it there alone
   CUdeviceptr base = 0;
   std::size_t bytes = 0;
-  std::size_t const offset = below(static_cast<unsigned>(found->bytes));
+  std::size_t const offset = some_offset(*found);
   unsigned const form = below(4);
   CUresult const code = said(cuMemGetAddressRange(form == 1 ? nullptr : &base, form == 2 ? nullptr : &bytes,
                                                   found->address + offset),
@@ -45,7 +45,7 @@ void session::attribute() {
   block const* const found = some_block();
   if (found == nullptr) return;
   question const& asked = questions[below(std::size(questions))];
-  std::size_t const offset = one_in(2) ? 0 : below(static_cast<unsigned>(found->bytes));
+  std::size_t const offset = one_in(2) ? 0 : some_offset(*found);
   unsigned long long value = 0;
   CUresult const code = said(cuPointerGetAttribute(&value, asked.which, found->address + offset),
                              "%s of %s+%zu", asked.name, found->name.c_str(), offset);
@@ -105,7 +105,7 @@ void session::ipc() {
   // Stream-ordered memory, which a driver does not export, is exported where the chain's own memory can be.
   if (found == nullptr || found->made == kind::ordered) return;
   CUipcMemHandle handle{};
-  std::size_t const offset = one_in(2) ? 0 : below(static_cast<unsigned>(found->bytes));
+  std::size_t const offset = one_in(2) ? 0 : some_offset(*found);
   CUresult const code = said(cuIpcGetMemHandle(one_in(20) ? nullptr : &handle, found->address + offset),
                              "cuIpcGetMemHandle %s+%zu", found->name.c_str(), offset);
   if (code != CUDA_SUCCESS) return;
@@ -136,7 +136,7 @@ void session::advise() {
   auto const advice = static_cast<CUmem_advise>(1 + below(6));
   queue const on = some_stream();
   if (found->made != kind::managed) return;
-  if (one_in(2)) {
+  if (one_in(2) || found->bytes > most_moved) {
     said(cuMemAdvise(found->address, found->bytes, advice, at), "cuMemAdvise %s, %u", found->name.c_str(),
          advice);
   } else {

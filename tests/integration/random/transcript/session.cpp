@@ -257,6 +257,15 @@ CUevent session::some_event(std::string& name) {
   return found.handle;
 }
 
+// Small blocks that differ in this flag alone lie in one of a driver's, which has that of its first
+// (580.159.04).
+unsigned session::flags_told(block const& of, unsigned flags) {
+  bool const alone = std::none_of(blocks_.begin(), blocks_.end(), [&](block const& each) {
+    return each.made == kind::pinned && each.address != of.address;
+  });
+  return alone || !tame_ ? flags : flags & ~unsigned{CU_MEMHOSTALLOC_PORTABLE};
+}
+
 place* session::some_place() {
   return places_.empty() ? nullptr : &places_[below(static_cast<unsigned>(places_.size()))];
 }

@@ -7,6 +7,7 @@
 
 #include <cuda.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <deque>
 #include <map>
@@ -16,6 +17,8 @@
 #include <vector>
 
 namespace transcript {
+
+constexpr std::size_t most_moved = std::size_t{1} << 30;  // of managed memory, by one call
 
 enum class kind { plain, ordered, managed, pinned, pitched, from_pool, of_graph };
 
@@ -85,6 +88,8 @@ class session {
 
   // One step by the calling thread, the same for the same number.
   void step(unsigned number, unsigned thread);
+  // By that thread, before it ends.
+  void before_end_of_thread(unsigned thread);
   // That thread has ended, and with it its streams; another one has its number.
   void thread_ended(unsigned thread);
   // All that is alive goes back, all captures end.
@@ -92,6 +97,10 @@ class session {
 
  private:
   unsigned below(unsigned n) { return static_cast<unsigned>(random_() % n); }
+  // Within its first GiB: of managed memory there may be more than 32 bits say.
+  std::size_t some_offset(block const& of) {
+    return below(static_cast<unsigned>(std::min<std::size_t>(of.bytes, 1u << 30)));
+  }
   bool one_in(unsigned n) { return below(n) == 0; }
   void say(char const* format, ...) __attribute__((format(printf, 2, 3)));
   // Says the call and its code, which it returns.
@@ -109,6 +118,7 @@ class session {
   int some_device();
   queue some_stream();
   CUevent some_event(std::string& name);
+  unsigned flags_told(block const& of, unsigned flags);  // of page-locked memory
   place* some_place();
   block* some_block();
   bool anything_captures() { return !capturing_.empty(); }

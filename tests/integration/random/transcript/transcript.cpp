@@ -52,20 +52,21 @@ int main(int argc, char** argv) {
                                  .checks = std::getenv("TRANSCRIPT_CHECK") != nullptr,
                                  .without = words(std::getenv("TRANSCRIPT_WITHOUT"))});
   transcript::turns second;
+  auto const renew = [&] {
+    second.run([&] { one.before_end_of_thread(1); });
+    second.renew();
+    one.thread_ended(1);
+  };
   for (auto const& [from, to] : wanted) {
     for (unsigned i = from; i <= to && i < count; ++i) {
       unsigned const pick = (seed * 31 + i * 2654435761u) >> 16;
-      if (pick % 97 == 0) {
-        second.renew();
-        one.thread_ended(1);
-      }
+      if (pick % 97 == 0) renew();
       bool const other = pick % 4 == 0;
       auto const act = [&] { one.step(i, other ? 1 : 0); };
       other ? second.run(act) : act();
     }
   }
-  second.renew();
-  one.thread_ended(1);
+  renew();
   one.finish();
   std::printf("%u steps\n", count);
   return 0;
