@@ -7,7 +7,7 @@ cd "$(dirname "$0")/.."
 
 fast=0
 if [ "${1:-}" = "--fast" ]; then fast=1; shift; fi
-jobs="${GPUMEM_JOBS:-$(($(nproc) + 1))}"  # of tests: they wait half of their time, as for a signal or for another process
+jobs="${GPUMEM_JOBS:-$(($(nproc) * 3 / 2 + 1))}"  # of tests: they wait half of their time, as for a signal or for another process
 failed=()
 skipped=()
 started=$SECONDS
@@ -25,16 +25,37 @@ step() {
   fi
 }
 
+# What the next steps need nothing of goes on beside them, so that no processor idles while the last file of one is compiled or its last
+# test ends. joined NAME waits for it and says what it said.
+declare -A beside_process beside_output
+beside() {
+  beside_output["$1"]="$(mktemp)"
+  "${@:2}" >"${beside_output[$1]}" 2>&1 </dev/null &
+  beside_process["$1"]=$!
+}
+joined() {
+  local code=0
+  wait "${beside_process[$1]}" || code=$?
+  cat "${beside_output[$1]}"
+  rm -f "${beside_output[$1]}"
+  return "$code"
+}
+trap 'kill $(jobs -p) 2>/dev/null || true; rm -f "${beside_output[@]}"' EXIT
+
 # A sanitizer build holds the units, and the preload library with a few programs on the simulated CUDA (label sanitized);
-# the other integration tests run in the plain build alone.
+# the other integration tests run in the plain build alone. Begun beside what comes before; the second one beside these tests.
 sanitize() {
-  scripts/build.sh "$1" && ctest --test-dir "build-$1" -LE 'integration|gpu|bench' -j "$jobs" --output-on-failure --timeout 300
+  local code=0
+  joined "build-$1" || code=$?
+  if [ -n "${2:-}" ]; then beside "build-$2" scripts/build.sh "$2"; fi
+  [ "$code" -eq 0 ] && ctest --test-dir "build-$1" -LE 'integration|gpu|bench' -j "$jobs" --output-on-failure --timeout 300
 }
 
 step setup scripts/setup.sh || exit 1
 if ! [ -e build-headers/python/jsonschema_rs ] && ! python3 scripts/from_pypi.py validator; then
   skipped+=("reports are validated by python3-jsonschema, which takes a minute more: no wheel of jsonschema-rs for this machine")
 fi
+beside build scripts/build.sh release
 step layers-self-test scripts/layers.sh --self-test || true
 step layers scripts/layers.sh || true
 step lint scripts/lint.sh || true
@@ -44,7 +65,8 @@ if command -v clang++ >/dev/null 2>&1; then
 else
   skipped+=("clang's thread-safety analysis: no clang++ (Debian: clang)")
 fi
-step build scripts/build.sh release || exit 1
+step build joined build || exit 1
+if [ "$fast" = 0 ]; then beside build-asan scripts/build.sh asan; fi
 if command -v nvcc >/dev/null 2>&1 || [ -x "${CUDA_HOME:-/usr/local/cuda}/bin/nvcc" ]; then
   step gpu-programs scripts/build.sh release gpu_programs || true
 else
@@ -61,7 +83,7 @@ fi
 if [ "$fast" = 1 ]; then
   skipped+=("sanitizer builds: --fast")
 else
-  step asan sanitize asan || true
+  step asan sanitize asan tsan || true
   step tsan sanitize tsan || true
 fi
 if ! python3 tests/gpu/run.py --probe >/dev/null 2>&1; then

@@ -33,7 +33,6 @@ CPP
   exit 0
 fi
 
-checked=0
 faults=0
 # A header is checked by the source beside it, or by itself where all of it is in the header.
 mapfile -t named < <(grep -rlE "GPUMEM_(GUARDED_BY|REQUIRES)\(" core config shim --include=*.hpp --include=*.cpp |
@@ -41,10 +40,14 @@ mapfile -t named < <(grep -rlE "GPUMEM_(GUARDED_BY|REQUIRES)\(" core config shim
 mapfile -t sources < <(for file in "${named[@]}"; do
   if [ -f "${file%.hpp}.cpp" ]; then echo "${file%.hpp}.cpp"; else echo "$file"; fi
 done | sort -u)
-for source in "${sources[@]}"; do
-  clang++ "${flags[@]}" -x c++ "$source" || faults=$((faults + 1))
-  checked=$((checked + 1))
-done
+checked="${#sources[@]}"
+# All of them as one file, which reads each header once: an eighth of the time. Where that says anything, as when two of them have a
+# name of their own in common, each by itself decides.
+if ! printf '#include "%s"\n' "${sources[@]}" | clang++ "${flags[@]}" -x c++ - 2>/dev/null; then
+  for source in "${sources[@]}"; do
+    clang++ "${flags[@]}" -x c++ "$source" || faults=$((faults + 1))
+  done
+fi
 [ "$faults" -eq 0 ] || exit 1
 [ "$checked" -gt 0 ] || { echo "thread_safety: no header names a mutex" >&2; exit 1; }
 echo "thread_safety: $checked sources hold the locks that their headers name"

@@ -102,11 +102,13 @@ CUresult fill(machine& m, CUstream on, CUdeviceptr target, std::uint64_t pitch, 
   work.action = [=] {
     for (std::uint64_t row = 0; row < rows; ++row) {
       auto* to = reinterpret_cast<char*>(target + row * pitch);
-      if (element == 1) {
-        std::memset(to, static_cast<int>(value), row_bytes);
-        continue;
-      }
-      for (std::uint64_t i = 0; i < width; ++i) std::memcpy(to + i * element, &value, element);
+      // Of a size that the compiler knows: no call for each.
+      auto const repeat = [&](auto part) {
+        for (std::uint64_t i = 0; i < width; ++i) std::memcpy(to + i * sizeof part, &part, sizeof part);
+      };
+      if (element == 1) std::memset(to, static_cast<int>(value), row_bytes);
+      if (element == 2) repeat(static_cast<std::uint16_t>(value));
+      if (element == 4) repeat(static_cast<std::uint32_t>(value));
     }
   };
   return m.submit(*where, std::move(work));
