@@ -189,6 +189,10 @@ template <bool careful = false>
   bool const duty = !release.stream_ordered && resource::free_duties.load(std::memory_order_relaxed) != 0;
   return home.epochs.well() && !duty;
 }
+// From the first end of a context on each free is no more than that.
+inline bool is_usual_after_an_end(resource::chain_context const& home) noexcept {
+  return home.epochs.well() && resource::free_duties.load(std::memory_order_relaxed) == resource::asks;
+}
 
 // After which work the memory is free; false: that is rare.
 [[gnu::always_inline]] inline bool order_fast(router_state& s, resource::chain_context const& home,
@@ -248,7 +252,8 @@ template <bool careful = false>
     if (auto const answer = answer_under_ended(release)) return *answer;
     if (auto const answer = answer_free_slow(home, release)) return *answer;
   } else if (!is_usual_fast(home, release)) [[unlikely]] {
-    return release_carefully(driver::free_request(release));
+    if (!is_usual_after_an_end(home)) return release_carefully(driver::free_request(release));
+    if (auto const answer = answer_under_ended(driver::free_request(release))) return *answer;
   }
   if (of_host != (release.kind == driver::memory_kind::host)) [[unlikely]]
     return {refusal_of_none(driver::free_request(release))};

@@ -68,7 +68,7 @@ stream_place find_place_slow(router_state& s, driver::request const& request) no
 // The address is no live block's.
 [[gnu::noinline]] outcome release_of_none(driver::free_request const& release) noexcept;
 // The driver's answer where the current context has ended: there it frees nothing, whatever context it is of.
-std::optional<outcome> answer_under_ended(driver::free_request const& release) noexcept;
+[[gnu::noinline]] std::optional<outcome> answer_under_ended(driver::free_request const& release) noexcept;
 // The driver's answer where the context of the block asks for it.
 std::optional<outcome> answer_free_slow(resource::chain_context const& home,
                                         driver::free_request const& release) noexcept;
