@@ -175,6 +175,13 @@ CUresult attribute_of(machine& m, void* data, std::size_t size, CUmem_range_attr
   return CUDA_SUCCESS;
 }
 
+// No node of a graph, and the end of a capture, also of one that was invalidated before (both measured).
+CUresult no_capture(stream const& on) {
+  if (!on.capturing) return CUDA_SUCCESS;
+  on.capturing->invalidated = true;
+  return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
+}
+
 }  // namespace
 
 SIMULATED_API cuMemAdvise_v2(CUdeviceptr address, size_t bytes, CUmem_advise advice, CUmemLocation location) {
@@ -221,10 +228,7 @@ SIMULATED_API cuMemDiscardBatchAsync(CUdeviceptr* addresses, size_t* sizes, size
   SIMULATED_CALL(with_context);
   stream* where = nullptr;
   SIMULATED_TRY(m.resolve(on, where));
-  if (where->capturing) {  // measured of one that was invalidated before
-    where->capturing->invalidated = true;
-    return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
-  }
+  SIMULATED_TRY(no_capture(*where));
   SIMULATED_TRY(check(m, {addresses, sizes, count}, flags, on));
   return m.submit(*where, {"discard", 1000, {}, {}, {}, false});
 }
@@ -237,6 +241,9 @@ SIMULATED_API cuMemDiscardAndPrefetchBatchAsync(CUdeviceptr* addresses, size_t* 
                                                 CUmemLocation* locations, size_t* first, size_t places,
                                                 unsigned long long flags, CUstream on) {
   SIMULATED_CALL(with_context);
+  stream* where = nullptr;
+  SIMULATED_TRY(m.resolve(on, where));
+  SIMULATED_TRY(no_capture(*where));
   return prefetch(m, batch{addresses, sizes, count}, {locations, first, places}, flags, on);
 }
 SIMULATED_PER_THREAD(cuMemDiscardAndPrefetchBatchAsync, _ptsz,

@@ -84,8 +84,7 @@ SIMULATED_API cuStreamGetFlags(CUstream on, unsigned* flags) {
   SIMULATED_CALL(after_init);
   stream* where = nullptr;
   SIMULATED_TRY(m.resolve(on, where));
-  SIMULATED_TRY(m.unsafe_call());  // measured, of the stream that captures
-  if (where->capturing) {          // in another thread (measured)
+  if (where->capturing) {  // in whichever thread; of another stream it is answered (measured)
     where->capturing->invalidated = true;
     return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
   }

@@ -70,6 +70,7 @@ TEST_F(answers, what_is_said_under_a_context_that_has_ended) {
   EXPECT_EQ(cuMemFree(others), CUDA_ERROR_CONTEXT_IS_DESTROYED) << "a block of a context that lives";
   EXPECT_EQ(cuMemGetAddressRange(&base, &bytes, gone), CUDA_ERROR_CONTEXT_IS_DESTROYED);
   EXPECT_TRUE(base == 0 && bytes == 0);
+  EXPECT_EQ(cuMemHostUnregister(&bytes), CUDA_ERROR_CONTEXT_IS_DESTROYED);
   ASSERT_EQ(cuCtxPopCurrent(nullptr), CUDA_SUCCESS);
   EXPECT_EQ(cuMemFreeHost(reinterpret_cast<void*>(gone)), CUDA_ERROR_INVALID_VALUE);
   EXPECT_EQ(cuMemFree(others), CUDA_SUCCESS);
@@ -122,6 +123,26 @@ TEST_F(answers, flags_of_a_stream_that_captures_in_another_thread) {
   ASSERT_EQ(cuStreamBeginCapture(s, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL), CUDA_SUCCESS);
   std::thread([&] { EXPECT_EQ(cuStreamGetFlags(s, &flags), CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED); }).join();
   end_capture(CUDA_ERROR_STREAM_CAPTURE_INVALIDATED);
+}
+
+TEST_F(answers, flags_of_another_stream_beside_a_capture) {
+  unsigned flags = 42;
+  ASSERT_EQ(cuStreamBeginCapture(s, CU_STREAM_CAPTURE_MODE_GLOBAL), CUDA_SUCCESS);
+  EXPECT_EQ(cuStreamGetFlags(CU_STREAM_PER_THREAD, &flags), CUDA_SUCCESS);
+  EXPECT_EQ(flags, 0u);
+  end_capture(CUDA_SUCCESS);
+}
+
+TEST_F(answers, what_is_discarded_on_a_stream_that_captures_ends_the_capture) {
+  CUdeviceptr managed = 0;
+  std::size_t bytes = 1 << 21, first = 0;
+  CUmemLocation to{CU_MEM_LOCATION_TYPE_DEVICE, {0}};
+  ASSERT_EQ(cuMemAllocManaged(&managed, bytes, CU_MEM_ATTACH_GLOBAL), CUDA_SUCCESS);
+  ASSERT_EQ(cuStreamBeginCapture(s, CU_STREAM_CAPTURE_MODE_RELAXED), CUDA_SUCCESS);
+  EXPECT_EQ(cuMemDiscardAndPrefetchBatchAsync(&managed, &bytes, 1, &to, &first, 1, 0, s),
+            CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
+  end_capture(CUDA_ERROR_STREAM_CAPTURE_INVALIDATED);
+  ASSERT_EQ(cuMemFree(managed), CUDA_SUCCESS);
 }
 
 TEST_F(answers, of_memory_of_a_capture_only_the_capture_knows) {
