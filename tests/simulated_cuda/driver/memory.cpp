@@ -33,6 +33,8 @@ void insert_hole(std::map<std::uint64_t, std::uint64_t>& holes, std::uint64_t ad
   holes[address] = bytes;
 }
 
+constexpr std::uint64_t most_apart = std::uint64_t{1} << 46;  // beyond what was measured
+
 // Of managed memory a program may have more than there is (measured: 16 TiB of a device with 80 GiB).
 std::uint64_t apart(std::uint64_t bytes) {
   void* const at = mmap(nullptr, bytes + driver_block, PROT_READ | PROT_WRITE,
@@ -127,7 +129,7 @@ std::uint64_t memory::allocate(context* where, block_kind kind, std::uint64_t by
   made.owner = owner;
   made.device = owner->device;
   if (bytes > of(owner->device).capacity()) {
-    if (kind != block_kind::managed) return 0;
+    if (kind != block_kind::managed || bytes > most_apart) return 0;
     made.span = round_up(bytes, driver_block);
     made.base = apart(made.span);
     made.apart = true;

@@ -41,10 +41,10 @@ struct block {
   int device = 0;
   unsigned flags = 0;
   bool sync_memops = false;
+  bool apart = false;         // managed: of more than the device has, addresses alone
   std::uint32_t open_to = 0;  // mapping: other devices that may touch it, by bit
   std::uint64_t segment = 0;  // device: the driver block that holds it
   std::uint64_t segment_bytes = 0;
-  bool apart = false;  // managed: of more than the device has, addresses alone
   pool* from = nullptr;
   graph_memory* of_graph = nullptr;
 };

@@ -206,6 +206,7 @@ TEST_F(answers, of_managed_memory) {
   EXPECT_EQ(cuMemGetAddressRange(&base, &bytes, large + more_than_there_is - 1), CUDA_SUCCESS);
   EXPECT_TRUE(base == large && bytes == more_than_there_is);
   EXPECT_EQ(cuMemFree(large), CUDA_SUCCESS);
+  EXPECT_EQ(cuMemAllocManaged(&large, ~std::size_t{0}, CU_MEM_ATTACH_HOST), CUDA_ERROR_OUT_OF_MEMORY);
   ASSERT_EQ(cuMemGetInfo(&after, &total), CUDA_SUCCESS);
   EXPECT_EQ(after, before);
   EXPECT_EQ(cuMemFree(small), CUDA_SUCCESS);
