@@ -126,7 +126,8 @@ SIMULATED_API cuMemHostRegister_v2(void* memory, size_t bytes, unsigned flags) {
 SIMULATED_API cuMemHostUnregister(void* memory) {
   SIMULATED_CALL(after_init);
   context* current = nullptr;
-  if (m.current(current) == CUDA_ERROR_CONTEXT_IS_DESTROYED) return CUDA_ERROR_CONTEXT_IS_DESTROYED;  // measured
+  if (m.current(current) == CUDA_ERROR_CONTEXT_IS_DESTROYED)
+    return CUDA_ERROR_CONTEXT_IS_DESTROYED;  // measured
   SIMULATED_TRY(m.unsafe_call());
   auto const address = reinterpret_cast<std::uint64_t>(memory);
   block const* const found = m.memory_.at(address);

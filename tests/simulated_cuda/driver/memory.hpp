@@ -38,6 +38,7 @@ struct block {
   std::uint64_t span = 0;   // as taken
   std::uint64_t id = 0;
   context* owner = nullptr;
+  unsigned long long owner_id = 0;  // pooled: of that life of the owner, which is used again
   int device = 0;
   unsigned flags = 0;
   bool sync_memops = false;
