@@ -95,8 +95,7 @@ SIMULATED_API cuMemFree_v2(CUdeviceptr address) {
       m.memory_.release(gone);
       return CUDA_SUCCESS;
     case block_kind::pooled:  // no barrier; its bytes wait for all that is submitted now
-      // What programs had in it went with the context, though the memory stays.
-      if (!gone.owner->alive || gone.owner->id != gone.owner_id) m.checker_.forget(gone.base, gone.span);
+      if (gone.orphaned) m.checker_.forget(gone.base, gone.span);
       m.memory_.erase(address);
       m.memory_.release(gone, nullptr, m.all_work(*gone.owner), m.now_);
       return CUDA_SUCCESS;

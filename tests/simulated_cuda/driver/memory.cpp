@@ -197,6 +197,7 @@ void memory::forget(context* owner) {
         gone.owner == owner && (gone.kind == block_kind::device || gone.kind == block_kind::managed ||
                                 gone.kind == block_kind::array);
     if (!ours) {
+      if (gone.owner == owner && gone.kind == block_kind::pooled) it->second.orphaned = true;
       ++it;
       continue;
     }

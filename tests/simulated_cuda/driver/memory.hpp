@@ -38,10 +38,10 @@ struct block {
   std::uint64_t span = 0;   // as taken
   std::uint64_t id = 0;
   context* owner = nullptr;
-  unsigned long long owner_id = 0;  // pooled: of that life of the owner, which is used again
   int device = 0;
   unsigned flags = 0;
   bool sync_memops = false;
+  bool orphaned = false;      // pooled: its context has ended, and with it what a program had in it
   bool apart = false;         // managed: of more than the device has, addresses alone
   std::uint32_t open_to = 0;  // mapping: other devices that may touch it, by bit
   std::uint64_t segment = 0;  // device: the driver block that holds it

@@ -80,7 +80,6 @@ std::uint64_t memory::allocate(pool& from, stream& on, std::uint64_t bytes, nano
   made.bytes = bytes;
   made.span = size;
   made.owner = on.owner;
-  made.owner_id = on.owner->id;
   made.device = from.device;
   made.from = &from;
   insert(made);
