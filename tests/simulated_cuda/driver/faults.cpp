@@ -4,7 +4,6 @@
 #include <dlfcn.h>
 #include <pthread.h>
 
-#include <array>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -12,29 +11,13 @@
 namespace simulated {
 
 // Where in the library under test an address is; 0: elsewhere.
-static std::uint64_t look_up(void const* address) {
+static std::uint64_t place_of(void const* address) {
   Dl_info where{};
   if (dladdr(address, &where) == 0 || where.dli_fname == nullptr) return 0;
   char const* const slash = std::strrchr(where.dli_fname, '/');
   char const* const name = slash != nullptr ? slash + 1 : where.dli_fname;
   if (std::strncmp(name, "libgpumem", 9) != 0) return 0;
   return reinterpret_cast<std::uintptr_t>(address) - reinterpret_cast<std::uintptr_t>(where.dli_fbase);
-}
-
-// The same, known again where it is in the library, which stays where it is: the loader's answer takes longer
-// than most calls.
-static std::uint64_t place_of(void const* address) {
-  struct known {
-    void const* address = nullptr;
-    std::uint64_t place = 0;
-  };
-  constexpr std::size_t size = 256;
-  thread_local std::array<known, size> all;
-  known& here = all[reinterpret_cast<std::uintptr_t>(address) % size];
-  if (here.address == address) return here.place;
-  std::uint64_t const place = look_up(address);
-  if (place != 0) here = {address, place};
-  return place;
 }
 
 faults& faults::get() {
@@ -99,9 +82,16 @@ void faults::write() const {
 }
 
 CUresult faults::count(char const* function, void const* returns_to) {
-  std::uint64_t const place = place_of(returns_to);
+  std::uint64_t place = 0;
+  {
+    std::lock_guard const guard(lock_);
+    if (auto const known = places_.find(returns_to); known != places_.end()) place = known->second;
+  }
+  // Not under the lock: a library that is being loaded may call, and who loads it holds the loader's.
+  if (place == 0) place = place_of(returns_to);
   if (place == 0) return CUDA_SUCCESS;
   std::lock_guard const guard(lock_);
+  places_.emplace(returns_to, place);  // the library stays where it is
   ++calls_[{function, place}];
   CUresult code = CUDA_SUCCESS;
   for (plan& each : plans_) {

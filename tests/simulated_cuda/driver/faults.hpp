@@ -12,6 +12,7 @@
 #include <map>
 #include <mutex>
 #include <string>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -45,6 +46,7 @@ class faults {
   std::string counts_file_, places_file_;
   std::mutex lock_;
   std::vector<plan> plans_;
+  std::unordered_map<void const*, std::uint64_t> places_;  // of what returns where
   std::map<std::pair<std::string, std::uint64_t>, std::uint64_t> calls_;
 };
 
