@@ -43,7 +43,7 @@ class pinned_host final : public resource::source {
  public:
   // `flags`: of cuMemHostAlloc, for every request besides its own.
   pinned_host(resource::chain_context const& home, std::size_t node, unsigned flags) noexcept
-      : home_(home), node_(node), flags_(flags) {}
+      : home_(home), node_(node), flags_(flags), refused_(home) {}
   resource::extent reserve(resource::allocation_request const& request) override;
   void release(resource::extent const& memory, resource::release_order const& order) noexcept override;
   void lost(resource::extent const& memory) noexcept override;

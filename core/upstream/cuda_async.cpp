@@ -45,7 +45,7 @@ bool has(CUdevice device, CUdevice_attribute what) noexcept {
 
 // Said when the chain is built, before anything is served: the requests then go to the driver.
 cuda_async::cuda_async(resource::chain_context const& home, std::size_t node, options const& o)
-    : home_(home), node_(node), options_(o) {
+    : home_(home), node_(node), options_(o), waiting_(home) {
   if (!options_.managed) return;
   auto const refuse = [this](char const* why) {
     throw driver::allocation_failed(CUDA_ERROR_NOT_SUPPORTED, name(), why);

@@ -110,6 +110,7 @@ GROUPS = {
         Case("capture_rules", ("forbidden",), counts=False, expected="capture_rules.txt"),
         *[Case("capture_rules", (mode,), counts=False) for mode in ("joined", "destroyed", "threads")],
         Case("captured_contexts", links=("driver",)),
+        Case("captured_contexts", ("twice",), links=("driver",), configs=("direct_cuda_async", "pool_over_vmm"), counts=False),
         Case("capture_forms", links=("driver",), configs=TWO_CHAINS),
     ],
     "debugging": [

@@ -43,6 +43,7 @@ SHOWN_BY = {"settings_stay": ("settings.shared", (), "every_pool"), "settings_sh
             "used_by_any_free": ("default_pool.shared", (), None), "two_default_pools": ("default_pool.shared", (), None),
             "pitch_of_any_width": ("pitched.shared", (), None),
             "stale_refusal": ("out_of_memory.shared", (), None),
+            "refused_given_to_driver": ("captured_contexts.driver", ("twice",), "direct_cuda_async"),
             "begun_when_over": ("dead_context.driver", ("released",), "pool_over_vmm"),
             "freed_under_ended": ("dead_context.driver", ("frees",), None)}
 PROGRAM_CONFIGS = ROOT / "tests" / "integration" / "programs" / "configs"

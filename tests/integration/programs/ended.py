@@ -71,6 +71,10 @@ def test_a_block_is_freed_under_a_context_that_ended(build):
     caught(build, "freed_under_ended", "dead_context.driver", "frees")
 
 
+def test_what_the_driver_has_not_back_yet_is_freed_again(build):
+    caught(build, "refused_given_to_driver", "captured_contexts.driver", "twice", config="direct_cuda_async")
+
+
 # Each free is under way until the next context has served, which is no bug of its own.
 LATE = {"GPUMEM_SIMULATED_DEVICES": "1", "TEST_INTERLEAVE": "1"}
 

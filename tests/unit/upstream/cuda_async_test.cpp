@@ -59,6 +59,27 @@ TEST_F(cuda_async_upstream, the_first_memory_that_the_driver_does_not_take_back_
   EXPECT_EQ(driver.calls("cuMemFreeAsync"), 2);
 }
 
+TEST_F(cuda_async_upstream, what_waits_for_the_driver_is_not_given_to_it_by_a_second_free) {
+  auto& p = make();
+  extent const memory = p.reserve({.bytes = mib});
+  auto const is_known = [&] { return here->home.where.segments.containing(memory.address).in != nullptr; };
+  driver.fail("cuMemFreeAsync", CUDA_ERROR_UNKNOWN);
+  p.release(memory, {.stream = tests::stream(1), .may_wait = false});
+  EXPECT_TRUE(is_known());
+  p.trim(give_back_scope::done);
+  EXPECT_EQ(driver.calls("cuMemFreeAsync"), 2);
+  EXPECT_FALSE(is_known()) << "it may be somebody else's";
+}
+
+TEST_F(cuda_async_upstream, what_waits_for_the_driver_goes_with_its_context) {
+  auto& p = make();
+  extent const memory = p.reserve({.bytes = mib});
+  driver.fail("cuMemFreeAsync", CUDA_ERROR_UNKNOWN);
+  p.release(memory, {.stream = tests::stream(1), .may_wait = false});
+  p.forget();
+  EXPECT_EQ(here->home.where.segments.containing(memory.address).in, nullptr);
+}
+
 TEST_F(cuda_async_upstream, what_is_done_is_ordered_after_nothing) {
   auto& p = make();
   extent done = p.reserve({.bytes = mib}), other = p.reserve({.bytes = mib});
