@@ -92,6 +92,7 @@ SIMULATED_API cuMemFree_v2(CUdeviceptr address) {
     case block_kind::managed:
       m.memory_.erase(address);  // before the wait: its context may end meanwhile, and frees what it finds
       m.host_wait(m.all_work(*gone.owner));
+      if (gone.apart) m.run_all();  // work of other contexts would find nothing where it lay
       m.memory_.release(gone);
       return CUDA_SUCCESS;
     case block_kind::pooled:  // no barrier; its bytes wait for all that is submitted now

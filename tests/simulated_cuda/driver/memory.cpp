@@ -5,6 +5,8 @@
 
 #include <sys/mman.h>
 
+#include <algorithm>
+
 #include "machine.hpp"
 
 namespace simulated {
@@ -191,6 +193,8 @@ void memory::collect(nanoseconds now, vector_clock& host) {
 
 void memory::forget(context* owner) {
   machine& m = machine::get();
+  auto const is_apart = [owner](auto const& each) { return each.second.owner == owner && each.second.apart; };
+  if (std::ranges::any_of(blocks_, is_apart)) m.run_all();  // see cuMemFree
   for (auto it = blocks_.begin(); it != blocks_.end();) {
     block const gone = it->second;
     bool const ours =
