@@ -136,6 +136,17 @@ TEST_F(limits, a_refusal_names_the_pool_its_maximum_and_the_wish) {
   EXPECT_EQ(refused, "cuda: the driver refused 3.00 MiB");
 }
 
+// Which the driver serves then, as of managed memory there may be more than there is of any device.
+TEST_F(limits, more_than_the_tables_can_say_is_nobodys_limit_but_a_maximum) {
+  constexpr std::uint64_t tib = 1024 * gib;
+  EXPECT_EQ(reason(make_pool(), 2 * tib).first, driver::refused_by::largest_block);
+  here->home.kind = driver::memory_kind::managed;
+  EXPECT_EQ(reason(make_pool(), 2 * tib).first, driver::refused_by::tables);
+  EXPECT_EQ(reason(make_pool({.maximum_pool_size = 3 * tib}), 2 * tib).first, driver::refused_by::tables);
+  EXPECT_EQ(reason(make_pool({.maximum_pool_size = 4 * gib}), 2 * tib).first,
+            driver::refused_by::largest_block);
+}
+
 TEST_F(limits, a_pool_over_pages_names_its_maximum_or_the_driver) {
   auto& pages = below<upstream::vmm>(here->home, 0u, 0u);
   pool& p = make<pool>(pool_options{.maximum_pool_size = 8 * mib, .name = "paged"}, pages);
