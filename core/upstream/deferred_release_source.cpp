@@ -49,9 +49,7 @@ bool deferred_release_source::add(resource::extent const& memory, stream_order::
   base::lock_guard lock(waiting_mutex_);
   if (forgotten_ || went_with_context(home_, memory.life)) return false;
   waiting_.reserve(waiting_.size() + 1);
-  space::segment* const here =
-      home_.where.segments.add(memory.address, memory.bytes, &owner_, memory.contextless);
-  waiting_.insert(first ? waiting_.begin() : waiting_.end(), {memory, freed, here});
+  waiting_.insert(first ? waiting_.begin() : waiting_.end(), {memory, freed, owner_.add(memory)});
   any_waits_.store(true, std::memory_order_relaxed);
   return true;
 } catch (std::bad_alloc const&) {
@@ -77,8 +75,7 @@ std::uint64_t deferred_release_source::release_done(bool asks, bool may_wait) no
   if (!any_waits_.load(std::memory_order_relaxed) || (!may_wait && would_wait())) return 0;
   std::uint64_t bytes = 0;
   for (waiting const& w : take_done(asks)) {
-    // Removed before it goes: from then on the address may be somebody else's.
-    if (w.segment != nullptr) home_.where.segments.remove(w.segment);
+    owner_.remove(w.segment);
     resource::extent memory = w.memory;
     memory.done = true;
     if (give_away(memory, may_wait))
@@ -111,7 +108,7 @@ void deferred_release_source::forget() noexcept {
   forgotten_ = true;
   for (waiting const& w : waiting_) {
     lost(w.memory);
-    if (w.segment != nullptr) home_.where.segments.remove(w.segment);
+    owner_.remove(w.segment);
   }
   waiting_.clear();
   any_waits_.store(false, std::memory_order_relaxed);

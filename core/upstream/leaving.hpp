@@ -11,6 +11,15 @@ class leaving final : public resource::resource {
  public:
   explicit leaving(gpumem::resource::chain_context const& home) noexcept : resource(home, 0) {}
   space::handle allocate(gpumem::resource::allocation_request const&) override { return space::none; }
+
+  // Null: there is no room for it.
+  space::segment* add(gpumem::resource::extent const& memory) noexcept {
+    return home_.where.segments.add(memory.address, memory.bytes, this, memory.contextless);
+  }
+  // Before it goes: from then on the address may be somebody else's. Null: nothing was added.
+  void remove(space::segment* segment) noexcept {
+    if (segment != nullptr) home_.where.segments.remove(segment);
+  }
 };
 
 }  // namespace gpumem::upstream

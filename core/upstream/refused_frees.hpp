@@ -19,7 +19,7 @@ namespace gpumem::upstream {
 
 class refused_frees {
  public:
-  explicit refused_frees(resource::chain_context const& home) noexcept : where_(home.where), owner_(home) {}
+  explicit refused_frees(resource::chain_context const& home) noexcept : owner_(home) {}
 
   // `free(memory)` gives it back, or says false; `lost(memory)` hears of it where that was after forget().
   // Where the list finds no memory the block is lost.
@@ -31,7 +31,7 @@ class refused_frees {
   void retry(Free&& free, Lost&& lost) noexcept {
     if (bytes() == 0) return;
     for (waiting const& w : take(false)) {
-      remove(w);
+      owner_.remove(w.segment);
       release(w.memory, free, lost);
     }
   }
@@ -39,7 +39,7 @@ class refused_frees {
   template <typename Lost>
   void forget(Lost&& lost) noexcept {
     for (waiting const& w : take(true)) {
-      remove(w);
+      owner_.remove(w.segment);
       lost(w.memory);
     }
   }
@@ -64,11 +64,7 @@ class refused_frees {
     base::lock_guard const held(mutex_);
     if (forgotten_) return false;
     waiting_.reserve(waiting_.size() + 1);
-    space::segment* const here =
-        GPUMEM_MUTANT(refused_given_to_driver)
-            ? nullptr
-            : where_.segments.add(memory.address, memory.bytes, &owner_, memory.contextless);
-    waiting_.push_back({memory, here});
+    waiting_.push_back({memory, GPUMEM_MUTANT(refused_given_to_driver) ? nullptr : owner_.add(memory)});
     bytes_.fetch_add(memory.bytes, std::memory_order_relaxed);
     return true;
   } catch (std::bad_alloc const&) {
@@ -80,12 +76,7 @@ class refused_frees {
     bytes_.store(0, std::memory_order_relaxed);
     return std::exchange(waiting_, {});
   }
-  // Before it goes: from then on the address may be somebody else's.
-  void remove(waiting const& w) noexcept {
-    if (w.segment != nullptr) where_.segments.remove(w.segment);
-  }
 
-  space::block_registry& where_;
   leaving owner_;
   base::mutex mutex_;
   bool forgotten_ GPUMEM_GUARDED_BY(mutex_) = false;
