@@ -198,7 +198,7 @@ CUresult cuMemGetAddressRange_v2(CUdeviceptr* base, size_t* size, CUdeviceptr ad
   if (code == CUDA_SUCCESS)
     answer(told);
   else
-    GPUMEM_REAL(cuMemGetAddressRange_v2)(base, size, code == CUDA_ERROR_NOT_FOUND ? nobodys : address);
+    GPUMEM_REAL(cuMemGetAddressRange_v2)(base, size, nobodys);
   return code;
 }
 

@@ -17,11 +17,13 @@ CUdevice device_of(CUmemLocation const& location) noexcept {
   return location.type == CU_MEM_LOCATION_TYPE_DEVICE ? location.id : CU_DEVICE_CPU;
 }
 
+constexpr std::uint64_t page = 4096;
+
 // `range`: of one allocation natively, hence of one block: its pages, or to a question its bytes.
 struct range {
   CUdeviceptr address;
   std::uint64_t bytes;
-  std::uint64_t page = 4096;
+  std::uint64_t unit = page;
 };
 
 template <typename Real, typename Note>
@@ -29,7 +31,7 @@ CUresult about_range(hook which, range const& r, Real&& real, Note&& note) noexc
   base::uncancelled const held;
   hook_scope const scope;
   if (!scope) return real();
-  if (route::leaves_block(r.address, r.bytes, r.page)) return counted(which, 0, CUDA_ERROR_INVALID_VALUE);
+  if (route::leaves_block(r.address, r.bytes, r.unit)) return counted(which, 0, CUDA_ERROR_INVALID_VALUE);
   CUresult const code = real();
   if (code == CUDA_SUCCESS) note();
   return counted(which, 0, code);
@@ -67,7 +69,7 @@ struct batch {
 
 bool leaves_blocks(batch const& b) noexcept {
   for (size_t i = 0; b.addresses != nullptr && b.sizes != nullptr && i < b.count; ++i) {
-    if (route::leaves_block(b.addresses[i], b.sizes[i], range{}.page)) return true;
+    if (route::leaves_block(b.addresses[i], b.sizes[i], page)) return true;
   }
   return false;
 }
