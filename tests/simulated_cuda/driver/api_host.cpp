@@ -59,9 +59,7 @@ SIMULATED_API cuMemAllocHost_v2(void** out, size_t bytes) {
 // Needs no context, as cuMemFree (measured).
 SIMULATED_API cuMemFreeHost(void* memory) {
   SIMULATED_CALL(after_init);
-  context* current = nullptr;
-  if (m.current(current) == CUDA_ERROR_CONTEXT_IS_DESTROYED)
-    return CUDA_ERROR_CONTEXT_IS_DESTROYED;  // dead_context
+  SIMULATED_TRY(machine::under_ended());  // measured: dead_context
   SIMULATED_TRY(m.unsafe_call());
   if (memory == nullptr) return CUDA_SUCCESS;
   block const* const found = m.memory_.at(reinterpret_cast<std::uint64_t>(memory));
@@ -125,9 +123,7 @@ SIMULATED_API cuMemHostRegister_v2(void* memory, size_t bytes, unsigned flags) {
 // Needs no context (measured).
 SIMULATED_API cuMemHostUnregister(void* memory) {
   SIMULATED_CALL(after_init);
-  context* current = nullptr;
-  if (m.current(current) == CUDA_ERROR_CONTEXT_IS_DESTROYED)
-    return CUDA_ERROR_CONTEXT_IS_DESTROYED;  // measured
+  SIMULATED_TRY(machine::under_ended());  // measured
   SIMULATED_TRY(m.unsafe_call());
   auto const address = reinterpret_cast<std::uint64_t>(memory);
   block const* const found = m.memory_.at(address);

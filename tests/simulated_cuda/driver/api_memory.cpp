@@ -80,9 +80,8 @@ SIMULATED_API cuMemAllocManaged(CUdeviceptr* out, size_t bytes, unsigned flags) 
 SIMULATED_API cuMemFree_v2(CUdeviceptr address) {
   SIMULATED_CALL(after_init);
   block* const found = m.memory_.at(address);
-  context* current = nullptr;
-  if (this_thread().current() != nullptr) SIMULATED_TRY(m.current(current));
-  SIMULATED_TRY(machine::fault_of(found != nullptr ? found->owner : current));
+  SIMULATED_TRY(machine::under_ended());
+  SIMULATED_TRY(machine::fault_of(found != nullptr ? found->owner : this_thread().current()));
   SIMULATED_TRY(m.unsafe_call());
   if (address == 0) return CUDA_SUCCESS;
   if (found == nullptr) return CUDA_ERROR_INVALID_VALUE;
@@ -211,10 +210,8 @@ SIMULATED_API cuPointerSetAttribute(void const* value, CUpointer_attribute attri
   SIMULATED_CALL(after_init);
   SIMULATED_TRY(m.unsafe_call());  // measured
   block* const found = m.memory_.find(address);
-  context* current = nullptr;
-  bool const is_dead =
-      m.current(current) == CUDA_ERROR_CONTEXT_IS_DESTROYED;  // 1 then (measured: dead_context)
-  if (value == nullptr || found == nullptr || is_dead) return CUDA_ERROR_INVALID_VALUE;
+  if (value == nullptr || found == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  if (machine::under_ended() != CUDA_SUCCESS) return CUDA_ERROR_INVALID_VALUE;  // measured: dead_context
   if (attribute != CU_POINTER_ATTRIBUTE_SYNC_MEMOPS) return CUDA_ERROR_INVALID_VALUE;
   if (found->kind == block_kind::mapping) return CUDA_ERROR_NOT_SUPPORTED;
   found->sync_memops = *static_cast<unsigned const*>(value) != 0;

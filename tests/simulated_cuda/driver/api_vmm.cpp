@@ -52,6 +52,14 @@ void drop(machine& m, physical* of) {
   delete of;
 }
 
+// Where the reserved range ends that holds the address; 0: none does.
+std::uint64_t end_of_reservation(std::uint64_t address) {
+  auto const after = all().reserved.upper_bound(address);
+  if (after == all().reserved.begin()) return 0;
+  auto const& [base, bytes] = *std::prev(after);
+  return address < base + bytes ? base + bytes : 0;
+}
+
 void* address_of(std::uint64_t number) {
   return reinterpret_cast<void*>(number);
 }
@@ -190,10 +198,8 @@ SIMULATED_API cuMemMap(CUdeviceptr address, size_t bytes, size_t offset, CUmemGe
   physical* const found = find(which);
   if (found == nullptr || flags != 0 || offset != 0 || bytes == 0 || bytes > found->bytes)
     return CUDA_ERROR_INVALID_VALUE;
-  auto range = all().reserved.upper_bound(address);
-  if (range == all().reserved.begin()) return CUDA_ERROR_INVALID_VALUE;
-  --range;
-  if (address + bytes > range->first + range->second) return CUDA_ERROR_INVALID_VALUE;
+  std::uint64_t const reserved_to = end_of_reservation(address);
+  if (reserved_to == 0 || address + bytes > reserved_to) return CUDA_ERROR_INVALID_VALUE;
   if (m.memory_.find(address, true) != nullptr || m.memory_.find(address + bytes - 1, true) != nullptr) {
     return CUDA_ERROR_INVALID_VALUE;
   }
@@ -220,9 +226,7 @@ SIMULATED_API cuMemUnmap(CUdeviceptr address, size_t bytes) {
   SIMULATED_CALL(after_init);
   // Each whole mapping of the range, which begins in a reservation; where nothing is mapped is no error
   // (measured: virtual_memory unmaps, told_of_addresses).
-  auto const range = all().reserved.upper_bound(address);
-  if (range == all().reserved.begin()) return CUDA_ERROR_INVALID_VALUE;
-  if (auto const& [base, size] = *std::prev(range); address >= base + size) return CUDA_ERROR_INVALID_VALUE;
+  if (end_of_reservation(address) == 0) return CUDA_ERROR_INVALID_VALUE;
   auto const cuts = [](std::uint64_t at) {
     auto const after = all().mapped.upper_bound(at);
     if (after == all().mapped.begin()) return false;

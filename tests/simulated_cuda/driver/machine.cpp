@@ -242,6 +242,11 @@ CUresult machine::current(context*& result) {
   return result->alive ? CUDA_SUCCESS : CUDA_ERROR_CONTEXT_IS_DESTROYED;
 }
 
+CUresult machine::under_ended() noexcept {
+  context const* const here = this_thread().current();
+  return here == nullptr || here->alive ? CUDA_SUCCESS : CUDA_ERROR_CONTEXT_IS_DESTROYED;
+}
+
 CUresult machine::resolve(CUcontext handle, context*& result) {
   if (handle == nullptr) return current(result);
   result = reinterpret_cast<context*>(handle);

@@ -76,6 +76,8 @@ class machine {
   // --- handles
   // --------------------------------------------------------------------------------------------------
   CUresult current(context*& result);
+  // The code of a current context that has ended; with none, or one that lives, success.
+  static CUresult under_ended() noexcept;
   static CUresult fault_of(context* of) noexcept { return of != nullptr ? of->home()->fault : CUDA_SUCCESS; }
   CUresult resolve(CUstream handle, stream*& result);
   CUresult resolve(CUevent handle, event*& result);
