@@ -2,8 +2,9 @@
 // under its workers: "released" or "reset", a primary one; "destroyed", one of cuCtxCreate. Each call that
 // needs a context is made there, with arguments that it takes and that it does not, and questions about
 // memory of a context that lives. "frees": whole blocks of one that lives are freed under one that was
-// released, of which a GPU was asked about managed memory alone, and memory is asked for beside a capture.
-// Prints the codes. Run plain and preloaded by the integration and GPU tests. Two threads.
+// released, and memory is asked for beside a capture; there a GPU was compared with itself alone, but for the
+// frees of managed memory. Prints the codes. Run plain and preloaded by the integration and GPU tests. Two
+// threads.
 #include <cuda.h>
 
 #include <string_view>

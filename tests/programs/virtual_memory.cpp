@@ -1,9 +1,9 @@
 // Device memory that no chain serves, by the driver API. "handles": memory of cuMemCreate that is retained,
 // released and mapped more than once; at the end 6 MiB are left. "freed": 12 MiB of it, all given back, and
 // no other memory. "refused": 4 MiB that are mapped twice, side by side as in a ring buffer, and one
-// cuMemUnmap that the driver refuses; 4 MiB are left. "pool": a block of a memory pool of the program's own,
-// whose pool takes more of the device than the block. "host": memory of the host. Prints what it left;
-// unrouted.py compares that with the report. Run plain and preloaded. One thread.
+// cuMemUnmap that the driver refuses; 4 MiB are left. "unmaps": which ranges it takes. "pool": a block of a
+// memory pool of the program's own, whose pool takes more of the device than the block. "host": memory of the
+// host. Prints what it left; unrouted.py compares that with the report. Run plain and preloaded. One thread.
 #include <cuda.h>
 
 #include <cstring>
@@ -23,6 +23,19 @@ CUmemAllocationProp on_device() {
   return wanted;
 }
 
+CUmemGenericAllocationHandle created(std::size_t bytes) {
+  const CUmemAllocationProp wanted = on_device();
+  CUmemGenericAllocationHandle made = 0;
+  REQUIRE(cuMemCreate(&made, bytes, &wanted, 0));
+  return made;
+}
+
+CUdeviceptr reserved(std::size_t bytes) {
+  CUdeviceptr range = 0;
+  REQUIRE(cuMemAddressReserve(&range, bytes, 0, 0, 0));
+  return range;
+}
+
 // The report has figures of a device that a chain was asked for, taken when reserved memory changes.
 void report_device() {
   CUdeviceptr block = 0;
@@ -30,14 +43,10 @@ void report_device() {
 }
 
 void handles() {
-  const CUmemAllocationProp wanted = on_device();
-  CUmemGenericAllocationHandle first = 0;
+  const CUmemGenericAllocationHandle first = created(4 * mib);
   CUmemGenericAllocationHandle again = 0;
-  CUdeviceptr here = 0;
-  CUdeviceptr there = 0;
-  REQUIRE(cuMemCreate(&first, 4 * mib, &wanted, 0));
-  REQUIRE(cuMemAddressReserve(&here, 4 * mib, 0, 0, 0));
-  REQUIRE(cuMemAddressReserve(&there, 4 * mib, 0, 0, 0));
+  CUdeviceptr here = reserved(4 * mib);
+  const CUdeviceptr there = reserved(4 * mib);
   REQUIRE(cuMemMap(here, 4 * mib, 0, first, 0));
   REQUIRE(cuMemMap(there, 4 * mib, 0, first, 0));
   REQUIRE(cuMemRetainAllocationHandle(&again, reinterpret_cast<void*>(here)));
@@ -47,9 +56,8 @@ void handles() {
   REQUIRE(cuMemUnmap(there, 4 * mib));
   REQUIRE(cuMemAddressFree(here, 4 * mib));
   REQUIRE(cuMemAddressFree(there, 4 * mib));
-  CUmemGenericAllocationHandle left = 0;
-  REQUIRE(cuMemCreate(&left, 6 * mib, &wanted, 0));
-  REQUIRE(cuMemAddressReserve(&here, 6 * mib, 0, 0, 0));
+  const CUmemGenericAllocationHandle left = created(6 * mib);
+  here = reserved(6 * mib);
   REQUIRE(cuMemMap(here, 6 * mib, 0, left, 0));
   REQUIRE(cuMemRelease(left));  // the mapping holds it
   report_device();
@@ -58,12 +66,9 @@ void handles() {
 
 // The second mapping is all that holds the memory at the end.
 void refused() {
-  const CUmemAllocationProp wanted = on_device();
-  CUmemGenericAllocationHandle memory = 0;
+  const CUmemGenericAllocationHandle memory = created(4 * mib);
   CUmemGenericAllocationHandle again = 0;
-  CUdeviceptr ring = 0;
-  REQUIRE(cuMemCreate(&memory, 4 * mib, &wanted, 0));
-  REQUIRE(cuMemAddressReserve(&ring, 12 * mib, 0, 0, 0));
+  const CUdeviceptr ring = reserved(12 * mib);
   REQUIRE(cuMemMap(ring, 4 * mib, 0, memory, 0));
   REQUIRE(cuMemMap(ring + 4 * mib, 4 * mib, 0, memory, 0));
   REQUIRE(cuMemRelease(memory));
@@ -77,12 +82,9 @@ void refused() {
 
 // Which ranges a driver unmaps.
 void unmaps() {
-  const CUmemAllocationProp wanted = on_device();
-  CUmemGenericAllocationHandle memory = 0;
+  const CUmemGenericAllocationHandle memory = created(4 * mib);
   CUmemGenericAllocationHandle again = 0;
-  CUdeviceptr at = 0;
-  REQUIRE(cuMemCreate(&memory, 4 * mib, &wanted, 0));
-  REQUIRE(cuMemAddressReserve(&at, 24 * mib, 0, 0, 0));
+  const CUdeviceptr at = reserved(24 * mib);
   auto const unmap = [&](const char* what, std::initializer_list<std::size_t> mapped, std::size_t begin,
                          std::size_t end) {
     for (std::size_t where : mapped) REQUIRE(cuMemMap(at + where * mib, 4 * mib, 0, memory, 0));
@@ -113,13 +115,10 @@ void unmaps() {
 
 // No chain is asked for anything: all that the report can say of the device is what was seen.
 void freed() {
-  const CUmemAllocationProp wanted = on_device();
   CUmemGenericAllocationHandle handles[3] = {};
-  for (auto& handle : handles) REQUIRE(cuMemCreate(&handle, 4 * mib, &wanted, 0));
+  for (auto& handle : handles) handle = created(4 * mib);
   for (auto handle : handles) REQUIRE(cuMemRelease(handle));
-  CUmemGenericAllocationHandle later = 0;
-  REQUIRE(cuMemCreate(&later, 2 * mib, &wanted, 0));
-  REQUIRE(cuMemRelease(later));
+  REQUIRE(cuMemRelease(created(2 * mib)));
   std::printf("left 0 highest %zu\n", 12 * mib);
 }
 

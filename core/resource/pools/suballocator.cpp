@@ -60,7 +60,8 @@ std::uint32_t suballocator::rounded_to_step(std::uint64_t bytes) const {
   std::uint64_t const step = options_.round_to;
   std::uint64_t const rounded = (std::max<std::uint64_t>(bytes, 1) + step - 1) / step * step;
   if (bytes > options_.largest || rounded < bytes || rounded / space::unit > ~std::uint32_t{0}) {
-    // Of memory that need not be on a device there may be more than its tables can say, if it may have so much.
+    // Of memory that need not be on a device there may be more than its tables can say, if it may have so
+    // much.
     bool const may = bytes <= options_.largest && bytes <= options_.maximum;
     if (may && home_.kind != driver::memory_kind::device) throw refuse_.no_tables();
     stats::node_counters& counters = stats::local().nodes[node_];  // it gets no further
