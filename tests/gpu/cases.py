@@ -61,8 +61,10 @@ GROUPS = {
     ],
     "memory": [
         Case("host_memory", ("200",), configs=("host_pool",), counts=False),
-        *[Case("faulted_kernel", (told_by,), configs=("arena", "direct_vmm", "pool_over_vmm"), counts=False)
-          for told_by in ("device", "stream", "query", "event", "event_query", "copy", "launch")],
+        *[Case("faulted_kernel", (told_by, "reset"), configs=("arena", "direct_vmm", "pool_over_vmm"), counts=False)
+          for told_by in ("stream", "query", "event", "event_query", "copy", "launch")],
+        *[Case("faulted_kernel", (how, "reset"), configs=("arena", "direct_vmm", "every_pool", "pool_over_vmm", "pool_over_cuda_async"), counts=False,
+               expected=f"faulted.{how}.txt") for how in ("device", "told")],
         Case("told_of_addresses", configs=("every_pool", "direct_vmm", "pool_over_cuda_async", "pool_over_vmm"), counts=False),
         *[Case("told_of_addresses", (mode,), configs=("direct_vmm", "pool_over_cuda_async", "pool_over_vmm"), counts=False)
           for mode in ("access", "freed")],

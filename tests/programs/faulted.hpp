@@ -38,8 +38,10 @@ inline void show_requests(const char* when) {
   show_code("cudaDeviceSynchronize", cudaDeviceSynchronize());
 }
 
-// `fault` puts a kernel that faults on the stream, `launch` another one after it did.
-inline void faulted(const std::string& told_by, void (*fault)(cudaStream_t), int (*launch)(cudaStream_t)) {
+// `fault` puts a kernel that faults on the stream, `launch` another one after it did. `resets`: the device,
+// at the end.
+inline void faulted(const std::string& told_by, bool resets, void (*fault)(cudaStream_t),
+                    int (*launch)(cudaStream_t)) {
   constexpr std::size_t sizes = std::size(faulted_sizes);
   cudaStream_t stream = nullptr;
   cudaEvent_t event = nullptr;
@@ -83,6 +85,9 @@ inline void faulted(const std::string& told_by, void (*fault)(cudaStream_t), int
   }
   show_requests("of a context that is lost");
   show_code("cudaFreeHost", cudaFreeHost(pinned));
+  if (!resets) return;
+  show_code("cudaDeviceReset", cudaDeviceReset());
+  show_requests("after the reset");
 }
 
 }  // namespace programs

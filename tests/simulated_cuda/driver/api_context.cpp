@@ -2,7 +2,6 @@
 // Any thread; the stack belongs to the calling thread.
 // A destroyed context's record stays, so that its handle is recognised as dead rather than taken for another,
 // unless handles are to be given out again, as a driver does (GPUMEM_SIMULATED_HANDLES_AGAIN).
-#include <iterator>
 #include <utility>
 
 #include "entry.hpp"
@@ -17,15 +16,13 @@ CUcontext handle(context* of) {
 
 CUresult push(context* of, bool by_push = false) {
   thread_state& mine = this_thread();
-  if (mine.depth == static_cast<int>(std::size(mine.stack))) return CUDA_ERROR_OUT_OF_MEMORY;
   if (by_push) ++of->pushed;
-  mine.pushed[mine.depth] = by_push;
-  mine.stack[mine.depth++] = of;
+  mine.deepen() = {of, by_push};
   return CUDA_SUCCESS;
 }
 
 void leave_top(thread_state& mine) {
-  if (std::exchange(mine.pushed[mine.depth - 1], false)) --mine.current()->pushed;
+  if (std::exchange(mine.at(mine.depth - 1).pushed, false)) --mine.current()->pushed;
 }
 
 void drop_top(thread_state& mine) {
@@ -36,6 +33,7 @@ void drop_top(thread_state& mine) {
 CUresult create(machine& m, CUcontext* out, unsigned flags, CUdevice device) {
   if (out == nullptr) return CUDA_ERROR_INVALID_VALUE;
   if (device < 0 || device >= m.device_count()) return CUDA_ERROR_INVALID_DEVICE;
+  SIMULATED_TRY(machine::lost());
   context* const made = m.new_context(device);
   made->flags = flags;
   if (!m.start(*made)) {
@@ -91,6 +89,7 @@ CUresult simulated::primary_release(machine& m, CUdevice device) {
 
 CUresult simulated::primary_retain(machine& m, CUdevice device, context*& result) {
   if (device < 0 || device >= m.device_count()) return CUDA_ERROR_INVALID_DEVICE;
+  SIMULATED_TRY(machine::lost());
   result = &m.primary(device);
   while (result->ending) m.let_others_in();
   if (!result->alive && !m.start(*result)) return CUDA_ERROR_OUT_OF_MEMORY;
@@ -167,7 +166,7 @@ SIMULATED_API cuCtxSetCurrent(CUcontext which) {
   SIMULATED_TRY(m.resolve(which, found));
   if (mine.depth == 0) return push(found);
   leave_top(mine);
-  mine.stack[mine.depth - 1] = found;
+  mine.at(mine.depth - 1).of = found;
   return CUDA_SUCCESS;
 }
 

@@ -1,6 +1,6 @@
 // Pinned and registered host memory.
 // Any thread.
-// Freeing pinned memory waits for all work, so that no copy reads it afterwards.
+// Freeing pinned memory waits for all work of its context; of another one it may still be used (copy.hpp).
 #include <pthread.h>
 #include <sys/mman.h>
 
@@ -62,12 +62,17 @@ SIMULATED_API cuMemFreeHost(void* memory) {
   SIMULATED_TRY(machine::under_ended());  // measured: dead_context
   SIMULATED_TRY(m.unsafe_call());
   if (memory == nullptr) return CUDA_SUCCESS;
-  block const* const found = m.memory_.at(reinterpret_cast<std::uint64_t>(memory));
-  if (found == nullptr || found->kind != block_kind::host) return CUDA_ERROR_INVALID_VALUE;
+  auto const find = [&] {
+    block const* const found = m.memory_.at(reinterpret_cast<std::uint64_t>(memory));
+    return found != nullptr && found->kind == block_kind::host ? found : nullptr;
+  };
+  block const* found = find();
+  if (found == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  SIMULATED_TRY(machine::fault_of(found->owner));
+  m.host_wait(m.all_work(*found->owner));                                 // of its context alone (measured)
+  if (found = find(); found == nullptr) return CUDA_ERROR_INVALID_VALUE;  // another thread came in meanwhile
   block const gone = *found;
-  SIMULATED_TRY(machine::fault_of(gone.owner));
   m.memory_.erase(gone.base);
-  m.host_wait(m.all_work(*gone.owner));  // of its context alone (measured)
   munmap(memory, gone.span);
   return CUDA_SUCCESS;
 }

@@ -33,6 +33,18 @@ struct own_streams {
 
 }  // namespace
 
+static CUresult told = CUDA_SUCCESS;  // under the machine's lock
+
+CUresult machine::lost() noexcept {
+  return told;
+}
+
+CUresult machine::fault_of(context* of) noexcept {
+  if (of == nullptr) return CUDA_SUCCESS;
+  if (told == CUDA_SUCCESS) told = of->home()->fault;
+  return told;
+}
+
 thread_state& this_thread() noexcept {
   static std::atomic<std::uint64_t> next{1};
   thread_local thread_state state;
@@ -131,8 +143,8 @@ void machine::finish(context& gone) {
   }
   // Of others: of its own it takes none along (580.159 crashes, tests/gpu/ended_beside_calls).
   int mine = 0;
-  thread_state const& here = this_thread();
-  for (int i = 0; i < here.depth; ++i) mine += here.pushed[i] && here.stack[i] == &gone;
+  thread_state& here = this_thread();
+  for (int i = 0; i < here.depth; ++i) mine += here.at(i).pushed && here.at(i).of == &gone;
   if (gone.pushed > mine)
     checker_.report(
         "ended while pushed: a context ends between another thread's cuCtxPushCurrent of it and "

@@ -4,13 +4,16 @@
 // for is known then); its effect on memory happens when the clock passes its end.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <condition_variable>
+#include <iterator>
 #include <map>
 #include <mutex>
 #include <queue>
 #include <string>
 #include <unordered_set>
+#include <utility>
 #include <vector>
 
 #include "checker.hpp"
@@ -22,10 +25,17 @@ namespace simulated {
 
 using counter = std::atomic<unsigned long long>;
 
-// Of one host thread; plain data, so it outlives the thread's destructors.
+struct stacked_context {
+  context* of = nullptr;
+  bool pushed = false;  // by cuCtxPushCurrent
+};
+
+// Of one host thread; plain data, so it outlives the thread's destructors. Little, as a library that is
+// loaded late has little room for it; a deep stack of contexts stays in the heap.
 struct thread_state {
-  context* stack[16] = {};
-  bool pushed[16] = {};  // by cuCtxPushCurrent
+  stacked_context first[16];
+  stacked_context* deeper = nullptr;
+  int room = 0;  // there
   int depth = 0;
   CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_GLOBAL;
   bool per_thread_default = false;  // inside a _ptsz/_ptds form
@@ -34,7 +44,21 @@ struct thread_state {
   bool noted_above = false;  // the program notes what it is given; the runtime need not
   std::uint64_t id = 0;
 
-  context* current() const noexcept { return depth == 0 ? nullptr : stack[depth - 1]; }
+  stacked_context& at(int level) noexcept {
+    constexpr int few = std::size(decltype(first){});
+    return level < few ? first[level] : deeper[level - few];
+  }
+  stacked_context& deepen() {
+    constexpr int few = std::size(decltype(first){});
+    if (depth - few == room) {  // no limit was found (asked: 2,000,000)
+      auto* const more = new stacked_context[2 * static_cast<std::size_t>(room) + few];
+      std::copy_n(deeper, room, more);
+      delete[] std::exchange(deeper, more);
+      room = 2 * room + few;
+    }
+    return at(depth++);
+  }
+  context* current() noexcept { return depth == 0 ? nullptr : at(depth - 1).of; }
 };
 thread_state& this_thread() noexcept;
 extern int const default_version;  // of the driver, which a version of this library may be older than
@@ -78,7 +102,10 @@ class machine {
   CUresult current(context*& result);
   // The code of a current context that has ended; with none, or one that lives, success.
   static CUresult under_ended() noexcept;
-  static CUresult fault_of(context* of) noexcept { return of != nullptr ? of->home()->fault : CUDA_SUCCESS; }
+  // What a call says that learns of a fault. From then on it is the whole process's, in all contexts, for
+  // good: none can be made, and no reset ends it (measured: faulted, faulted_elsewhere; of one device).
+  static CUresult fault_of(context* of) noexcept;
+  static CUresult lost() noexcept;
   CUresult resolve(CUstream handle, stream*& result);
   CUresult resolve(CUevent handle, event*& result);
   CUresult resolve(CUcontext handle, context*& result);

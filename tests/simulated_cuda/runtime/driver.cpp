@@ -80,6 +80,7 @@ cudaError_t make_current(int device) {
   CUcontext primary = nullptr;
   // A retain per generation and device; one too many by a race is harmless, the reset ends them all.
   CUresult code = d.cuDevicePrimaryCtxRetain(&primary, device);
+  if (code == CUDA_ERROR_ILLEGAL_ADDRESS) return cudaErrorDevicesUnavailable;  // measured: faulted
   if (code == CUDA_SUCCESS) code = d.cuCtxSetCurrent(primary);
   if (code == CUDA_SUCCESS) {
     retained[device % 64] = now;

@@ -60,15 +60,15 @@ inline CUdeviceptr number(void const* pointer) {
     return simulated_runtime::note(expression);                                     \
   }
 // As the real ones do it: the driver is asked first, and the thread bound when it finds no context there.
-#define RUNTIME_TRIED(name, table, parameters, expression)                           \
-  RUNTIME_API name parameters {                                                      \
-    cudaError_t code = simulated_runtime::driver().state;                            \
-    [[maybe_unused]] auto const& d = simulated_runtime::driver().table;              \
-    if (code == cudaSuccess) code = expression;                                      \
-    if (code == cudaErrorDeviceUninitialized) {                                      \
-      if (code = simulated_runtime::enter(); code == cudaSuccess) code = expression; \
-    }                                                                                \
-    return simulated_runtime::note(code);                                            \
+#define RUNTIME_TRIED(name, table, parameters, expression)                             \
+  RUNTIME_API name parameters {                                                        \
+    cudaError_t code = simulated_runtime::driver().state;                              \
+    [[maybe_unused]] auto const& d = simulated_runtime::driver().table;                \
+    if (code == cudaSuccess) code = expression;                                        \
+    if (code == cudaErrorDeviceUninitialized || code == cudaErrorContextIsDestroyed) { \
+      if (code = simulated_runtime::enter(); code == cudaSuccess) code = expression;   \
+    }                                                                                  \
+    return simulated_runtime::note(code);                                              \
   }
 #define RUNTIME_BOTH_TRIED(name, suffix, parameters, expression) \
   RUNTIME_TRIED(name, legacy, parameters, expression)            \

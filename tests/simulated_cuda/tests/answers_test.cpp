@@ -221,3 +221,33 @@ TEST_F(answers, functions_of_old_versions) {
     EXPECT_TRUE(old != nullptr && now != nullptr && old != now) << name;
   }
 }
+
+// Asked once, 2,000,000 deep (H200, driver 580.159.04).
+TEST_F(answers, a_thread_pushes_as_many_contexts_as_it_likes) {
+  CUcontext mine = nullptr, popped = nullptr;
+  ASSERT_EQ(cuCtxGetCurrent(&mine), CUDA_SUCCESS);
+  for (int i = 0; i < 500; ++i) ASSERT_EQ(cuCtxPushCurrent(mine), CUDA_SUCCESS);
+  for (int i = 0; i < 500; ++i) ASSERT_EQ(cuCtxPopCurrent(&popped), CUDA_SUCCESS);
+  EXPECT_EQ(popped, mine);
+}
+
+// cuMemFreeHost waits for no other context's work, which then faults; and a fault that was told is the whole
+// process's.
+TEST_F(answers, page_locked_memory_freed_under_another_contexts_work) {
+  CUcontext mine = nullptr, other = nullptr, later = nullptr;
+  CUstream there = nullptr;
+  void* pinned = nullptr;
+  CUdeviceptr block = 0;
+  ASSERT_EQ(cuCtxGetCurrent(&mine), CUDA_SUCCESS);
+  ASSERT_EQ(cuMemHostAlloc(&pinned, 1 << 20, CU_MEMHOSTALLOC_PORTABLE), CUDA_SUCCESS);
+  ASSERT_EQ(cuCtxCreate(&other, nullptr, 0, 0), CUDA_SUCCESS);
+  ASSERT_EQ(cuStreamCreate(&there, CU_STREAM_NON_BLOCKING), CUDA_SUCCESS);
+  ASSERT_EQ(cuMemsetD8Async(reinterpret_cast<CUdeviceptr>(pinned), 1, 1 << 20, there), CUDA_SUCCESS);
+  ASSERT_EQ(cuCtxSetCurrent(mine), CUDA_SUCCESS);
+  EXPECT_EQ(cuMemFreeHost(pinned), CUDA_SUCCESS);
+  EXPECT_EQ(cuStreamSynchronize(there), CUDA_ERROR_ILLEGAL_ADDRESS);
+  EXPECT_EQ(cuMemAlloc(&block, 4096), CUDA_ERROR_ILLEGAL_ADDRESS);
+  EXPECT_EQ(cuCtxCreate(&later, nullptr, 0, 0), CUDA_ERROR_ILLEGAL_ADDRESS);
+  EXPECT_EQ(cuCtxSetCurrent(other), CUDA_SUCCESS);
+  EXPECT_EQ(cuCtxDestroy(other), CUDA_SUCCESS);
+}

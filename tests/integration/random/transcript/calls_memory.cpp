@@ -197,6 +197,10 @@ void session::touch() {
   if (found == nullptr || found->bytes > 1 << 20) return;
   queue const on = some_stream();
   if (found->made != kind::managed && found->made != kind::pinned && device_of(on) != found->device) return;
+  // Its free waits for no work of another context (measured), which would fault: only where it is waited for
+  // here.
+  bool const elsewhere = (on.context != nullptr ? on.context : current()) != found->context;
+  if (found->made == kind::pinned && elsewhere && anything_captures()) return;
   if (on.context != nullptr && current() != on.context)
     said(cuCtxSetCurrent(on.context), "cuCtxSetCurrent of %s", on.name.c_str());
   auto const value = static_cast<unsigned char>(below(256));
