@@ -1,6 +1,7 @@
 // See reservation.hpp.
 #include "shim/observed/reservation.hpp"
 
+#include "core/driver/context_id.hpp"
 #include "core/driver/question.hpp"
 #include "core/driver/table.hpp"
 #include "core/route/router.hpp"
@@ -34,6 +35,17 @@ reservation::reservation(hook which, std::uint64_t bytes, owner_of_memory const&
                         .bytes = bytes,
                         .hook = static_cast<std::uint16_t>(which),
                         .captures_forbid = which != hook::cuMemCreate});
+  if (code_ != CUDA_SUCCESS) [[unlikely]]
+    leave_to_driver_if_ended();
+}
+
+// Under a context that has ended the driver serves nothing, and says why before it asks how much is left.
+void reservation::leave_to_driver_if_ended() noexcept {
+  CUcontext current = nullptr;
+  if (driver::asked(driver::real.cuCtxGetCurrent, &current) != CUDA_SUCCESS || current == nullptr) return;
+  if (!driver::is_over(current)) return;
+  owner_.device = -1;
+  code_ = CUDA_SUCCESS;
 }
 
 reservation::~reservation() {

@@ -37,6 +37,8 @@ class reservation {
   void commit(route::observed_bytes const& held) noexcept;
 
  private:
+  [[gnu::cold, gnu::noinline]] void leave_to_driver_if_ended() noexcept;
+
   stats::memory_move const move_;
   arrival const arrival_;
   owner_of_memory owner_;
