@@ -18,7 +18,8 @@ namespace {
 using bytes = std::vector<unsigned char>;
 
 std::uint32_t line(bytes const& table, lines_of format, std::uint32_t first, std::uint64_t instruction) {
-  return line_in({table.data(), table.size(), format}, first, instruction);
+  base::own_memory_pieces memory(base::own_memory_pieces::places{});
+  return line_in(memory, {table.data(), table.size(), format}, first, instruction);
 }
 
 // Of "def f(x):\n    y = [\n        x,\n    ]\n    return y\n", first line 1, by compile() of each version.
@@ -68,8 +69,10 @@ TEST(python_lines, tables_that_are_none_end) {
     for (lines_of format : {lines_of::line_increments, lines_of::line_ranges, lines_of::locations})
       line(table, format, static_cast<std::uint32_t>(random()), random());
   }
-  EXPECT_EQ(line_in({nullptr, 1000, lines_of::locations}, 1, 0), 0u);
-  EXPECT_EQ(line_in({reinterpret_cast<void const*>(64), ~std::size_t{0}, lines_of::line_ranges}, 1, 0), 0u);
+  base::own_memory_pieces memory(base::own_memory_pieces::places{});
+  EXPECT_EQ(line_in(memory, {nullptr, 1000, lines_of::locations}, 1, 0), 0u);
+  EXPECT_EQ(
+      line_in(memory, {reinterpret_cast<void const*>(64), ~std::size_t{0}, lines_of::line_ranges}, 1, 0), 0u);
 }
 
 TEST(python_offsets, are_told_by_versions_that_are_known) {

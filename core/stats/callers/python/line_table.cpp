@@ -3,15 +3,15 @@
 
 #include <algorithm>
 
-#include "core/base/own_memory.hpp"
-
 namespace gpumem::stats::python {
 namespace {
 
 class byte_source {
  public:
-  explicit byte_source(line_table const& table) noexcept
-      : from_(static_cast<char const*>(table.bytes)), left_(std::min<std::size_t>(table.size, 1 << 20)) {}
+  byte_source(base::own_memory_pieces& memory, line_table const& table) noexcept
+      : memory_(memory),
+        from_(static_cast<char const*>(table.bytes)),
+        left_(std::min<std::size_t>(table.size, 1 << 20)) {}
 
   bool is_at_end() noexcept { return next_ == held_ && !refill(); }
   unsigned peek() noexcept { return is_at_end() ? 0 : piece_[next_]; }
@@ -21,12 +21,13 @@ class byte_source {
   bool refill() noexcept {
     std::size_t const wanted = std::min(left_, sizeof piece_);
     next_ = 0;
-    held_ = wanted == 0 ? 0 : base::read_own_memory(from_, piece_, wanted);
+    held_ = wanted != 0 && memory_.read(from_, piece_, wanted) ? wanted : 0;
     from_ += held_;
     left_ = held_ == 0 ? 0 : left_ - held_;
     return held_ != 0;
   }
 
+  base::own_memory_pieces& memory_;
   char const* from_;
   std::size_t left_;
   unsigned char piece_[512] = {};
@@ -101,8 +102,9 @@ std::uint32_t by_locations(byte_source& table, std::int64_t line, std::uint64_t 
 
 }  // namespace
 
-std::uint32_t line_in(line_table const& table, std::uint32_t first_line, std::uint64_t instruction) noexcept {
-  byte_source source(table);
+std::uint32_t line_in(base::own_memory_pieces& memory, line_table const& table, std::uint32_t first_line,
+                      std::uint64_t instruction) noexcept {
+  byte_source source(memory, table);
   std::int64_t const line = first_line;
   switch (table.format) {
     case lines_of::line_increments:

@@ -16,6 +16,7 @@ struct line_table {
 };
 
 // `instruction` counts bytes of the code. 0: not told, as of instructions that have no line.
-std::uint32_t line_in(line_table const& table, std::uint32_t first_line, std::uint64_t instruction) noexcept;
+std::uint32_t line_in(base::own_memory_pieces& memory, line_table const& table, std::uint32_t first_line,
+                      std::uint64_t instruction) noexcept;
 
 }  // namespace gpumem::stats::python
