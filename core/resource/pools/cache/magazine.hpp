@@ -195,8 +195,8 @@ class alignas(64) magazine {
   // The thread that uses it from now on, the last one having ended.
   void belongs_to_this_thread() noexcept { lock_.bias_to_this_thread(); }
 
-  // Enough frees of the epoch `open` lie here that an event for them is worth its price (0.3 us). Blocks too
-  // large to batch get one event each.
+  // Enough frees of the epoch `open` lie here that an event for them is worth its price (0.3 us to 4 us).
+  // Blocks too large to batch get one event each.
   bool worth_an_event(std::uint32_t open, std::uint32_t units) const noexcept {
     if (get(newest_) != open) return false;
     if (std::uint32_t const all = rotation_size(units); all != 0) return get(fresh_) >= all;
