@@ -51,13 +51,12 @@ def of_group(name, found):
     return "\n".join(parts) or "Not measured yet on any device of docs/bench-results.\n"
 
 
-def newest_wanted(found):
-    newest = max(found, key=lambda document: document["date"])
-    return f"{newest['device']}, {wanted.table(newest)}"
+def wanted_of(found):
+    return "\n".join(f"{document['device']}, {wanted.table(document)}" for document in found)
 
 
 def filled(text, found):
-    own = {"counts": counts, "traces": traces, "wanted": lambda: newest_wanted(found)}
+    own = {"counts": counts, "traces": traces, "wanted": lambda: wanted_of(found)}
     return MARK.sub(lambda mark: mark[1] + "\n" + own.get(mark[2], lambda: of_group(mark[2], found))() + "\n" + mark[3], text)
 
 

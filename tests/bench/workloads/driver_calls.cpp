@@ -1,12 +1,44 @@
 // What the driver's own calls cost that gpumem makes: on a hit (the current context) and once for many frees
 // or once for a large one (an event on the context, and the look at it), and at its start (cuMemGetInfo).
-// Whoever writes a budget needs them of the same machine. The allocator is not used. One thread, no GPU work,
-// with 1 and with 64 streams.
+// Whoever writes a budget needs them of the same machine. The allocator is not used. One thread, no GPU work
+// but where it is said, with 1 and with 64 streams.
 #include <cuda.h>
 
 #include <memory>
 
 #include "tests/bench/workloads/workloads.hpp"
+
+namespace {
+
+// The same in a program that has work: a fill that is done before the event is recorded. A success is dearer
+// then than where the GPU has had nothing to do since the last one.
+template <typename Record, typename Query, typename Tell>
+void after_work(const Record& record, const Query& query, const Tell& tell) {
+  void* target = nullptr;
+  REQUIRE(cudaMalloc(&target, 4096));
+  std::vector<double> recorded, asked, again;
+  for (int round = 0; round < 200; ++round) {
+    REQUIRE(cudaMemsetAsync(target, round, 4096, nullptr));
+    const double begin = bench::now();
+    while (bench::now() < begin + 30e3) {
+    }
+    const double from = bench::now();
+    record();
+    const double then = bench::now();
+    query();
+    const double first = bench::now();
+    query();
+    recorded.push_back(then - from);
+    asked.push_back(first - then);
+    again.push_back(bench::now() - first);
+  }
+  REQUIRE(cudaFree(target));
+  tell("cuCtxRecordEvent after work that is done", bench::median(std::move(recorded)));
+  tell("cuEventQuery of that event", bench::median(std::move(asked)));
+  tell("cuEventQuery of it once more", bench::median(std::move(again)));
+}
+
+}  // namespace
 
 void bench::driver_calls(allocator&, const options& wanted) {
   const auto get_current = driver_function<CUresult (*)(CUcontext*)>("cuCtxGetCurrent", 4000);
@@ -35,6 +67,12 @@ void bench::driver_calls(allocator&, const options& wanted) {
       });
     }
     tell("cuEventQuery of a done event", [&] { query(event); });
+    if (record != nullptr) {
+      after_work([&] { record(context, event); }, [&] { query(event); },
+                 [&](const char* metric, double ns) {
+                   emit("driver_calls", std::to_string(count) + " streams", metric, ns, "ns");
+                 });
+    }
     tell("cuThreadExchangeStreamCaptureMode, twice", [&] {
       CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
       exchange(&mode);
