@@ -149,6 +149,7 @@ GROUPS = {
         Case("no_context", links=("driver",), counts=False, configs=("every_pool",)),
         *[Case("dead_context", (how,), links=("driver",), counts=False, configs=("arena", "pool_over_vmm", "pool_over_cuda_async"),
                expected="dead_context.txt") for how in ("released", "reset", "destroyed")],
+        Case("dead_context", ("faulted",), links=("driver",), counts=False, configs=("arena", "every_pool")),
         Case("dead_context", ("frees",), links=("driver",), counts=False, configs=("arena", "pool_over_vmm", "pool_over_cuda_async")),
         Case("virtual_memory", ("unmaps",), links=("driver",), counts=False, expected="virtual_memory_unmaps.txt"),
         Case("lost_context", counts=False),

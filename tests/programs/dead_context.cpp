@@ -3,7 +3,8 @@
 // needs a context is made there, with arguments that it takes and that it does not, and questions about
 // memory of a context that lives. "frees": whole blocks of one that lives are freed under one that was
 // released, and memory is asked for beside a capture; there a GPU was compared with itself alone, but for the
-// frees of managed memory. Prints the codes. Run plain and preloaded by the integration and GPU tests. Two
+// frees of managed memory. "faulted": the context has not ended, a kernel of it faulted, and its stream said
+// so. Prints the codes. Run plain and preloaded by the integration and GPU tests. Two
 // threads.
 #include <cuda.h>
 
@@ -11,6 +12,7 @@
 #include <thread>
 
 #include "tests/programs/context_questions.hpp"
+#include "tests/programs/driver_fault.hpp"
 #include "tests/programs/driver_support.hpp"
 
 namespace {
@@ -192,6 +194,10 @@ int main(int, char** arguments) {
     CUdeviceptr ordered = 0;
     REQUIRE(cuMemAllocAsync(&ordered, 4096, CU_STREAM_PER_THREAD));
     REQUIRE(cuMemFreeAsync(ordered, CU_STREAM_PER_THREAD));
+    if (how == "faulted") {
+      fault_on(CU_STREAM_PER_THREAD);
+      show("cuStreamSynchronize", cuStreamSynchronize(CU_STREAM_PER_THREAD));
+    }
     std::thread([&] {
       if (how == "released" || how == "frees") REQUIRE(cuDevicePrimaryCtxRelease(0));
       if (how == "reset") REQUIRE(cuDevicePrimaryCtxReset(0));
@@ -204,6 +210,7 @@ int main(int, char** arguments) {
       in_dead(context, live);
     }
   }).join();
-  how == "frees" ? then(live, more) : give_all(live);
+  if (how == "faulted") whole(live, live);
+  how == "frees" || how == "faulted" ? then(live, more) : give_all(live);
   std::printf("done\n");
 }

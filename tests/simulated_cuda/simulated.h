@@ -24,7 +24,7 @@ CUresult simulatedLaunch_ptsz(CUstream stream, simulated_access const* accesses,
                               unsigned long long duration_ns);
 
 /* Puts a kernel on `stream` that faults after `duration_ns`: from then on every call about work or memory of
-   its context gives `code`, until the context ends. */
+   its context gives `code`, and once one did, of any context of the process, for good. */
 CUresult simulatedFault(CUstream stream, int code, unsigned long long duration_ns);
 
 /* How often this thread has waited for work inside a driver call, whoever made it. */
