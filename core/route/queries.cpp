@@ -25,16 +25,18 @@ stream_place ask_driver(router_state& s, CUstream stream, CUcontext current) noe
     return {};
   context_entry* const entry = s.known.find_or_make(current);
   if (entry == nullptr) return {};
-  if (entry->order.capturing() && captures(stream)) return {entry, stream_order::no_slot, true};
+  if (entry->order.capturing() && captures(stream))
+    return {entry, stream_order::no_slot, stream_place::kind::capturing};
   // The legacy stream must not be touched while others capture.
   bool const may_ask =
       driver::real.cuStreamGetId != nullptr && !(stream == CU_STREAM_LEGACY && stream_order::any_captures());
   unsigned long long id = 0;
   if (!may_ask || driver::asked(driver::real.cuStreamGetId, stream, &id) != CUDA_SUCCESS)
-    return {entry, stream_order::no_slot};
+    return {entry, stream_order::no_slot, stream_place::kind::without_slot};
   bool const goes_never = stream == CU_STREAM_LEGACY || stream == CU_STREAM_PER_THREAD;
   stream_order::slot const slot = entry->streams.slot_of(id, goes_never ? nullptr : stream);
   if (stream == CU_STREAM_PER_THREAD) keep_thread_stream(*entry, id);
+  if (slot == stream_order::no_slot) return {entry, slot, stream_place::kind::without_slot};
   return {entry, GPUMEM_MUTANT(wrong_slot) ? stream_order::slot{1} : slot};
 }
 

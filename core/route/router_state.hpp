@@ -74,12 +74,19 @@ struct router_state {
 
 extern router_state* present;
 
-// Where a stream belongs: its context, and its slot there; no_slot where the driver cannot name streams
-// (before 12.0). `entry` null: the driver must answer.
+// Where a stream belongs: its context, and its slot there. `entry` null: the driver must answer.
 struct stream_place {
+  enum class kind : std::uint8_t {
+    usual,
+    capturing,    // its allocations and frees are graph nodes of the driver's
+    without_slot  // all are taken, or the driver cannot name it: before 12.0, or the legacy one beside a
+                  // capture
+  };
   context_entry* entry = nullptr;
   stream_order::slot slot = stream_order::no_slot;
-  bool capturing = false;  // its allocations and frees are graph nodes of the driver's
+  kind is = kind::usual;
+
+  bool capturing() const noexcept { return is == kind::capturing; }
 };
 
 // What each thread remembers, until a stream or a context comes or goes: the context it used last, and a few
@@ -177,7 +184,7 @@ inline stream_place place_of(router_state& s, CUstream stream, CUcontext current
   stream_place place = memo.find(stream, current, s.streams_changed.load(std::memory_order_acquire));
   if (place.entry == nullptr) return look_up(s, stream, current);
   base::interleave();
-  if (place.entry->order.capturing()) place.capturing = captures(stream);
+  if (place.entry->order.capturing() && captures(stream)) place.is = stream_place::kind::capturing;
   return place;
 }
 

@@ -19,6 +19,8 @@ namespace gpumem::stream_order {
 using slot = std::uint16_t;
 inline constexpr slot no_slot = 0;
 inline constexpr slot most_slots = 2048;
+// What a live block notes: asked for in the order of a stream that has no slot.
+inline constexpr slot in_some_order = 0x8000;
 
 class streams {
  public:

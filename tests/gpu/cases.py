@@ -155,7 +155,7 @@ GROUPS = {
         Case("lost_context", counts=False),
         *[Case(name, counts=False) for name in ("attributes", "default_pool", "pitched", "unknown_pointers", "out_of_memory")],
         Case("pool_attributes", counts=False, configs=("program_pools",)),
-        *[Case("default_pool", (mode,), counts=False, configs=("program_pools",)) for mode in ("late", "between", "refused", "together")],
+        *[Case("default_pool", (mode,), counts=False, configs=("program_pools",)) for mode in ("late", "between", "refused", "together", "captured", "crowded")],
         Case("asked_pool", links=("driver",), configs=("binning", "pool_over_vmm"), counts=False),
         Case("settings", configs=("every_pool",), counts=False),
         *[Case("first_call", (call,), links=("static",), counts=False)

@@ -27,6 +27,7 @@ NEEDS_OTHER_DEVICES = {"pool_over_system"}  # pageable memory
 NOT_HERE = {"exported_served": "nobody imports here: integration.programs.ipc_pair",
             "highest_added_up": "a figure of a pool that two devices share: integration.programs.served",
             **dict.fromkeys(("ended_thread_missed", "spoilt_stream_missed"), "costs memory, hurts nobody: integration.programs.capture_bugs"),
+            "slotless_is_plain": "what is said of a block, nothing more: integration.programs.capture_bugs",
             "stream_turn_ignored": "the driver crashes where threads take such turns: integration.programs.capture_turns",
             "slot_of_an_ended_thread": "costs memory, hurts nobody: integration.programs.ended",
             "ending_entered": "the driver crashes, which says nothing: integration.programs.ended",

@@ -2,9 +2,10 @@
 // bytes with their highest, resets of these, release at a synchronisation by the threshold, trim; frees with
 // and without a stream; which pool a block is of. Programs with their own view of cudaMallocAsync, such as
 // PyTorch's backend, read these. Named by its handle it is the same pool; and it goes on counting while
-// another pool is the current one. Modes: late | between | refused | shared (two devices) | keep | trim; and
-// together: two threads choose the current pool at once. Run plain and preloaded by the integration and GPU
-// tests.
+// another pool is the current one. Modes: late | between | refused | shared (two devices) | keep | trim;
+// together: two threads choose the current pool at once; captured and crowded: blocks of the legacy stream
+// beside a capture, and of more streams than gpumem tells apart, are the pool's. Run plain and preloaded by
+// the integration and GPU tests.
 #include <cuda.h>
 
 #include <atomic>
@@ -263,6 +264,61 @@ void chosen_together(int rounds) {
   std::puts("each block is of the current pool");
 }
 
+void tell_of(const char* name, void* block) {
+  CUcontext context = nullptr;
+  unsigned by_legacy_ipc = 7;
+  const auto address = reinterpret_cast<CUdeviceptr>(block);
+  REQUIRE(cuPointerGetAttribute(&context, CU_POINTER_ATTRIBUTE_CONTEXT, address));
+  REQUIRE(cuPointerGetAttribute(&by_legacy_ipc, CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE, address));
+  std::printf("%s: of the pool %d, has a context %d, may be exported %u\n", name, is_of_pool(block),
+              context != nullptr, by_legacy_ipc);
+}
+
+void beside_a_capture() {
+  cudaStream_t captured = nullptr;
+  cudaStream_t latest = nullptr;
+  cudaGraph_t graph = nullptr;
+  REQUIRE(cudaStreamCreateWithFlags(&captured, cudaStreamNonBlocking));
+  for (const bool asked : {false, true}) {  // until somebody asks for figures nothing is counted
+    if (asked) reset_highest();
+    REQUIRE(cudaStreamBeginCapture(captured, cudaStreamCaptureModeRelaxed));
+    REQUIRE(cudaStreamCreate(&latest));  // whose stream is whose is asked anew
+    void* const legacy = take(4096);
+    void* const large = take(3 * mib);
+    void* const own = take(4096, cudaStreamPerThread);
+    REQUIRE(cudaStreamEndCapture(captured, &graph));
+    REQUIRE(cudaGraphDestroy(graph));
+    tell_of("of the legacy stream", legacy);
+    tell_of("a large one", large);
+    tell_of("of the thread's stream", own);
+    if (asked) show("with them");
+    for (void* block : {legacy, large}) REQUIRE(cudaFreeAsync(block, nullptr));
+    REQUIRE(cudaFreeAsync(own, cudaStreamPerThread));
+    REQUIRE(cudaDeviceSynchronize());
+    void* plain = nullptr;
+    REQUIRE(cudaMalloc(&plain, 4096));
+    tell_of("a plain one after them", plain);
+    REQUIRE(cudaFree(plain));
+    if (asked) show("without");
+    REQUIRE(cudaStreamDestroy(latest));
+  }
+  REQUIRE(cudaStreamDestroy(captured));
+}
+
+void on_many_streams(std::size_t count) {
+  std::vector<cudaStream_t> streams(count);
+  std::vector<void*> blocks;
+  std::size_t of_pool = 0;
+  for (cudaStream_t& stream : streams) {
+    REQUIRE(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
+    blocks.push_back(take(512, stream));
+  }
+  for (void* block : blocks) of_pool += is_of_pool(block);
+  std::printf("%zu of %zu are of the pool\n", of_pool, count);
+  for (std::size_t i = 0; i < count; ++i) REQUIRE(cudaFreeAsync(blocks[i], streams[i]));
+  for (cudaStream_t stream : streams) REQUIRE(cudaStreamDestroy(stream));
+}
+
 void codes() {
   std::uint64_t value = 5;
   for (auto attribute : {cudaMemPoolAttrUsedMemHigh, cudaMemPoolAttrReservedMemHigh,
@@ -323,6 +379,8 @@ int main(int count, char** arguments) {
   if (count > 1 && std::strcmp(arguments[1], "between") == 0) return another_in_between(), 0;
   if (count > 1 && std::strcmp(arguments[1], "refused") == 0) return destruction_refused(), 0;
   if (count > 1 && std::strcmp(arguments[1], "together") == 0) return chosen_together(50'000), 0;
+  if (count > 1 && std::strcmp(arguments[1], "captured") == 0) return beside_a_capture(), 0;
+  if (count > 1 && std::strcmp(arguments[1], "crowded") == 0) return on_many_streams(2'100), 0;
   if (count > 1 && std::strcmp(arguments[1], "shared") == 0) return shared_since(), 0;
   if (count > 1) {  // "keep", and "trim" what was kept
     keep(~std::uint64_t{0});

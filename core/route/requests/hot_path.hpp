@@ -41,7 +41,7 @@ inline bool captures_run() noexcept {
   if (place.entry == nullptr || !place.entry->order.well()) return false;
   if (!memo.is_of(s.streams_changed.load(std::memory_order_acquire))) return false;
   if (!request.stream_ordered) return true;
-  return s.pool_use_of(place.entry->device) == pool_use::served && !place.capturing;
+  return s.pool_use_of(place.entry->device) == pool_use::served && place.is == stream_place::kind::usual;
 }
 
 // What this thread did last is most often what it does now: of the steps from the context to its magazine,
@@ -165,7 +165,9 @@ template <bool careful = false>
   stats::shard& mine = stats::local();
   if (hit) [[likely]]
     from.quick->count_hit(mine, slot, handed);
-  hand_out_fast(b, handed, request.bytes, slot);
+  bool const has_no_slot =
+      careful && place.is == stream_place::kind::without_slot && !GPUMEM_MUTANT(slotless_is_plain);
+  hand_out_fast(b, handed, request.bytes, has_no_slot ? stream_order::in_some_order : slot);
   base::interleave();
   if (careful && counts) count_taken(*s, entry.device, b);
   remember_fast(entry, number, from, address, h, slot, request.stream_ordered, removals);
@@ -200,7 +202,7 @@ inline bool is_usual_after_an_end(resource::chain_context const& home) noexcept 
                                               freed_after& when) noexcept {
   if (!release.stream_ordered) return true;
   stream_place const place = place_of(s, release.stream, release.context);
-  if (place.entry == nullptr || &place.entry->order != &home.epochs || place.capturing) return false;
+  if (place.entry == nullptr || &place.entry->order != &home.epochs || place.capturing()) return false;
   when.slot = place.slot;
   when.stream = release.stream;
   return true;
@@ -269,7 +271,9 @@ template <bool careful = false>
     return {CUDA_ERROR_INVALID_VALUE};
   std::uint64_t const bytes = careful ? b.bytes() : 0;  // soon it may be another block's
   stats::shard& mine = stats::local();
-  if (!of_host) count_free_fast(mine, home, b, release.stream_ordered && b.where != when.slot);
+  if (!of_host)
+    count_free_fast(mine, home, b,
+                    release.stream_ordered && (b.where & ~stream_order::in_some_order) != when.slot);
   bool serves_again = true;  // one that another process may have open does not
   if (b.is(space::rare)) [[unlikely]] {
     renewed const now = make_new(*s, known.h, release.stream_ordered, release.stream);

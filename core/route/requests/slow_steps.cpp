@@ -143,7 +143,7 @@ std::optional<outcome> answer_request_slow(router_state& s, stream_place const& 
   if (!entry->order.well()) {
     std::uint64_t const ended = entry->order.ending() ? entry->ended_serial() : 0;
     if (ended != 0) return allocate_elsewhere(*entry, ended, request, result);
-    CUresult const refusal = place.capturing ? CUDA_SUCCESS : stream_order::ask_captures();
+    CUresult const refusal = place.capturing() ? CUDA_SUCCESS : stream_order::ask_captures();
     if (refusal != CUDA_SUCCESS) {
       *result = 0;
       return outcome{refusal};
@@ -154,7 +154,7 @@ std::optional<outcome> answer_request_slow(router_state& s, stream_place const& 
     return allocate_carefully(request, result);
   if (!request.stream_ordered) return std::nullopt;
   pool_use const use = s.pool_use_of(entry->device);
-  if (place.capturing) return pass;
+  if (place.capturing()) return pass;
   if (request.of_pool || request.named != 0) return std::nullopt;
   if (use == pool_use::drivers)
     return allocate_from_pool(s.chosen[static_cast<std::size_t>(entry->device)].load(), request, result);
@@ -237,7 +237,7 @@ std::optional<outcome> order_slow(router_state& s, resource::chain_context const
   if (release.stream_ordered) {
     stream_place const place = place_of(s, release.stream, release.context);
     if (place.entry == nullptr) return order_without_place(release);
-    if (place.capturing) return outcome{refusal_by_driver(release)};
+    if (place.capturing()) return outcome{refusal_by_driver(release)};
     if (&place.entry->order == &home.epochs) {
       when.slot = place.slot;
       when.stream = release.stream;

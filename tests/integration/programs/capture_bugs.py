@@ -1,4 +1,5 @@
-"""Seeded bugs of what captures forbid (core/base/mutant.hpp), one at a time: `capture_rules` must tell each from none.
+"""Seeded bugs of what captures forbid (core/base/mutant.hpp), one at a time: `capture_rules`, or
+`default_pool`, must tell each from none.
 
 capture_bugs.py BUILD [test...]; see harness.main.
 """
@@ -9,8 +10,8 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
 import harness
 
 
-def told(build, mutant, case):
-    command = [build.program("capture_rules.shared"), case]
+def told(build, mutant, case, program="capture_rules"):
+    command = [build.program(f"{program}.shared"), case]
     bug = {"LD_PRELOAD": build.preload("libgpumem_mutant.so"), "TEST_MUTANT": mutant}
     wrong = build.run(command, preload=True, env=bug)
     return harness.differences(build.run(command), wrong)
@@ -39,6 +40,13 @@ def test_served_in_watched_capture(build):
 
 def test_ended_thread_missed(build):
     assert told(build, "ended_thread_missed", "threads")
+
+
+def test_slotless_is_plain(build):
+    """Blocks of a stream that has no slot: of the legacy one beside a capture, and of one too many."""
+    for case in ("captured", "crowded"):
+        harness.equal(told(build, "none", case, "default_pool"), [], case)
+        assert told(build, "slotless_is_plain", case, "default_pool"), case
 
 
 harness.main(globals())
