@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "core/base/mutant.hpp"
+#include "core/driver/context_id.hpp"
 #include "core/driver/error.hpp"
 #include "core/driver/question.hpp"
 #include "core/phases/phases.hpp"
@@ -51,6 +53,13 @@ void note_unserved(refused_request const& request, driver::allocation_failed con
   note_refusal(request, why, now, free);
 }
 
+// The driver says so before it asks how much is left (measured: dead_context).
+bool has_current_ended() noexcept {
+  CUcontext current = nullptr;
+  return driver::asked(driver::real.cuCtxGetCurrent, &current) == CUDA_SUCCESS && current != nullptr &&
+         driver::is_over(current) && !GPUMEM_MUTANT(limit_under_ended);
+}
+
 }  // namespace
 
 void use_limits(limit_maker wanted) noexcept {
@@ -70,6 +79,7 @@ CUresult admit(observed_request const& wanted) noexcept {
   if (resource::observed_use::admit(wanted.device, wanted.bytes, against)) return CUDA_SUCCESS;
   CUresult const forbidden = wanted.captures_forbid ? stream_order::ask_captures() : CUDA_SUCCESS;
   if (forbidden != CUDA_SUCCESS) return forbidden;
+  if (wanted.in_current_context && has_current_ended()) return CUDA_ERROR_CONTEXT_IS_DESTROYED;
   // Idle segments count: they go first, as they do when the driver refuses.
   if (against->may_hold_idle()) {
     for (auto const scope : {resource::give_back_scope::done, resource::give_back_scope::all}) {

@@ -33,6 +33,7 @@ struct observed_request {
   std::uint64_t bytes = 0;
   std::uint16_t hook = 0;
   bool captures_forbid = true;
+  bool in_current_context = false;  // the driver serves it only there
 };
 CUresult admit(observed_request const& wanted) noexcept;
 // False: it has no limit, nor will have one, so that nobody asks what was taken of it.

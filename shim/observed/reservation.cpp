@@ -1,7 +1,6 @@
 // See reservation.hpp.
 #include "shim/observed/reservation.hpp"
 
-#include "core/driver/context_id.hpp"
 #include "core/driver/question.hpp"
 #include "core/driver/table.hpp"
 #include "core/route/router.hpp"
@@ -16,7 +15,7 @@ owner_of_memory current_owner(void const* caller) noexcept {
   CUdevice device = 0;
   if (driver::asked(driver::real.cuCtxGetCurrent, &context) != CUDA_SUCCESS || context == nullptr) return {};
   if (driver::asked(driver::real.cuCtxGetDevice, &device) != CUDA_SUCCESS) return {};
-  return {device, route::home_of(context), caller};
+  return {device, route::home_of(context), caller, true};
 }
 
 owner_of_memory owner_by_stream(CUstream stream, void const* caller) noexcept {
@@ -25,7 +24,7 @@ owner_of_memory owner_by_stream(CUstream stream, void const* caller) noexcept {
   CUresult const code = is_default ? driver::asked(driver::real.cuCtxGetCurrent, &context)
                                    : driver::asked(driver::real.cuStreamGetCtx, stream, &context);
   if (code != CUDA_SUCCESS || context == nullptr) return {};
-  return {route::device_of(context), nullptr, caller};
+  return {route::device_of(context), nullptr, caller, is_default};
 }
 
 reservation::reservation(hook which, std::uint64_t bytes, owner_of_memory const& owner) noexcept
@@ -34,18 +33,8 @@ reservation::reservation(hook which, std::uint64_t bytes, owner_of_memory const&
   code_ = route::admit({.device = owner.device,
                         .bytes = bytes,
                         .hook = static_cast<std::uint16_t>(which),
-                        .captures_forbid = which != hook::cuMemCreate});
-  if (code_ != CUDA_SUCCESS) [[unlikely]]
-    leave_to_driver_if_ended();
-}
-
-// Under a context that has ended the driver serves nothing, and says why before it asks how much is left.
-void reservation::leave_to_driver_if_ended() noexcept {
-  CUcontext current = nullptr;
-  if (driver::asked(driver::real.cuCtxGetCurrent, &current) != CUDA_SUCCESS || current == nullptr) return;
-  if (!driver::is_over(current)) return;
-  owner_.device = -1;
-  code_ = CUDA_SUCCESS;
+                        .captures_forbid = which != hook::cuMemCreate,
+                        .in_current_context = owner.is_current && which != hook::cuMemCreate});
 }
 
 reservation::~reservation() {

@@ -13,6 +13,7 @@ struct owner_of_memory {
   int device = -1;  // none: the driver is to answer, and nothing is noted
   CUcontext context = nullptr;
   void const* caller = nullptr;  // the code that asked
+  bool is_current = false;       // that context, or that of a default stream, is the thread's current one
 };
 // Of the current context. `caller`: the code that asks.
 owner_of_memory current_owner(void const* caller = nullptr) noexcept;
@@ -37,8 +38,6 @@ class reservation {
   void commit(route::observed_bytes const& held) noexcept;
 
  private:
-  [[gnu::cold, gnu::noinline]] void leave_to_driver_if_ended() noexcept;
-
   stats::memory_move const move_;
   arrival const arrival_;
   owner_of_memory owner_;

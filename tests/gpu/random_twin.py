@@ -46,6 +46,7 @@ SHOWN_BY = {"settings_stay": ("settings.shared", (), "every_pool"), "settings_sh
             "stale_refusal": ("out_of_memory.shared", (), None),
             "refused_given_to_driver": ("captured_contexts.driver", ("twice",), "direct_cuda_async"),
             "begun_when_over": ("dead_context.driver", ("released",), "pool_over_vmm"),
+            "limit_under_ended": ("dead_context.driver", ("released",), "counted"),
             "freed_under_ended": ("dead_context.driver", ("frees",), None)}
 PROGRAM_CONFIGS = ROOT / "tests" / "integration" / "programs" / "configs"
 

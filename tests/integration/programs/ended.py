@@ -67,6 +67,13 @@ def test_a_context_serves_that_is_over(build):
     caught(build, "begun_when_over", "dead_context.driver", "released", config="pool_over_vmm")
 
 
+def test_a_limit_refuses_what_a_driver_does_not_look_at(build):
+    """Under a context that ended: the driver's word for it, and no failure for want of memory in the report."""
+    caught(build, "limit_under_ended", "dead_context.driver", "released", config="counted")
+    run = build.run([build.program("dead_context.driver"), "released"], preload=True, env={"GPUMEM_CONFIG": str(CONFIGS / "counted.toml")})
+    harness.equal(run.reports[0]["failures"], [], "refusals that the program was not given")
+
+
 def test_a_block_is_freed_under_a_context_that_ended(build):
     caught(build, "freed_under_ended", "dead_context.driver", "frees")
 
