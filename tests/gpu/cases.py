@@ -64,7 +64,7 @@ GROUPS = {
         *[Case("faulted_kernel", (told_by, "reset"), configs=("arena", "direct_vmm", "pool_over_vmm"), counts=False)
           for told_by in ("stream", "query", "event", "event_query", "copy", "launch")],
         *[Case("faulted_kernel", (how, "reset"), configs=("arena", "direct_vmm", "every_pool", "pool_over_vmm", "pool_over_cuda_async"), counts=False,
-               expected=f"faulted.{how}.txt") for how in ("device", "told")],
+               env={"CUDA_VISIBLE_DEVICES": "0"}, expected=f"faulted.{how}.txt") for how in ("device", "told")],
         Case("told_of_addresses", configs=("every_pool", "direct_vmm", "pool_over_cuda_async", "pool_over_vmm"), counts=False),
         *[Case("told_of_addresses", (mode,), configs=("direct_vmm", "pool_over_cuda_async", "pool_over_vmm"), counts=False)
           for mode in ("access", "freed")],
@@ -149,7 +149,7 @@ GROUPS = {
         Case("no_context", links=("driver",), counts=False, configs=("every_pool",)),
         *[Case("dead_context", (how,), links=("driver",), counts=False, configs=("arena", "pool_over_vmm", "pool_over_cuda_async"),
                expected="dead_context.txt") for how in ("released", "reset", "destroyed")],
-        Case("dead_context", ("faulted",), links=("driver",), counts=False, configs=("arena", "every_pool")),
+        Case("dead_context", ("faulted",), links=("driver",), counts=False, configs=("arena", "every_pool", "pool_over_vmm", "pool_over_cuda_async")),
         Case("dead_context", ("frees",), links=("driver",), counts=False, configs=("arena", "pool_over_vmm", "pool_over_cuda_async")),
         Case("virtual_memory", ("unmaps",), links=("driver",), counts=False, expected="virtual_memory_unmaps.txt"),
         Case("lost_context", counts=False),
@@ -230,6 +230,7 @@ TWO_GPUS = [
     Case("peers", configs=(*TWO_CHAINS, "pool_over_vmm")),
     Case("stream_kinds", ("devices",), configs=TWO_CHAINS),
     Case("default_pool", ("shared",), counts=False),
+    Case("faulted_kernel", ("told", "reset"), label="two devices", counts=False, configs=TWO_CHAINS),
     # Not "peers": natively it ends with code 719 in cuCtxCreate (580.159, two H200).
     *[Case("handles_again", mode, links=("driver",), counts=False, configs=("pool_over_cuda_async",))
       for mode in (("green", "30"), ("pool",))],

@@ -4,8 +4,8 @@
 // memory of a context that lives. "frees": whole blocks of one that lives are freed under one that was
 // released, and memory is asked for beside a capture; there a GPU was compared with itself alone, but for the
 // frees of managed memory. "faulted": the context has not ended, a kernel of it faulted, and its stream said
-// so. Prints the codes. Run plain and preloaded by the integration and GPU tests. Two
-// threads.
+// so; no GPU was asked that yet. Prints the codes. Run plain and preloaded by the integration and GPU tests.
+// Two threads.
 #include <cuda.h>
 
 #include <string_view>

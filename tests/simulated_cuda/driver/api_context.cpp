@@ -27,7 +27,7 @@ void leave_top(thread_state& mine) {
 
 void drop_top(thread_state& mine) {
   leave_top(mine);
-  --mine.depth;
+  mine.shrink();
 }
 
 CUresult create(machine& m, CUcontext* out, unsigned flags, CUdevice device) {

@@ -73,16 +73,15 @@ CUresult copy(machine& m, CUstream on, copy_shape const& shape, direction way, b
     auto const* const bytes = reinterpret_cast<char const*>(shape.source);
     staged = std::make_shared<std::vector<char>>(bytes, bytes + source_bytes);
   }
-  std::vector<std::uint64_t> pinned;
-  if (is_pinned(source)) pinned.push_back(shape.source);
-  if (is_pinned(target)) pinned.push_back(shape.target);
-  work.action = unless_freed(m, *where, std::move(pinned), [shape, staged] {
+  if (is_pinned(source)) work.pinned.push_back(shape.source);
+  if (is_pinned(target)) work.pinned.push_back(shape.target);
+  work.action = [shape, staged] {
     auto const* from = staged ? staged->data() : reinterpret_cast<char const*>(shape.source);
     auto* to = reinterpret_cast<char*>(shape.target);
     for (std::uint64_t row = 0; row < shape.rows; ++row) {
       std::memmove(to + row * shape.target_pitch, from + row * shape.source_pitch, shape.width);
     }
-  });
+  };
   bool const wait = blocking ? source_on_host || target_on_host : target_on_host && target == nullptr;
   SIMULATED_TRY(m.submit(*where, std::move(work)));
   if (!wait || where->capturing) return CUDA_SUCCESS;
@@ -106,9 +105,8 @@ CUresult fill(machine& m, CUstream on, CUdeviceptr target, std::uint64_t pitch, 
   work.name = "fill";
   work.duration = 1000 + width * rows * element / 32;
   if (found == nullptr || !host_side(found)) work.accesses.push_back({target, bytes, 1});
-  std::vector<std::uint64_t> pinned;
-  if (is_pinned(found)) pinned.push_back(target);
-  work.action = unless_freed(m, *where, std::move(pinned), [=] {
+  if (is_pinned(found)) work.pinned.push_back(target);
+  work.action = [=] {
     for (std::uint64_t row = 0; row < rows; ++row) {
       auto* to = reinterpret_cast<char*>(target + row * pitch);
       // Of a size that the compiler knows: no call for each.
@@ -119,21 +117,8 @@ CUresult fill(machine& m, CUstream on, CUdeviceptr target, std::uint64_t pitch, 
       if (element == 2) repeat(static_cast<std::uint16_t>(value));
       if (element == 4) repeat(static_cast<std::uint32_t>(value));
     }
-  });
-  return m.submit(*where, std::move(work));
-}
-
-std::function<void()> unless_freed(machine& m, stream const& on, std::vector<std::uint64_t> pinned,
-                                   std::function<void()> effect) {
-  if (pinned.empty()) return effect;
-  return [&m, of = on.owner->home(), pinned = std::move(pinned), effect = std::move(effect)] {
-    for (std::uint64_t const address : pinned) {
-      if (m.memory_.find(address) != nullptr) continue;
-      of->fault = CUDA_ERROR_ILLEGAL_ADDRESS;
-      return;
-    }
-    effect();
   };
+  return m.submit(*where, std::move(work));
 }
 
 CUresult refuse_blocking(machine& m, CUstream on) {

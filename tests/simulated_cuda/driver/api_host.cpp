@@ -1,6 +1,7 @@
 // Pinned and registered host memory.
 // Any thread.
-// Freeing pinned memory waits for all work of its context; of another one it may still be used (copy.hpp).
+// Freeing pinned memory waits for all work of its context; of another one it may still be used
+// (machine::schedule).
 #include <pthread.h>
 #include <sys/mman.h>
 

@@ -27,10 +27,6 @@ CUresult copy(machine& m, CUstream on, copy_shape const& shape, direction way, b
               named_contexts const& named = {});
 CUresult fill(machine& m, CUstream on, CUdeviceptr target, std::uint64_t pitch, unsigned value,
               unsigned element, std::uint64_t width, std::uint64_t rows);
-// The effect of work on page-locked memory: a fault where that was freed meanwhile, under another context
-// (measured).
-std::function<void()> unless_freed(machine& m, stream const& on, std::vector<std::uint64_t> pinned,
-                                   std::function<void()> effect);
 // A blocking call is unsafe while captures are watched, and never allowed on a capturing stream.
 CUresult refuse_blocking(machine& m, CUstream on);
 

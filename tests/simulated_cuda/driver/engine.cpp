@@ -76,6 +76,17 @@ void machine::schedule(stream& on, operation work) {
   on.tail.after.set(on.slot, ++ticks_[on.slot]);
   on.tail.end = std::max(on.tail.end, now_) + work.duration;
   check(on, work);
+  if (work.action && !work.pinned.empty()) {
+    work.action = [this, of = on.owner->home(), pinned = work.pinned, effect = std::move(work.action)] {
+      bool const there = std::all_of(pinned.begin(), pinned.end(), [this](std::uint64_t address) {
+        return memory_.find(address) != nullptr;
+      });
+      if (there)
+        effect();
+      else
+        of->fault = CUDA_ERROR_ILLEGAL_ADDRESS;  // freed meanwhile, under another context (measured)
+    };
+  }
   if (work.action || work.host_function) {
     queue_.push({on.tail.end, sequence_++, std::move(work.action), std::move(work.host_function)});
   }

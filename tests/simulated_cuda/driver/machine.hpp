@@ -58,6 +58,11 @@ struct thread_state {
     }
     return at(depth++);
   }
+  void shrink() {
+    if (--depth > static_cast<int>(std::size(decltype(first){}))) return;
+    delete[] std::exchange(deeper, nullptr);
+    room = 0;
+  }
   context* current() noexcept { return depth == 0 ? nullptr : at(depth - 1).of; }
 };
 thread_state& this_thread() noexcept;

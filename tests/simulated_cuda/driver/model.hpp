@@ -39,6 +39,7 @@ struct operation {
   std::function<void()> action;         // the effect on memory, at its end; may be empty
   std::function<void()> host_function;  // run without the lock
   bool by_program = false;              // a declared kernel: it may touch live allocations only
+  std::vector<std::uint64_t> pinned{};  // page-locked memory that the action reads or writes
 };
 
 struct graph_memory;

@@ -80,7 +80,10 @@ cudaError_t make_current(int device) {
   CUcontext primary = nullptr;
   // A retain per generation and device; one too many by a race is harmless, the reset ends them all.
   CUresult code = d.cuDevicePrimaryCtxRetain(&primary, device);
-  if (code == CUDA_ERROR_ILLEGAL_ADDRESS) return cudaErrorDevicesUnavailable;  // measured: faulted
+  // Of a process that a fault has lost (measured of code 700: faulted).
+  if (code >= CUDA_ERROR_ILLEGAL_ADDRESS && code <= CUDA_ERROR_LAUNCH_FAILED &&
+      code != CUDA_ERROR_CONTEXT_IS_DESTROYED)
+    return cudaErrorDevicesUnavailable;
   if (code == CUDA_SUCCESS) code = d.cuCtxSetCurrent(primary);
   if (code == CUDA_SUCCESS) {
     retained[device % 64] = now;
