@@ -152,6 +152,9 @@ GROUPS = {
         Case("dead_context", ("faulted",), links=("driver",), counts=False, configs=("arena", "every_pool", "pool_over_vmm", "pool_over_cuda_async")),
         Case("dead_context", ("frees",), links=("driver",), counts=False, configs=("arena", "pool_over_vmm", "pool_over_cuda_async")),
         Case("virtual_memory", ("unmaps",), links=("driver",), counts=False, expected="virtual_memory_unmaps.txt"),
+        # No GPU was asked yet: what one answers becomes the expected file of its mode. Not "thread": see "threads" of the group streams.
+        *[Case("asked_rules", (mode,), links=("driver",), counts=False, configs=("arena", "every_pool", "pool_over_vmm"))
+          for mode in ("registered", "managed", "managed_beyond", "pools", "pool_in_use", "graphs", "virtual", "events", "end", "end_host", "end_pool")],
         Case("lost_context", counts=False),
         *[Case(name, counts=False) for name in ("attributes", "default_pool", "pitched", "unknown_pointers", "out_of_memory")],
         Case("pool_attributes", counts=False, configs=("program_pools",)),
@@ -188,6 +191,9 @@ GROUPS = {
         Case("ipc_pair"),
         Case("ipc_pair", ("plain-importer",)),
         Case("ipc_exported", ("1000",), configs=("binning",)),
+        # No GPU was asked yet, as above.
+        *[Case("asked_rules", (mode,), links=("driver",), counts=False, configs=("arena", "binning"))
+          for mode in ("ipc", "ipc_freed", "ipc_ended")],
         Case("rdma_ranges"),
         *[python("torch_sharing.py", method, label=label, env=env)
           for method in ("spawn", "forkserver") for label, env in (("own cache", {}), ("cache off", CACHE_OFF))],
@@ -234,6 +240,9 @@ TWO_GPUS = [
     # Not "peers": natively it ends with code 719 in cuCtxCreate (580.159, two H200).
     *[Case("handles_again", mode, links=("driver",), counts=False, configs=("pool_over_cuda_async",))
       for mode in (("green", "30"), ("pool",))],
+    # No GPU was asked yet. Without access memory of cuda_async and vmm differs (docs/transparency.md, I5).
+    Case("asked_rules", ("peers",), links=("driver",), counts=False, configs=("pool_over_cuda_async", "pool_over_vmm")),
+    Case("asked_rules", ("without_access",), links=("driver",), counts=False),
     Case("freed_beside_another_device", links=("static",), counts=False, expected="freed_beside_another_device.txt",
          env={"GPUMEM_CONFIG": str(PROGRAM_CONFIGS / "passthrough.toml")}),
     Case("freed_on_foreign_streams", ("devices",), configs=FOREIGN, counts=False,
