@@ -18,6 +18,7 @@
 
 #include "core/base/clock.hpp"
 #include "core/base/files/file_pattern.hpp"
+#include "core/base/local_time.hpp"
 #include "core/base/log/log.hpp"
 #include "core/base/threads/sleep.hpp"
 #include "core/base/threads/uncancelled.hpp"
@@ -46,12 +47,6 @@ void copy_text(char (&to)[size], std::string_view text) noexcept {
   std::size_t const length = std::min(size - 1, text.size());
   std::memcpy(to, text.data(), length);
   to[length] = '\0';
-}
-
-std::int64_t utc_offset_ns() noexcept {
-  time_t const now = ::time(nullptr);
-  tm local{};
-  return ::localtime_r(&now, &local) == nullptr ? 0 : local.tm_gmtoff * 1'000'000'000ll;
 }
 
 std::uint64_t waiting_events(recorder_state& s) noexcept {
@@ -244,7 +239,7 @@ void describe(recorder_state& s, start_options const& options) noexcept {
   s.head.start_ticks = stats::start_ticks_of(::getpid());
   s.head.pid_namespace = stats::pid_namespace();
   s.head.max_bytes = options.max_bytes;
-  s.head.utc_offset_ns = utc_offset_ns();
+  s.head.utc_offset_ns = base::utc_offset_ns();
   s.head.began = clock_now(s.monotonic);
   if (stats::page const* const page = stats::current_page(); page != nullptr) {
     stats::page_header const& known = page->fixed.head;
@@ -389,6 +384,7 @@ void finish() noexcept {
 }
 
 void forget_in_child() noexcept {
+  base::no_local_time_in_child();
   active.store(false, std::memory_order_relaxed);
   recorder_state* const s = recorder.exchange(nullptr);
   if (s == nullptr) return;

@@ -9,6 +9,7 @@
 #include <new>
 
 #include "core/base/clock.hpp"
+#include "core/base/local_time.hpp"
 #include "core/base/threads/backoff.hpp"
 #include "core/base/threads/interleave.hpp"
 #include "core/base/threads/uncancelled.hpp"
@@ -87,6 +88,7 @@ event_log* event_log::open(char const* pattern, bool write_through) noexcept {
 }
 
 void event_log::forget_in_child() noexcept {
+  base::no_local_time_in_child();
   opening.clear(std::memory_order_release);
 }
 

@@ -10,6 +10,7 @@
 #include <string>
 
 #include "core/base/files/file_pattern.hpp"
+#include "core/base/local_time.hpp"
 #include "core/base/log/line_writer.hpp"
 #include "core/base/log/log.hpp"
 #include "core/stats/callers/modules.hpp"
@@ -20,12 +21,6 @@ namespace gpumem::stats {
 namespace {
 
 constexpr char first_line[] = "Thread,Time,Action,Pointer,Size,Stream,Device,Kind,Call,Library\n";
-
-std::int64_t utc_offset_ns() noexcept {
-  time_t const now = ::time(nullptr);
-  tm local{};
-  return ::localtime_r(&now, &local) == nullptr ? 0 : local.tm_gmtoff * 1'000'000'000ll;
-}
 
 }  // namespace
 
@@ -53,7 +48,7 @@ bool event_writer::create(char const* pattern) noexcept {
     base::log_line(base::log_level::warn, "no log of allocations: " + error);
     return false;
   }
-  utc_offset_ns_ = utc_offset_ns();
+  utc_offset_ns_ = base::utc_offset_ns();
   put(first_line);
   flush();
   return !lost_;

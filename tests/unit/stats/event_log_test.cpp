@@ -17,7 +17,7 @@ namespace gpumem::stats {
 namespace {
 
 TEST(event_log, a_child_of_a_fork_beside_a_thread_that_opens_one_opens_its_own) {
-#ifdef GPUMEM_UNDER_ASAN
+#if defined(GPUMEM_UNDER_ASAN) || defined(GPUMEM_UNDER_TSAN)
   GTEST_SKIP()
       << "the sanitizer's own allocator keeps a child of a fork beside a thread that allocates waiting";
 #endif
