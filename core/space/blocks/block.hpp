@@ -73,8 +73,8 @@ struct block {
     base::relaxed<handle> later;            // idle and not done: queue by age; owner
     base::relaxed<std::uint32_t> rounding;  // live: bytes handed out minus bytes asked for
   };
-  base::relaxed<free_list_id>
-      where;  // idle: its index; live: the stream slot it was allocated on, in_some_order, or 0
+  // idle: its index; live: the slot of the stream that it was asked for on, or in_some_order; 0: none
+  base::relaxed<free_list_id> where;
   std::atomic<state> now;
   std::atomic<marks> marked;
   handle before;  // neighbours by address; owner

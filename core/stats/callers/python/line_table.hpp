@@ -5,6 +5,7 @@
 
 #include <cstddef>
 
+#include "core/base/own_memory_pieces.hpp"
 #include "core/stats/callers/python/interpreter.hpp"
 
 namespace gpumem::stats::python {
