@@ -34,6 +34,7 @@ struct free_order {
   // Of the context, before the block was taken from the program: in another life it went with its context,
   // and its handle may be another's.
   std::uint32_t life = 0;
+  std::uint64_t bytes = 0;  // of the block when it was taken from the program; 0: it is still that block
   driver::free_request const* by =
       nullptr;  // null: no call of the program's; valid while the block is taken back
 

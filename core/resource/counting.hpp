@@ -19,7 +19,7 @@ class counting : public resource {
     return h;
   }
   void freed(space::handle h, free_order const& order) noexcept final {
-    count_back(h);
+    count_back(h, order);
     given_back(h, order);
   }
   void lost(space::handle h) noexcept override { count_back(h); }

@@ -149,7 +149,12 @@ class resource : public space::segment_owner {
   stats::node_counters& count() noexcept { return stats::local().nodes[node_]; }
   stats::device_counters& count_device() noexcept { return stats::local().devices[home_.device_slot]; }
   // A block that this node counted when it handed it out.
-  void count_back(space::handle h) noexcept { stats::add(count().bytes_out, blocks()[h].bytes()); }
+  void count_back(space::handle h, free_order const& order = {}) noexcept {
+    stats::add(count().bytes_out, bytes_of(h, order));
+  }
+  std::uint64_t bytes_of(space::handle h, free_order const& order) noexcept {
+    return order.bytes != 0 ? order.bytes : blocks()[h].bytes();
+  }
 
   // The parent of one block, for those that have several.
   virtual resource* way_up(space::handle) const noexcept { return parent_; }

@@ -49,8 +49,8 @@ space::handle limiting::serve(allocation_request const& request) {
   return h;
 }
 
-void limiting::given_back(space::handle h, free_order const&) noexcept {
-  budget_.give(blocks()[h].bytes());
+void limiting::given_back(space::handle h, free_order const& order) noexcept {
+  budget_.give(bytes_of(h, order));
 }
 
 extent limiting_source::serve(allocation_request const& request) {

@@ -14,8 +14,8 @@ space::handle statistics::serve(allocation_request const& request) {
   return h;
 }
 
-void statistics::given_back(space::handle h, free_order const&) noexcept {
-  figures_.given(blocks()[h].bytes());
+void statistics::given_back(space::handle h, free_order const& order) noexcept {
+  figures_.given(bytes_of(h, order));
 }
 
 extent segment_statistics::serve(allocation_request const& request) {

@@ -105,7 +105,7 @@ space::handle direct::make(allocation_request const& request) {
 }
 
 void direct::deallocate(space::handle h, free_order const& order) noexcept {
-  std::uint64_t const bytes = blocks()[h].bytes();
+  std::uint64_t const bytes = bytes_of(h, order);
   extent memory;
   // As long as the end of a context takes.
   for (int i = 0; GPUMEM_MUTANT(lost_block_kept) && i < 20; ++i) base::interleave_surely();

@@ -19,7 +19,7 @@ void suballocator::exported(std::uint64_t address) noexcept {
 }
 
 void suballocator::withhold(space::handle h, free_order const& order) noexcept {
-  count_back(h);
+  count_back(h, order);
   lock held(mutex_);
   if (!has_ended(order.life)) keep_from_all(held, h, !order.in_order);
 }

@@ -22,7 +22,7 @@ void suballocator::prove(space::handle h) noexcept {
 void suballocator::deallocate_unproven(space::handle h, free_order const& order) noexcept {
   space::block& b = blocks()[h];
   if (age_.earned.has(b.bytes())) return deallocate(h, order);
-  std::uint64_t const bytes = b.bytes();
+  std::uint64_t const bytes = bytes_of(h, order);
   stats::add(count().bytes_out, bytes);
   space::epoch_id const freed = order.settled ? home_.epochs.last_done() : home_.epochs.open();
   lock held(mutex_);

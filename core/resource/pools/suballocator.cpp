@@ -142,7 +142,7 @@ bool suballocator::settles_when_freed(std::uint64_t bytes, stream_order::slot on
 
 void suballocator::put_back(space::handle h, free_order const& order) noexcept {
   space::block& b = blocks()[h];
-  stats::add(count().bytes_out, b.bytes());
+  count_back(h, order);
   auto const still = is_still(order.settled ? home_.epochs.last_done() : home_.epochs.open(), order.life);
   if (shares(b.units) && bins_.put(blocks(), h, still)) return;
   magazine* const m = caches_.find_or_make(order.slot);

@@ -208,6 +208,16 @@ inline bool is_usual_after_an_end(resource::chain_context const& home) noexcept 
   return true;
 }
 
+// A block that the program gives back, as it was when it was taken: where its context ends meanwhile the
+// handle is another block's before this free is done.
+struct given {
+  std::uint64_t bytes, asked;
+  std::uint32_t holder;
+
+  explicit given(space::block const& b) noexcept
+      : bytes(b.bytes()), asked(bytes - b.rounding), holder(b.holder) {}  // each is read once
+};
+
 // Of two threads that free one block at once, one gets the driver's answer for a second free.
 [[gnu::always_inline]] inline bool take_from_program_fast(space::block& b) noexcept {
   space::state expected = space::state::live;
@@ -215,13 +225,12 @@ inline bool is_usual_after_an_end(resource::chain_context const& home) noexcept 
 }
 
 [[gnu::always_inline]] inline void count_free_fast(stats::shard& mine, resource::chain_context const& home,
-                                                   space::block const& b, bool on_another_stream) noexcept {
+                                                   given const& was, bool on_another_stream) noexcept {
   auto& counters = mine.devices[home.device_slot];
-  std::uint64_t const bytes = b.bytes(), asked = bytes - b.rounding;  // each is read once
   stats::add(counters.freed_blocks, 1);
-  stats::add(counters.freed_requested, asked);
-  stats::add(counters.freed_handed, bytes);
-  stats::add(stats::holder_at(mine, b.holder).freed, asked);
+  stats::add(counters.freed_requested, was.asked);
+  stats::add(counters.freed_handed, was.bytes);
+  stats::add(stats::holder_at(mine, was.holder).freed, was.asked);
   if (on_another_stream) stats::add(counters.cross_stream_frees, 1);
 }
 
@@ -267,31 +276,35 @@ template <bool careful = false>
   }
   if (home.kind == driver::memory_kind::managed && release.stream_ordered) [[unlikely]]
     return {CUDA_ERROR_NOT_SUPPORTED};  // natively (580.159)
+  if (b.begin() != release.address) [[unlikely]]
+    return {CUDA_ERROR_INVALID_VALUE};
+  given was(b);
   if (!take_from_program_fast(b)) [[unlikely]]
     return {CUDA_ERROR_INVALID_VALUE};
-  std::uint64_t const bytes = careful ? b.bytes() : 0;  // soon it may be another block's
+  // As long as a context takes to end, and the next one to begin and to serve.
+  for (int i = 0; (GPUMEM_MUTANT(late_free) || GPUMEM_MUTANT(late_free_kept) || GPUMEM_MUTANT(counted_late) ||
+                   GPUMEM_MUTANT(guard_of_another_life)) &&
+                  i < 100;
+       ++i)
+    base::interleave_surely();
+  if (GPUMEM_MUTANT(counted_late)) was = given(b);
   stats::shard& mine = stats::local();
   if (!of_host)
-    count_free_fast(mine, home, b,
+    count_free_fast(mine, home, was,
                     release.stream_ordered && (b.where & ~stream_order::in_some_order) != when.slot);
   bool serves_again = true;  // one that another process may have open does not
   if (b.is(space::rare)) [[unlikely]] {
     renewed const now = make_new(*s, known.h, release.stream_ordered, release.stream);
+    when.bytes = was.bytes;
     if (now.as_new && now.unproven) {
       take_back_unproven(owner, known.h, when, driver::free_request(release));
       return {CUDA_SUCCESS};
     }
     serves_again = now.as_new;
   }
-  // As long as a context takes to end, and the next one to begin and to serve.
-  for (int i = 0;
-       (GPUMEM_MUTANT(late_free) || GPUMEM_MUTANT(late_free_kept) || GPUMEM_MUTANT(guard_of_another_life)) &&
-       i < 100;
-       ++i)
-    base::interleave_surely();
   base::interleave();
   if (serves_again && cache_fast(*s, mine, owner, known, b, when)) [[likely]] {
-    if constexpr (careful) do_duties(home, release, bytes);
+    if constexpr (careful) do_duties(home, release, was.bytes);
     return {CUDA_SUCCESS};
   }
   if (serves_again) {
@@ -302,11 +315,12 @@ template <bool careful = false>
                          .in_order = release.stream_ordered,
                          .stream = when.stream,
                          .life = when.life,
+                         .bytes = was.bytes,
                          .by = &asked});
   } else {
     withhold_slow(owner, known.h, when, driver::free_request(release));
   }
-  if constexpr (careful) do_duties(home, release, bytes);
+  if constexpr (careful) do_duties(home, release, was.bytes);
   return {CUDA_SUCCESS};
 }
 

@@ -265,6 +265,7 @@ static resource::free_order order_of(freed_after const& when, driver::free_reque
           .in_order = release.stream_ordered,
           .stream = when.stream,
           .life = when.life,
+          .bytes = when.bytes,
           .by = &release};
 }
 
@@ -311,9 +312,8 @@ void take_back_unproven(resource::resource& owner, space::handle h, freed_after 
                         driver::free_request const& release) noexcept {
   resource::free_order const order = order_of(when, release);
   resource::tell_parents(owner, h, order);
-  std::uint64_t const bytes = present->where.blocks[h].bytes();
   owner.deallocate_unproven(h, order);
-  do_duties(owner.home(), release, bytes);
+  do_duties(owner.home(), release, when.bytes);
 }
 
 }  // namespace gpumem::route

@@ -31,7 +31,8 @@ struct freed_after {
   stream_order::slot slot = stream_order::no_slot;
   CUstream stream = nullptr;
   bool settled = false;
-  std::uint32_t life = 0;  // of the block's context, before the block was taken from the program
+  std::uint32_t life = 0;   // of the block's context, before the block was taken from the program
+  std::uint64_t bytes = 0;  // of the block, as it was taken
 };
 
 // --- of requests ---

@@ -19,7 +19,11 @@ def of_mutant(build, mutant, program, *arguments, config=None, attempts=1, simul
         env = {**dict(simulated), "LD_PRELOAD": str(build.folder / "libgpumem_mutant.so"), "TEST_MUTANT": mutant}
         if config:
             env["GPUMEM_CONFIG"] = str(CONFIGS / f"{config}.toml")
-        if found := harness.differences(plain, build.run(command, preload=True, env=env, **limits)):
+        run = build.run(command, preload=True, env=env, **limits)
+        found = harness.differences(plain, run)
+        for report in run.reports:
+            found += harness.ledger_faults(report, run.known.get(report["process"]["pid"]), noted=False)
+        if found:
             return found
     return []
 
@@ -96,9 +100,13 @@ def test_a_guard_fills_a_block_of_the_next_context(build):
 
 
 def test_late_frees_are_clean(build):
-    for config in (None, "direct", "pool_over_vmm", "binning", "guarded"):
+    for config in (None, "direct", "pool_over_vmm", "small_pool", "counted", "binning", "guarded"):
         found = of_mutant(build, "late_free", "ending_beside_others.driver", "late", "6", config=config, simulated=LATE)
         assert not found, (config, found)
+
+
+def test_a_late_free_counts_what_the_handle_names_then(build):
+    caught(build, "counted_late", "ending_beside_others.driver", "late", "30", config="small_pool", attempts=10, simulated=LATE)
 
 
 def test_a_block_counts_as_lost_whose_free_is_under_way(build):
