@@ -7,6 +7,7 @@
 #include "core/base/mutant.hpp"
 #include "core/driver/managed_memory.hpp"
 #include "core/driver/question.hpp"
+#include "core/driver/sticky_error.hpp"
 #include "core/route/router_state.hpp"
 #include "core/stream_order/relaxed_mode.hpp"
 
@@ -67,7 +68,9 @@ CUresult settings::tell_driver(router_state& s, space::handle h, bool on) noexce
       auto const here = home.epochs.enter();
       code = here.is_there() ? driver::asked(real.cuMemGetAddressRange_v2, &base, &size, at) : here.code();
     }
-    if (code != CUDA_SUCCESS) return code;
+    // Of a context that a fault has lost no range is told, and nothing there serves again; what is set on a
+    // block is set natively (measured: dead_context faulted).
+    if (code != CUDA_SUCCESS && !driver::is_sticky(code)) return code;
     std::uint64_t const end = base + size > at ? base + size : b.end();
     bool const stays = managed || (wanted_within(s, base, end) && !GPUMEM_MUTANT(settings_shared));
     unsigned const value = on || stays ? 1 : 0;
@@ -235,12 +238,11 @@ outcome attach(attachment const& wanted) noexcept {
   block_range block;
   if (!find(wanted.address, block) || !is_managed(live_block_at(*present, block.base))) return pass;
   bool const all = wanted.address == block.base && (wanted.bytes == 0 || wanted.bytes == block.bytes);
-  bool const single = wanted.flags == CU_MEM_ATTACH_SINGLE;
-  bool const known = single || wanted.flags == CU_MEM_ATTACH_HOST || wanted.flags == CU_MEM_ATTACH_GLOBAL;
-  // "It is illegal to attach singly to the NULL stream, because the NULL stream is a virtual global stream
-  // and not a specific stream" (cuda.h); a thread's own default stream is one.
-  if (!all || !known || (single && wanted.stream == CU_STREAM_LEGACY))
-    return {refusal_to_attach(wanted.stream)};
+  bool const known = wanted.flags == CU_MEM_ATTACH_SINGLE || wanted.flags == CU_MEM_ATTACH_HOST ||
+                     wanted.flags == CU_MEM_ATTACH_GLOBAL;
+  // A driver attaches singly to the legacy stream as well (asked_rules managed, 580.159), though cuda.h says
+  // that it is illegal.
+  if (!all || !known) return {refusal_to_attach(wanted.stream)};
   int at_once = 0;
   resource::chain_context const& home =
       resource::owner_of(present->where, live_block_at(*present, block.base)).home();

@@ -5,6 +5,7 @@
 #include <cstdio>
 
 #include "core/base/log/log.hpp"
+#include "core/driver/sticky_error.hpp"
 #include "core/route/address_answers.hpp"
 #include "core/route/default_pools.hpp"
 #include "core/route/limits.hpp"
@@ -125,7 +126,7 @@ CUresult about_host(hook which, void* address, Real&& real) noexcept {
 
 // Of memory that natively can be exported; the program would look for the fault in itself.
 void tell_refused_export(CUresult code, CUdeviceptr address) noexcept {
-  if (code == CUDA_ERROR_CONTEXT_IS_DESTROYED) return;
+  if (code == CUDA_ERROR_CONTEXT_IS_DESTROYED || driver::is_sticky(code)) return;
   bool const could = route::owns_device_memory(address) && route::pool_of(address) == nullptr;
   if (current_context() == nullptr || !could) return;
   static std::atomic<bool> told{false};
