@@ -50,6 +50,11 @@ struct pool_ending {
 // Before the call, after which the handle may be another pool's; and where the driver refused.
 pool_ending pool_ends(CUmemoryPool pool) noexcept;
 void pool_survived(CUmemoryPool pool, pool_ending const& was) noexcept;
+// By the driver, or once no block of it lives: see program_pools. The driver's answer.
+CUresult destroy(CUmemoryPool pool, pool_ending const& was) noexcept;
+// After the program made or destroyed a pool, which the driver takes where it takes this: those of which no
+// block lives any longer.
+void destroy_kept() noexcept;
 // cuMemAllocFromPoolAsync, of a stream-ordered request; pass: the driver must answer.
 outcome allocate_from_pool(CUmemoryPool pool, driver::request const& request, CUdeviceptr* result) noexcept;
 

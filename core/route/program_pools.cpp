@@ -22,7 +22,8 @@ void program_pools::made(CUmemoryPool handle, int device) noexcept {
   if (!entries_) entries_.emplace();
   std::size_t const used = made_.load(std::memory_order_relaxed);
   std::size_t at = 0;
-  while (at < used && (pools_[at].tells.load() || pools_[at].live.load() != 0)) ++at;
+  auto const is_free = [](pool const& p) { return !p.tells.load() && !p.kept.load() && p.live.load() == 0; };
+  while (at < used && !is_free(pools_[at])) ++at;
   if (at == most) return;
   pool& entry = pools_[at];
   entry.device = device;
@@ -44,12 +45,26 @@ program_pools::pool* program_pools::end(CUmemoryPool handle) noexcept {
   if (found == nullptr) return nullptr;
   found->serves.store(false);
   found->tells.store(false);
+  found->kept.store(found->live.load() != 0 && !GPUMEM_MUTANT(ended_pool_goes));
   return found;
+}
+
+CUmemoryPool program_pools::take_kept() noexcept {
+  base::lock_guard const lock(mutex_);
+  std::size_t const used = made_.load(std::memory_order_relaxed);
+  for (std::size_t at = 0; at < used; ++at) {
+    pool& each = pools_[at];
+    if (!each.kept.load() || each.live.load() != 0) continue;
+    each.kept.store(false);
+    return each.handle.load();
+  }
+  return nullptr;
 }
 
 void program_pools::restore(pool& entry, CUmemoryPool handle, bool serves) noexcept {
   base::lock_guard const lock(mutex_);
   if (entry.tells.load() || entry.handle.load() != handle) return;  // another pool's by now
+  entry.kept.store(false);
   entry.tells.store(true, std::memory_order_release);
   entry.serves.store(serves, std::memory_order_release);
 }
@@ -113,6 +128,25 @@ pool_ending pool_ends(CUmemoryPool pool) noexcept {
     pool_chosen(static_cast<int>(device), default_pool(static_cast<int>(device)));
   }
   return was;
+}
+
+CUresult destroy(CUmemoryPool pool, pool_ending const& was) noexcept {
+  auto const& real = driver::real;
+  bool const kept = was.told != nullptr && was.told->kept.load();
+  if (!kept || real.cuMemPoolSetAttribute == nullptr || real.cuDeviceSetMemPool == nullptr)
+    return real.cuMemPoolDestroy(pool);
+  // Which the driver refuses as it refuses to destroy one, beside a capture as well.
+  cuuint64_t nothing = 0;
+  CUresult const code = real.cuMemPoolSetAttribute(pool, CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, &nothing);
+  for (int device = 0; code == CUDA_SUCCESS && device < 64; ++device) {
+    if ((was.current_on >> device & 1) != 0) real.cuDeviceSetMemPool(device, default_pool(device));
+  }
+  return code;
+}
+
+void destroy_kept() noexcept {
+  if (present == nullptr || !present->serves_pools) return;
+  while (CUmemoryPool const gone = present->pools.take_kept()) driver::real.cuMemPoolDestroy(gone);
 }
 
 void pool_survived(CUmemoryPool pool, pool_ending const& was) noexcept {

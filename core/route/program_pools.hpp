@@ -1,7 +1,9 @@
 // Memory pools that the program made, in whose place chains serve where the configuration says so ([route]
 // pools). Only plain pools of a device, whose memory nobody can tell from a chain's: no handle types, no
 // usage flags, no maximum, no access by others. Each keeps the figures that it would tell of itself, and each
-// block remembers its pool. Any thread; makes no driver call.
+// block remembers its pool. One that is destroyed while blocks of it live is kept by the driver until they
+// are freed, as natively: its handle would be the next one's (asked_rules pool_ended). Any thread; makes no
+// driver call.
 #pragma once
 
 #include <cuda.h>
@@ -26,6 +28,7 @@ class program_pools {
     int device = -1;
     std::atomic<bool> serves{false};
     std::atomic<bool> tells{false};      // its figures are part of what the program is told
+    std::atomic<bool> kept{false};       // destroyed by the program, and not yet by the driver
     std::atomic<std::uint64_t> live{0};  // blocks
     pool_figures figures;
   };
@@ -36,8 +39,10 @@ class program_pools {
   void made(CUmemoryPool handle, int device) noexcept;
   // Opened to others: serves no more. Its blocks live on, and count.
   void withdraw(CUmemoryPool handle) noexcept;
-  // It is to be destroyed: serves no more and tells nothing. Null: it told nothing.
+  // It is to be destroyed: serves no more and tells nothing. Null: it told nothing. Kept where a block lives.
   pool* end(CUmemoryPool handle) noexcept;
+  // One that was kept and has no block any longer; null: none.
+  CUmemoryPool take_kept() noexcept;
   // It was not destroyed after all.
   void restore(pool& entry, CUmemoryPool handle, bool serves) noexcept;
   // Null: no pool that is served; that tells.

@@ -256,6 +256,7 @@ CUresult cuMemPoolCreate(CUmemoryPool* pool, CUmemPoolProps const* properties) {
       [&] {
         memory_pools::instance().made(*pool, *properties);
         route::pool_made(*pool, *properties);
+        route::destroy_kept();
       });
 }
 
@@ -268,10 +269,12 @@ CUresult cuMemPoolDestroy(CUmemoryPool pool) {
   // capture, is what it was.
   int const device = memory_pools::instance().ends(pool);
   route::pool_ending const was = route::pool_ends(pool);
-  CUresult const code = GPUMEM_REAL(cuMemPoolDestroy)(pool);
+  CUresult const code = route::destroy(pool, was);
   if (code != CUDA_SUCCESS) {
     memory_pools::instance().survived(pool, device);
     route::pool_survived(pool, was);
+  } else {
+    route::destroy_kept();
   }
   return counted(hook::cuMemPoolDestroy, 0, code);
 }

@@ -85,6 +85,11 @@ def test_the_bug_that_live_blocks_are_looked_at_once_is_caught(build):
     caught(build, "looked_once", "asked_pool.driver", {"GPUMEM_SIMULATED_DEVICES": "16", "TEST_INTERLEAVE": "1"})
 
 
+def test_the_bug_that_a_pool_gives_its_handle_on_is_caught(build):
+    chain = {"GPUMEM_CONFIG": str(pathlib.Path(POOLS["GPUMEM_CONFIG"]).with_name("program_pools.toml"))}
+    caught(build, "ended_pool_goes", "asked_rules.driver", chain, "pool_ended")
+
+
 def test_the_bug_of_two_default_pools_is_caught(build):
     caught(build, "two_default_pools", "default_pool.shared", {})
 
