@@ -30,6 +30,7 @@ NOT_HERE = {"exported_served": "nobody imports here: integration.programs.ipc_pa
             "slotless_is_plain": "what is said of a block, nothing more: integration.programs.capture_bugs",
             "stream_turn_ignored": "the driver crashes where threads take such turns: integration.programs.capture_turns",
             "slot_of_an_ended_thread": "costs memory, hurts nobody: integration.programs.ended",
+            "counted_late": "the ledger alone shows it: integration.programs.ended",
             "ending_entered": "the driver crashes, which says nothing: integration.programs.ended",
             **dict.fromkeys(("frees_in_order_wait", "host_waits_for_foreign_work", "requests_free_at_once"),
                             "waits are not counted on a GPU: integration.random.mutants"),
@@ -41,6 +42,7 @@ TWO_DEVICES = {"joined_context_ignored", "ended_served"}
 CHAIN_OF = {"freed_before_done": "vmm"}  # where a bug is not in the pool over cuda
 # Bugs that no wrong word tells of, but another program does, which must do as plain without the bug and not with it.
 SHOWN_BY = {"settings_stay": ("settings.shared", (), "every_pool"), "settings_shared": ("settings.shared", (), "every_pool"),
+            "ended_pool_goes": ("asked_rules.driver", ("pool_ended",), "program_pools"),
             "used_by_any_free": ("default_pool.shared", (), None), "two_default_pools": ("default_pool.shared", (), None),
             "pitch_of_any_width": ("pitched.shared", (), None),
             "stale_refusal": ("out_of_memory.shared", (), None),

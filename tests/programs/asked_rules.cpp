@@ -1,10 +1,11 @@
-// Rules of a driver that tests rely on and that no GPU was asked: what the simulated CUDA answers here is not
-// confirmed until a file of tests/integration/programs/expected holds a GPU's answers. A mode asks one
+// Rules of a driver that tests rely on. Of most modes a GPU's answers are in
+// tests/integration/programs/expected; "thread" and the modes of two devices wait for one. A mode asks one
 // family: "ipc", "ipc_freed", "ipc_ended" memory of another process; "peers", "without_access" two devices;
-// "registered" memory of the host; "managed", "managed_beyond"; "pools", "pool_in_use"; "graphs" with memory;
-// "virtual" memory; "events"; a "thread" that ends; and what a context's "end" takes along, "end_host" of the
-// host's memory, "end_pool" of a pool's. Prints codes and relations. Exits 77 where devices are wanting. Run
-// plain and preloaded by the integration and GPU tests. "thread" has two threads, others one in each process.
+// "registered" memory of the host; "managed", "managed_beyond", "attach_N"; "pools", "pool_in_use",
+// "pool_ended"; "graphs" with memory; "virtual" memory, "virtual_beyond"; "events"; a "thread" that ends;
+// what a context's "end" takes along, "end_host", "end_pool". Prints codes and relations. Exits 77 where
+// devices are wanting. Run plain and preloaded by the integration and GPU tests. "thread" has two threads,
+// others one in each process.
 #include "tests/programs/asked_rules.hpp"
 
 #include <cuda.h>
@@ -14,15 +15,11 @@
 #include <string_view>
 #include <thread>
 
+#include "tests/programs/asked_rules_pools.hpp"
+
 namespace {
 
 using namespace programs;
-
-CUstream stream_of_own() {
-  CUstream made = nullptr;
-  REQUIRE(cuStreamCreate(&made, CU_STREAM_NON_BLOCKING));
-  return made;
-}
 
 void* pages() {
   void* const made = mmap(nullptr, 4 * mib, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -172,13 +169,21 @@ void managed() {
   attach("to all", on, block, mib, CU_MEM_ATTACH_GLOBAL);
   attach("half of it", on, block, mib / 2, CU_MEM_ATTACH_GLOBAL);
   attach("its middle", on, block + mib / 2, 0, CU_MEM_ATTACH_GLOBAL);
-  attach("no flags", on, block, 0, 0);
   attach("memory of the device", on, plain, 0, CU_MEM_ATTACH_GLOBAL);
   attach("attached to a stream", on, block, 0, CU_MEM_ATTACH_SINGLE);
   show("which is destroyed", cuStreamDestroy(on));
   show("the end of it all", cuCtxSynchronize());
   show("a free", cuMemFree(block));
   show("a free", cuMemFree(plain));
+}
+
+// By flags that there are not; by none a driver crashes (580.159).
+void attached_by(unsigned flags) {
+  CUdeviceptr block = 0;
+  REQUIRE(cuMemAllocManaged(&block, mib, CU_MEM_ATTACH_GLOBAL));
+  show("attached", cuStreamAttachMemAsync(stream_of_own(), block, 0, flags));
+  show("the end of it all", cuCtxSynchronize());
+  show("a free", cuMemFree(block));
 }
 
 // More than the block has: within its last 2 MiB, and beyond.
@@ -193,109 +198,6 @@ void managed_beyond() {
   }
   show("the end of it all", cuCtxSynchronize());
   show("a free", cuMemFree(block));
-}
-
-void attributes_of(CUmemoryPool pool) {
-  for (int which = 1; which <= 8; ++which) {
-    auto const attribute = static_cast<CUmemPool_attribute>(which);
-    cuuint64_t value = 0, seven = 7, none = 0;
-    std::printf("attribute %d\n", which);
-    show("  get", cuMemPoolGetAttribute(pool, attribute, &value));
-    std::printf("  %d\n", static_cast<int>(value != 0));
-    show("  set to 7", cuMemPoolSetAttribute(pool, attribute, &seven));
-    show("  get", cuMemPoolGetAttribute(pool, attribute, &value));
-    std::printf("  %llu\n", static_cast<unsigned long long>(value == 7 || value < 2 ? value : 99));
-    show("  set to 0", cuMemPoolSetAttribute(pool, attribute, &none));
-    show("  null", cuMemPoolGetAttribute(pool, attribute, nullptr));
-  }
-  cuuint64_t value = 0;
-  show("attribute 0", cuMemPoolGetAttribute(pool, static_cast<CUmemPool_attribute>(0), &value));
-}
-
-void access_of(CUmemoryPool pool) {
-  auto const set = [&](const char* what, CUmemLocationType type, int device, CUmemAccess_flags flags) {
-    CUmemAccessDesc access{{type, {device}}, flags};
-    show(what, cuMemPoolSetAccess(pool, &access, 1));
-  };
-  set("access of its device: all", CU_MEM_LOCATION_TYPE_DEVICE, 0, CU_MEM_ACCESS_FLAGS_PROT_READWRITE);
-  set("none", CU_MEM_LOCATION_TYPE_DEVICE, 0, CU_MEM_ACCESS_FLAGS_PROT_NONE);
-  set("reads", CU_MEM_LOCATION_TYPE_DEVICE, 0, CU_MEM_ACCESS_FLAGS_PROT_READ);
-  set("access of device 99", CU_MEM_LOCATION_TYPE_DEVICE, 99, CU_MEM_ACCESS_FLAGS_PROT_READWRITE);
-  set("access of device -1", CU_MEM_LOCATION_TYPE_DEVICE, -1, CU_MEM_ACCESS_FLAGS_PROT_READWRITE);
-  set("access of the host", CU_MEM_LOCATION_TYPE_HOST, 0, CU_MEM_ACCESS_FLAGS_PROT_READWRITE);
-  show("no access at all", cuMemPoolSetAccess(pool, nullptr, 0));
-}
-
-void pools() {
-  CUmemoryPool of_device = nullptr, current = nullptr, made = nullptr;
-  REQUIRE(cuDeviceGetDefaultMemPool(&of_device, 0));
-  show("the default pool destroyed", cuMemPoolDestroy(of_device));
-  auto const create = [&](const char* what, CUmemPoolProps properties) {
-    CUmemoryPool wrong = nullptr;
-    show(what, cuMemPoolCreate(&wrong, &properties));
-    if (wrong != nullptr) show("  destroyed", cuMemPoolDestroy(wrong));
-  };
-  CUmemPoolProps usual{};
-  usual.allocType = CU_MEM_ALLOCATION_TYPE_PINNED;
-  usual.location = {CU_MEM_LOCATION_TYPE_DEVICE, {0}};
-  CUmemPoolProps wrong = usual;
-  create("a pool", usual);
-  wrong.allocType = CU_MEM_ALLOCATION_TYPE_INVALID;
-  create("of no type", wrong);
-  wrong = usual;
-  wrong.location.type = CU_MEM_LOCATION_TYPE_INVALID;
-  create("nowhere", wrong);
-  wrong = usual;
-  wrong.handleTypes = static_cast<CUmemAllocationHandleType>(0x40);
-  create("of handles that there are not", wrong);
-  wrong = usual;
-  wrong.maxSize = 64 * mib;
-  REQUIRE(cuMemPoolCreate(&made, &wrong));
-  CUstream const on = stream_of_own();
-  CUdeviceptr first = 0, second = 0;
-  show("48 MiB of a pool of at most 64", cuMemAllocFromPoolAsync(&first, 48 * mib, made, on));
-  show("48 MiB more", cuMemAllocFromPoolAsync(&second, 48 * mib, made, on));
-  show("a free of its inside", cuMemFreeAsync(first + 512, on));
-  ask("its memory", first);
-  show("trimmed while in use", cuMemPoolTrimTo(made, 0));
-  show("a fill", cuMemsetD8Async(first, 3, 48 * mib, on));
-  show("a free", cuMemFreeAsync(first, on));
-  show("48 MiB again, before its end", cuMemAllocFromPoolAsync(&second, 48 * mib, made, on));
-  show("a free without a stream", cuMemFree(second));
-  REQUIRE(cuCtxSynchronize());
-  attributes_of(made);
-  access_of(made);
-  show("current", cuDeviceSetMemPool(0, made));
-  show("current, device 99", cuDeviceSetMemPool(99, made));
-  show("destroyed while current", cuMemPoolDestroy(made));
-  REQUIRE(cuDeviceGetMemPool(&current, 0));
-  std::printf("  then the default one is: %d\n", current == of_device);
-  show("a request", cuMemAllocAsync(&first, mib, on));
-  show("a free", cuMemFreeAsync(first, on));
-  REQUIRE(cuStreamSynchronize(on));
-}
-
-void pool_in_use() {
-  CUmemPoolProps properties{};
-  properties.allocType = CU_MEM_ALLOCATION_TYPE_PINNED;
-  properties.location = {CU_MEM_LOCATION_TYPE_DEVICE, {0}};
-  CUmemoryPool pool = nullptr;
-  REQUIRE(cuMemPoolCreate(&pool, &properties));
-  CUstream const on = stream_of_own();
-  CUdeviceptr blocks[2] = {};
-  for (CUdeviceptr& each : blocks) REQUIRE(cuMemAllocFromPoolAsync(&each, 4 * mib, pool, on));
-  REQUIRE(cuMemsetD8Async(blocks[0], 9, mib, on));
-  REQUIRE(cuStreamSynchronize(on));
-  show("a pool destroyed while in use", cuMemPoolDestroy(pool));
-  holds("  its memory is there", blocks[0], 9);
-  CUmemoryPool of = nullptr;
-  show("whose it is", cuPointerGetAttribute(&of, CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE, blocks[0]));
-  std::printf("  that pool: %d\n", of == pool);
-  ask("it", blocks[0]);
-  show("a free in order", cuMemFreeAsync(blocks[0], on));
-  show("a free without a stream", cuMemFree(blocks[1]));
-  show("the end of it all", cuCtxSynchronize());
-  ask("what was freed last", blocks[1]);
 }
 
 // A graph with memory that a launch leaves to the program, or gives back itself.
@@ -436,8 +338,13 @@ int main(int count, char** arguments) {
       {"registered", registered},
       {"managed", managed},
       {"managed_beyond", managed_beyond},
+      {"attach_0", [] { attached_by(0); }},
+      {"attach_3", [] { attached_by(3); }},
+      {"attach_8", [] { attached_by(8); }},
+      {"virtual_beyond", virtual_beyond},
       {"pools", pools},
       {"pool_in_use", pool_in_use},
+      {"pool_ended", pool_that_ended},
       {"graphs", graphs},
       {"virtual", virtual_memory},
       {"events", events},

@@ -1,6 +1,5 @@
 // The parts of asked_rules that need more than a thread's calls: memory of another process, mappings, and
-// what the end of a context takes along; and how all parts ask. As there, what the simulated CUDA answers is
-// not confirmed. Used by asked_rules alone; any thread.
+// what the end of a context takes along; and how all parts ask. Used by asked_rules alone; any thread.
 #pragma once
 
 #include <cuda.h>
@@ -25,6 +24,12 @@ inline CUcontext primary(int device) {
   CUcontext made = nullptr;
   REQUIRE(cuDevicePrimaryCtxRetain(&made, device));
   REQUIRE(cuCtxSetCurrent(made));
+  return made;
+}
+
+inline CUstream stream_of_own() {
+  CUstream made = nullptr;
+  REQUIRE(cuStreamCreate(&made, CU_STREAM_NON_BLOCKING));
   return made;
 }
 
@@ -263,7 +268,6 @@ inline void virtual_memory() {
   map("twice its bytes", 8, 8, 0);
   map("its second half", 8, 2, 2);
   map("its first half", 4, 2, 0);
-  map("beyond what is reserved", 14, 4, 0);
   show("exported", cuMemExportToShareableHandle(&total, handle, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0));
   const auto access = [&](const char* what, std::size_t where, std::size_t bytes, CUmemAccess_flags flags,
                           int device = 0) {
@@ -298,6 +302,46 @@ inline void virtual_memory() {
   show("again", cuMemAddressFree(at, 16 * mib));
   REQUIRE(cuMemGetInfo(&after, &total));
   std::printf("%zu MiB are left\n", (before - after) / mib);
+}
+
+// A mapping that begins in what is reserved and ends beyond it, which a driver takes (580.159) and the
+// simulated one does not; and mappings side by side.
+inline void virtual_beyond() {
+  const CUmemAllocationProp wanted = on_device();
+  const CUmemAccessDesc access{wanted.location, CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
+  CUmemGenericAllocationHandle handle = 0;
+  CUdeviceptr at = 0, next = 0;
+  REQUIRE(cuMemCreate(&handle, 4 * mib, &wanted, 0));
+  REQUIRE(cuMemAddressReserve(&at, 16 * mib, 0, 0, 0));
+  REQUIRE(cuMemAddressReserve(&next, 16 * mib, 0, 0, 0));
+  std::printf("the next one is behind it: %d, before it: %d\n", next == at + 16 * mib, next + 16 * mib == at);
+  const auto map = [&](const char* what, CUdeviceptr where) {
+    show(what, cuMemMap(where, 4 * mib, 0, handle, 0));
+    ask("it", where);
+    show("  access", cuMemSetAccess(where, 4 * mib, &access, 1));
+    show("  unmapped by its reservation's bytes", cuMemUnmap(where, at + 16 * mib - where));
+    show("  unmapped", cuMemUnmap(where, 4 * mib));
+  };
+  map("its last 2 MiB and 2 more", at + 14 * mib);
+  const CUdeviceptr upper = std::max(at, next);
+  map("2 MiB behind the upper one", upper + 18 * mib);
+  map("where nothing is reserved", upper + 512 * mib);
+  CUmemGenericAllocationHandle second = 0;
+  REQUIRE(cuMemCreate(&second, 4 * mib, &wanted, 0));
+  show("side by side", cuMemMap(at, 4 * mib, 0, handle, 0));
+  show("side by side", cuMemMap(at + 4 * mib, 4 * mib, 0, second, 0));
+  show("access of both", cuMemSetAccess(at, 8 * mib, &access, 1));
+  show("access across", cuMemSetAccess(at + 2 * mib, 4 * mib, &access, 1));
+  show("access of no bytes", cuMemSetAccess(at, 0, &access, 1));
+  show("access of both and what is behind", cuMemSetAccess(at, 12 * mib, &access, 1));
+  show("unmapped across", cuMemUnmap(at + 2 * mib, 4 * mib));
+  show("the second unmapped with what is behind", cuMemUnmap(at + 4 * mib, 8 * mib));
+  show("the first", cuMemUnmap(at, 4 * mib));
+  show("given back with bytes too few", cuMemAddressFree(at, 8 * mib));
+  show("given back", cuMemAddressFree(at, 16 * mib));
+  show("given back", cuMemAddressFree(next, 16 * mib));
+  show("released", cuMemRelease(handle));
+  show("released", cuMemRelease(second));
 }
 
 // --- the end of a context -------------------------------------------------------------------------------
@@ -343,8 +387,9 @@ inline void end_of_a_context() {
 // Two of each kind: they may lie side by side in what one allocation of the driver holds.
 inline void end_of_host_memory() {
   const ending of;
-  void* blocks[4] = {};
+  void* blocks[6] = {};
   for (int i = 0; i < 4; ++i) REQUIRE(cuMemHostAlloc(&blocks[i], mib, i < 2 ? 0 : CU_MEMHOSTALLOC_PORTABLE));
+  for (int i = 4; i < 6; ++i) REQUIRE(cuMemAllocHost(&blocks[i], mib));
   of.end();
   for (void* each : blocks) ask("it", reinterpret_cast<CUdeviceptr>(each));
   for (void* each : blocks) show("freed", cuMemFreeHost(each));

@@ -112,7 +112,7 @@ SIMULATED_API cuMemFreeAsync(CUdeviceptr address, CUstream on) {
       return CUDA_SUCCESS;
     case block_kind::graph:
       if (!gone.of_graph->live) return CUDA_ERROR_INVALID_VALUE;
-      gone.of_graph->live = false;
+      m.freed(*gone.of_graph, where->tail);
       return CUDA_SUCCESS;
     default:
       return CUDA_ERROR_INVALID_VALUE;
@@ -124,6 +124,13 @@ SIMULATED_API cuMemPoolCreate(CUmemoryPool* out, CUmemPoolProps const* propertie
   SIMULATED_CALL(after_init);
   SIMULATED_TRY(m.unsafe_call());
   if (out == nullptr || properties == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  constexpr unsigned known_handles = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR | CU_MEM_HANDLE_TYPE_WIN32 |
+                                     CU_MEM_HANDLE_TYPE_WIN32_KMT | CU_MEM_HANDLE_TYPE_FABRIC;
+  // Measured: asked_rules pools.
+  if (properties->allocType == CU_MEM_ALLOCATION_TYPE_INVALID ||
+      properties->location.type == CU_MEM_LOCATION_TYPE_INVALID ||
+      (properties->handleTypes & ~known_handles) != 0)
+    return CUDA_ERROR_INVALID_VALUE;
   if (properties->location.type != CU_MEM_LOCATION_TYPE_DEVICE) return CUDA_ERROR_NOT_SUPPORTED;
   int const device = properties->location.id;
   if (device < 0 || device >= m.device_count()) return CUDA_ERROR_INVALID_VALUE;  // measured
@@ -168,13 +175,13 @@ SIMULATED_API cuMemPoolSetAttribute(CUmemoryPool which, CUmemPool_attribute attr
       found->threshold = *static_cast<cuuint64_t*>(value);
       break;
     case CU_MEMPOOL_ATTR_REUSE_FOLLOW_EVENT_DEPENDENCIES:
-      found->reuse_follow = *static_cast<int*>(value);
+      found->reuse_follow = *static_cast<int*>(value) != 0;  // measured, as of the next two
       break;
     case CU_MEMPOOL_ATTR_REUSE_ALLOW_OPPORTUNISTIC:
-      found->reuse_opportunistic = *static_cast<int*>(value);
+      found->reuse_opportunistic = *static_cast<int*>(value) != 0;
       break;
     case CU_MEMPOOL_ATTR_REUSE_ALLOW_INTERNAL_DEPENDENCIES:
-      found->reuse_internal = *static_cast<int*>(value);
+      found->reuse_internal = *static_cast<int*>(value) != 0;
       break;
     case CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH:
       if (*static_cast<cuuint64_t*>(value) != 0) return CUDA_ERROR_INVALID_VALUE;
@@ -234,12 +241,12 @@ SIMULATED_API cuMemPoolSetAccess(CUmemoryPool which, CUmemAccessDesc const* acce
   SIMULATED_TRY(m.unsafe_call());  // before the arguments (measured)
   pool* found = nullptr;
   SIMULATED_TRY(find_pool(m, which, found));
-  if (access == nullptr && count != 0) return CUDA_ERROR_INVALID_VALUE;
+  if (access == nullptr || count == 0) return CUDA_ERROR_INVALID_VALUE;  // measured, as what follows
   for (size_t i = 0; i < count; ++i) {
     int const device = access[i].location.id;
-    if (access[i].location.type != CU_MEM_LOCATION_TYPE_DEVICE) return CUDA_ERROR_INVALID_VALUE;
-    // Measured of 1 where there is one; of a negative number no GPU was asked.
+    if (access[i].location.type != CU_MEM_LOCATION_TYPE_DEVICE) return CUDA_ERROR_NOT_SUPPORTED;
     if (device < 0 || device >= m.device_count()) return CUDA_ERROR_INVALID_DEVICE;
+    if (access[i].flags == CU_MEM_ACCESS_FLAGS_PROT_READ) return CUDA_ERROR_NOT_SUPPORTED;
     if (device == found->device && access[i].flags != CU_MEM_ACCESS_FLAGS_PROT_READWRITE)
       return CUDA_ERROR_INVALID_DEVICE;
     if (access[i].flags == CU_MEM_ACCESS_FLAGS_PROT_NONE) {

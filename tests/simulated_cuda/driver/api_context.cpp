@@ -205,6 +205,7 @@ SIMULATED_API cuCtxGetId(CUcontext which, unsigned long long* id) {
   SIMULATED_CALL(after_init);
   context* of = nullptr;
   SIMULATED_TRY(m.resolve(which, of));
+  if (which == nullptr) SIMULATED_TRY(machine::fault_of(of));  // not of one that is named (measured)
   if (id == nullptr) return CUDA_ERROR_INVALID_VALUE;
   *id = of->id;
   return CUDA_SUCCESS;

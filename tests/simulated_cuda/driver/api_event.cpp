@@ -38,9 +38,9 @@ CUresult observe(machine& m, CUevent which, event*& what) {
 
 CUresult elapsed(machine& m, float* milliseconds, CUevent from, CUevent to) {
   event *first = nullptr, *last = nullptr;
-  if (milliseconds == nullptr) return CUDA_ERROR_INVALID_VALUE;
   SIMULATED_TRY(observe(m, from, first));
   SIMULATED_TRY(observe(m, to, last));
+  if (milliseconds == nullptr || first->owner != last->owner) return CUDA_ERROR_INVALID_HANDLE;  // measured
   unsigned const flags = first->flags | last->flags;
   if (!first->recorded || !last->recorded || (flags & CU_EVENT_DISABLE_TIMING) != 0)
     return CUDA_ERROR_INVALID_HANDLE;
@@ -86,7 +86,11 @@ SIMULATED_PER_THREAD(cuEventRecord, _ptsz, (CUevent which, CUstream on), (which,
 
 SIMULATED_API cuEventRecordWithFlags(CUevent which, CUstream on, unsigned flags) {
   SIMULATED_CALL(after_init);
-  return flags <= CU_EVENT_RECORD_EXTERNAL ? record(m, which, on) : CUDA_ERROR_INVALID_VALUE;
+  stream* where = nullptr;
+  if (flags > CU_EVENT_RECORD_EXTERNAL) return CUDA_ERROR_INVALID_VALUE;
+  SIMULATED_TRY(m.resolve(on, where));
+  if (flags == CU_EVENT_RECORD_EXTERNAL && !where->capturing) return CUDA_ERROR_ILLEGAL_STATE;  // measured
+  return record(m, which, on);
 }
 SIMULATED_PER_THREAD(cuEventRecordWithFlags, _ptsz, (CUevent which, CUstream on, unsigned flags),
                      (which, on, flags))

@@ -2,6 +2,8 @@
 // Any thread.
 // The nodes of a launch run one after the other on the stream: no order that the program did not get from
 // CUDA is reported as missing, at the price of not seeing unordered branches inside one graph.
+#include <algorithm>
+
 #include "entry.hpp"
 
 using namespace simulated;
@@ -11,7 +13,13 @@ namespace {
 CUresult instantiate(machine& m, CUgraphExec* out, CUgraph which, unsigned long long flags) {
   auto* const source = reinterpret_cast<graph*>(which);
   if (out == nullptr || m.graphs_.count(source) == 0) return CUDA_ERROR_INVALID_VALUE;
+  bool const allocates =
+      std::ranges::any_of(source->nodes, [](auto const& n) { return n.allocates != nullptr; });
+  for (graph_exec const* each : m.execs_) {
+    if (allocates && each->source == source) return CUDA_ERROR_NOT_SUPPORTED;  // measured
+  }
   auto* made = new graph_exec;
+  made->source = source;
   made->nodes = source->nodes;
   made->auto_free = (flags & CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH) != 0;
   m.execs_.insert(made);
@@ -34,6 +42,9 @@ SIMULATED_API cuGraphDestroy(CUgraph which) {
   SIMULATED_CALL(after_init);
   auto* const gone = reinterpret_cast<graph*>(which);
   if (m.graphs_.erase(gone) == 0) return CUDA_ERROR_INVALID_VALUE;
+  for (graph_exec* each : m.execs_) {
+    if (each->source == gone) each->source = nullptr;
+  }
   delete gone;
   return CUDA_SUCCESS;
 }
@@ -110,9 +121,9 @@ SIMULATED_API cuGraphLaunch(CUgraphExec which, CUstream on) {
   }
   for (graph_node const& node : launched->nodes) {
     if (node.allocates) {
-      node.allocates->live = true;
+      m.allocated(node.allocates);
     } else if (node.frees) {
-      node.frees->live = false;
+      m.freed(*node.frees, where->tail);
     } else {
       SIMULATED_TRY(m.submit(*where, node.work));
     }

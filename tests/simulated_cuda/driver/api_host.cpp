@@ -27,7 +27,7 @@ CUresult allocate(machine& m, context& here, void** out, std::uint64_t bytes, un
   made.base = reinterpret_cast<std::uint64_t>(memory);
   made.bytes = bytes;
   made.span = span;
-  made.owner = &here;
+  made.owner = here.home();
   made.device = here.device;
   made.flags = flags | CU_MEMHOSTALLOC_DEVICEMAP;  // as all of it with unified addresses (measured)
   m.memory_.insert(made);
@@ -61,6 +61,8 @@ SIMULATED_API cuMemAllocHost_v2(void** out, size_t bytes) {
 SIMULATED_API cuMemFreeHost(void* memory) {
   SIMULATED_CALL(after_init);
   SIMULATED_TRY(machine::under_ended());  // measured: dead_context
+  if (context* const here_now = this_thread().current(); here_now != nullptr)
+    SIMULATED_TRY(machine::fault_of(here_now));  // measured: dead_context faulted
   SIMULATED_TRY(m.unsafe_call());
   if (memory == nullptr) return CUDA_SUCCESS;
   auto const find = [&] {
@@ -97,11 +99,15 @@ SIMULATED_API cuMemHostGetFlags(unsigned* flags, void* memory) {
   return CUDA_SUCCESS;
 }
 
+constexpr unsigned most_flags = CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP |
+                                CU_MEMHOSTREGISTER_IOMEMORY | CU_MEMHOSTREGISTER_READ_ONLY;
+
 static CUresult register_memory(machine& m, context* here, void* memory, std::size_t bytes, unsigned flags) {
   auto const address = reinterpret_cast<std::uint64_t>(memory);
-  if (memory == nullptr || bytes == 0) return CUDA_ERROR_INVALID_VALUE;
-  for (block const* const there : {m.memory_.find(address), m.memory_.find(address + bytes - 1)}) {
-    if (there == nullptr) continue;
+  // Flags, and a range around what is registered: measured (asked_rules registered).
+  if (memory == nullptr || bytes == 0 || flags > most_flags) return CUDA_ERROR_INVALID_VALUE;
+  for (block const* const there : {m.memory_.find(address), m.memory_.last_before(address + bytes)}) {
+    if (there == nullptr || there->base + there->span <= address) continue;
     bool const registered = there->kind == block_kind::registered;
     return registered ? CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED : CUDA_ERROR_INVALID_VALUE;  // measured
   }
@@ -112,7 +118,7 @@ static CUresult register_memory(machine& m, context* here, void* memory, std::si
   made.bytes = made.span = bytes;
   made.owner = here;
   made.device = here->device;
-  made.flags = flags;
+  made.flags = flags | CU_MEMHOSTREGISTER_DEVICEMAP;  // measured
   m.memory_.insert(made);
   return CUDA_SUCCESS;
 }
@@ -134,6 +140,7 @@ SIMULATED_API cuMemHostUnregister(void* memory) {
   auto const address = reinterpret_cast<std::uint64_t>(memory);
   block const* const found = m.memory_.at(address);
   block const* const around = m.memory_.find(address);
+  if (around != nullptr && around != found) return CUDA_ERROR_INVALID_VALUE;  // its middle (measured)
   if (around != nullptr && around->kind != block_kind::registered)
     return CUDA_ERROR_INVALID_VALUE;  // measured of the begin of a pool's block
   if (found == nullptr || found->kind != block_kind::registered) return CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED;

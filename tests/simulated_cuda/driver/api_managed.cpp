@@ -15,7 +15,8 @@ CUresult in_managed(machine& m, CUdeviceptr address, std::uint64_t bytes) {
   block const* const found = m.memory_.find(address);
   if (bytes == 0) return CUDA_ERROR_INVALID_VALUE;
   if (found == nullptr) return m.pageable_ ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
-  bool const all = is_managed(*found) && address + bytes <= found->base + found->span;
+  bool const all =
+      is_managed(*found) && address + bytes <= found->base + found->bytes;  // to the byte (measured)
   return all || m.pageable_ ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
@@ -30,6 +31,10 @@ CUresult device_of(machine const& m, CUmemLocation const& location, int& device)
 CUresult advise(machine& m, CUdeviceptr address, std::uint64_t bytes, CUmem_advise advice,
                 CUmemLocation const& location) {
   SIMULATED_TRY(in_managed(m, address, bytes));
+  // Measured: of read mostly and of a preferred location.
+  if (location.type == CU_MEM_LOCATION_TYPE_INVALID) return CUDA_ERROR_INVALID_VALUE;
+  if (advice < CU_MEM_ADVISE_SET_READ_MOSTLY || advice > CU_MEM_ADVISE_UNSET_ACCESSED_BY)
+    return CUDA_ERROR_INVALID_VALUE;  // measured
   int device = CU_DEVICE_INVALID;
   bool const names_device = advice == CU_MEM_ADVISE_SET_PREFERRED_LOCATION ||
                             advice == CU_MEM_ADVISE_SET_ACCESSED_BY ||
@@ -62,7 +67,9 @@ CUresult prefetch(machine& m, CUdeviceptr address, std::uint64_t bytes, CUmemLoc
   int device = CU_DEVICE_INVALID;
   SIMULATED_TRY(m.resolve(on, where));
   SIMULATED_TRY(in_managed(m, address, bytes));
-  SIMULATED_TRY(device_of(m, location, device));
+  CUresult const known = device_of(m, location, device);
+  if (known != CUDA_SUCCESS && location.type == CU_MEM_LOCATION_TYPE_DEVICE) return CUDA_ERROR_INVALID_DEVICE;
+  SIMULATED_TRY(known);  // both measured
   m.memory_.advised.change(address, bytes, [&](range_state& state) { state.prefetched = device; });
   return m.submit(*where, {"prefetch", 1000, {}, {}, {}, false});
 }
@@ -134,9 +141,6 @@ CUresult attribute_of(machine& m, void* data, std::size_t size, CUmem_range_attr
   if (data == nullptr || size == 0 || size % sizeof(int) != 0) return CUDA_ERROR_INVALID_VALUE;
   if (attribute != CU_MEM_RANGE_ATTRIBUTE_ACCESSED_BY && size != sizeof(int)) return CUDA_ERROR_INVALID_VALUE;
   SIMULATED_TRY(in_managed(m, address, bytes));
-  block const* const found = m.memory_.find(address);
-  if (found != nullptr && address + bytes > found->base + found->bytes && !m.pageable_)
-    return CUDA_ERROR_INVALID_VALUE;  // to the byte, though advice is of pages (measured)
   int* const out = static_cast<int*>(data);
   int const preferred = common(m, address, bytes, [](range_state const& s) { return s.preferred; });
   int const prefetched = common(m, address, bytes, [](range_state const& s) { return s.prefetched; });
@@ -195,9 +199,10 @@ SIMULATED_API cuMemAdvise(CUdeviceptr address, size_t bytes, CUmem_advise advice
 }
 
 // The stream has its context, and needs no current one (measured).
-SIMULATED_API cuMemPrefetchAsync_v2(CUdeviceptr address, size_t bytes, CUmemLocation location, unsigned,
+SIMULATED_API cuMemPrefetchAsync_v2(CUdeviceptr address, size_t bytes, CUmemLocation location, unsigned flags,
                                     CUstream on) {
   SIMULATED_CALL(after_init);
+  if (flags != 0) return CUDA_ERROR_INVALID_VALUE;  // measured
   return prefetch(m, address, bytes, location, on);
 }
 SIMULATED_PER_THREAD(cuMemPrefetchAsync_v2, _ptsz,
@@ -291,9 +296,10 @@ SIMULATED_API cuStreamAttachMemAsync(CUstream on, CUdeviceptr address, size_t by
   block const* const found = m.memory_.at(address);
   if (found == nullptr || !is_managed(*found)) return CUDA_ERROR_INVALID_VALUE;
   if (bytes != 0 && bytes != found->bytes) return CUDA_ERROR_INVALID_VALUE;
+  // Measured: asked_rules managed, attach_3, attach_8. Without flags a driver crashes (580.159, attach_0).
   bool const known =
       flags == CU_MEM_ATTACH_GLOBAL || flags == CU_MEM_ATTACH_HOST || flags == CU_MEM_ATTACH_SINGLE;
-  if (!known || (flags == CU_MEM_ATTACH_SINGLE && where->is_legacy)) return CUDA_ERROR_INVALID_VALUE;
+  if (!known) return CUDA_ERROR_INVALID_VALUE;
   return m.submit(*where, {"attach", 1000, {}, {}, {}, false});
 }
 SIMULATED_PER_THREAD(cuStreamAttachMemAsync, _ptsz,

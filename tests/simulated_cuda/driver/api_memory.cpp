@@ -49,8 +49,11 @@ SIMULATED_API cuMemAllocPitch_v2(CUdeviceptr* out, size_t* pitch, size_t width, 
   SIMULATED_CALL(after_init);
   context* here_now = nullptr;
   CUresult const code = m.current(here_now);
-  if (code == CUDA_ERROR_CONTEXT_IS_DESTROYED && pitch != nullptr) *pitch = 0;  // measured: dead_context
+  bool const serves = code == CUDA_SUCCESS && machine::fault_of(here_now) == CUDA_SUCCESS;
+  if (code != CUDA_ERROR_INVALID_CONTEXT && !serves && pitch != nullptr)
+    *pitch = 0;  // measured: dead_context
   SIMULATED_TRY(code);
+  SIMULATED_TRY(machine::fault_of(here_now));
   if (out == nullptr || pitch == nullptr) return CUDA_ERROR_INVALID_VALUE;
   *out = 0;
   *pitch = 0;
@@ -101,8 +104,8 @@ SIMULATED_API cuMemFree_v2(CUdeviceptr address) {
       return CUDA_SUCCESS;
     case block_kind::graph:
       if (!gone.of_graph->live) return CUDA_ERROR_INVALID_VALUE;
-      gone.of_graph->live = false;
       m.host_wait(m.all_work(*gone.owner));
+      m.freed(*gone.of_graph, {});
       return CUDA_SUCCESS;
     default:
       return CUDA_ERROR_INVALID_VALUE;
@@ -115,6 +118,7 @@ SIMULATED_API cuMemGetAddressRange_v2(CUdeviceptr* base, size_t* bytes, CUdevice
   if (bytes != nullptr) *bytes = 0;
   context* here_now = nullptr;
   SIMULATED_TRY(m.current(here_now));
+  SIMULATED_TRY(machine::fault_of(here_now));
   block const* const found = m.memory_.find(address);
   if (base == nullptr && bytes == nullptr) return CUDA_SUCCESS;  // nothing was asked (measured)
   // Written in any case (measured; with what was not looked at).
@@ -135,7 +139,8 @@ static CUresult attribute_of(machine& m, void* data, CUpointer_attribute attribu
   if (found == nullptr) return CUDA_ERROR_INVALID_VALUE;
   switch (attribute) {
     case CU_POINTER_ATTRIBUTE_CONTEXT: {  // no context owns these (measured: 0, and null)
-      bool const nobodys = found->kind == block_kind::mapping || found->kind == block_kind::pooled;
+      bool const nobodys = found->kind == block_kind::mapping || found->kind == block_kind::pooled ||
+                           found->kind == block_kind::graph;
       return give(nobodys ? nullptr : reinterpret_cast<CUcontext>(found->owner));
     }
     case CU_POINTER_ATTRIBUTE_MEMORY_TYPE:

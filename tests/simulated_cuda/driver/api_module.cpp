@@ -48,6 +48,7 @@ SIMULATED_API cuModuleLoadData(CUmodule* out, void const* image) {
 SIMULATED_API cuCtxSetLimit(CUlimit limit, size_t value) {
   constexpr std::uint64_t threads = 1 << 10;
   SIMULATED_CALL(with_context);
+  if (limit >= CU_LIMIT_MAX) return CUDA_ERROR_INVALID_VALUE;  // measured: asked_rules end
   if (limit != CU_LIMIT_STACK_SIZE) return CUDA_SUCCESS;
   std::uint64_t const more = value > here->stack ? (value - here->stack) * threads : 0;
   if (!take(m, *here, more)) return CUDA_ERROR_OUT_OF_MEMORY;

@@ -12,6 +12,7 @@ CUresult create(machine& m, CUstream* out, unsigned flags, int priority) {
   if (out == nullptr || flags > CU_STREAM_NON_BLOCKING) return CUDA_ERROR_INVALID_VALUE;
   context* here = nullptr;
   SIMULATED_TRY(m.current(here));
+  SIMULATED_TRY(machine::fault_of(here));  // measured: dead_context faulted
   stream* const made = m.make_own_stream(*here, flags, std::clamp(priority, -5, 0));
   if (made == nullptr) return CUDA_ERROR_OUT_OF_MEMORY;
   *out = reinterpret_cast<CUstream>(made);

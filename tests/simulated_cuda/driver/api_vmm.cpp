@@ -88,6 +88,8 @@ SIMULATED_API cuMemCreate(CUmemGenericAllocationHandle* out, size_t bytes, CUmem
   if (out == nullptr || wanted == nullptr || flags != 0 || bytes == 0 || bytes % driver_block != 0) {
     return CUDA_ERROR_INVALID_VALUE;
   }
+  if (wanted->type == CU_MEM_ALLOCATION_TYPE_INVALID || wanted->location.type == CU_MEM_LOCATION_TYPE_INVALID)
+    return CUDA_ERROR_INVALID_VALUE;  // measured, as the other refusals here: asked_rules virtual
   bool const on_device = wanted->location.type == CU_MEM_LOCATION_TYPE_DEVICE;
   int const device = wanted->location.id;
   if (on_device && (device < 0 || device >= m.device_count())) return CUDA_ERROR_INVALID_DEVICE;
@@ -139,6 +141,7 @@ SIMULATED_API cuMemExportToShareableHandle(void* out, CUmemGenericAllocationHand
   physical const* const found = find(which);
   if (out == nullptr || found == nullptr || flags != 0) return CUDA_ERROR_INVALID_VALUE;
   if (type != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR) return CUDA_ERROR_NOT_SUPPORTED;
+  if ((found->properties.requestedHandleTypes & type) == 0) return CUDA_ERROR_INVALID_VALUE;  // measured
   int const file = fcntl(found->file, F_DUPFD_CLOEXEC, 0);
   if (file < 0) return CUDA_ERROR_OUT_OF_MEMORY;
   *static_cast<int*>(out) = file;
@@ -196,8 +199,8 @@ SIMULATED_API cuMemMap(CUdeviceptr address, size_t bytes, size_t offset, CUmemGe
                        unsigned long long flags) {
   SIMULATED_CALL(after_init);
   physical* const found = find(which);
-  if (found == nullptr || flags != 0 || offset != 0 || bytes == 0 || bytes > found->bytes)
-    return CUDA_ERROR_INVALID_VALUE;
+  if (found == nullptr || flags != 0 || bytes == 0) return CUDA_ERROR_INVALID_VALUE;
+  if (offset != 0 || bytes != found->bytes) return CUDA_ERROR_NOT_SUPPORTED;  // measured
   std::uint64_t const reserved_to = end_of_reservation(address);
   if (reserved_to == 0 || address + bytes > reserved_to) return CUDA_ERROR_INVALID_VALUE;
   if (m.memory_.find(address, true) != nullptr || m.memory_.find(address + bytes - 1, true) != nullptr) {
@@ -250,45 +253,62 @@ SIMULATED_API cuMemUnmap(CUdeviceptr address, size_t bytes) {
   return CUDA_SUCCESS;
 }
 
-// The host plays all devices: what another one than the memory's may do is known to the checker alone.
-static void open(machine& m, CUdeviceptr address, std::size_t bytes, int device, bool may) {
-  std::uint32_t const bit = std::uint32_t{1} << device;
-  for (CUdeviceptr at = address; at < address + bytes;) {
-    block* const one = m.memory_.find(at);
-    if (one == nullptr || one->kind != block_kind::mapping) return;
-    one->open_to = may ? one->open_to | bit : one->open_to & ~bit;
-    at = one->base + one->span;
+// The range is one mapping, or some that lie side by side (measured: asked_rules virtual, virtual_beyond).
+static bool is_whole(machine& m, CUdeviceptr address, std::size_t bytes) {
+  CUdeviceptr at = address;
+  while (at < address + bytes) {
+    block const* const one = m.memory_.at(at);
+    if (one == nullptr || one->kind != block_kind::mapping) return false;
+    at += one->span;
   }
+  return at == address + bytes && bytes != 0;
+}
+
+// The host plays all devices: what another one than the memory's may do is known to the checker alone.
+static void set_access(block& of, CUmemAccessDesc const& wish) {
+  int const device = wish.location.id;
+  if (device == of.device) {
+    of.access = wish.flags;
+    int const rights = wish.flags == CU_MEM_ACCESS_FLAGS_PROT_READWRITE ? PROT_READ | PROT_WRITE
+                       : wish.flags == CU_MEM_ACCESS_FLAGS_PROT_READ    ? PROT_READ
+                                                                        : PROT_NONE;
+    mprotect(address_of(of.base), of.span, rights);
+    return;
+  }
+  std::uint32_t const bit = std::uint32_t{1} << device;
+  of.open_to = wish.flags != CU_MEM_ACCESS_FLAGS_PROT_NONE ? of.open_to | bit : of.open_to & ~bit;
 }
 
 SIMULATED_API cuMemSetAccess(CUdeviceptr address, size_t bytes, CUmemAccessDesc const* access, size_t count) {
   SIMULATED_CALL(after_init);
-  block const* const found = m.memory_.find(address);
-  if (access == nullptr || count == 0 || found == nullptr || found->kind != block_kind::mapping)
-    return CUDA_ERROR_INVALID_VALUE;
-  int rights = -1;
+  if (access == nullptr || count == 0 || !is_whole(m, address, bytes)) return CUDA_ERROR_INVALID_VALUE;
   for (std::size_t i = 0; i < count; ++i) {
-    if (access[i].location.type == CU_MEM_LOCATION_TYPE_DEVICE && access[i].location.id != found->device) {
-      open(m, address, bytes, access[i].location.id, access[i].flags != CU_MEM_ACCESS_FLAGS_PROT_NONE);
-      continue;
-    }
-    if (rights < 0) rights = PROT_NONE;
-    if (access[i].flags == CU_MEM_ACCESS_FLAGS_PROT_READWRITE) rights = PROT_READ | PROT_WRITE;
-    if (access[i].flags == CU_MEM_ACCESS_FLAGS_PROT_READ && rights == PROT_NONE) rights = PROT_READ;
+    CUmemLocation const& where = access[i].location;
+    bool const is_device = where.type == CU_MEM_LOCATION_TYPE_DEVICE;
+    if (is_device && (where.id < 0 || where.id >= m.device_count()))
+      return CUDA_ERROR_INVALID_VALUE;  // measured
   }
-  if (rights < 0) return CUDA_SUCCESS;
-  return mprotect(address_of(address), bytes, rights) == 0 ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+  for (std::size_t i = 0; i < count; ++i) {
+    if (access[i].location.type != CU_MEM_LOCATION_TYPE_DEVICE) continue;
+    for (CUdeviceptr at = address; at < address + bytes; at += m.memory_.at(at)->span)
+      set_access(*m.memory_.at(at), access[i]);
+  }
+  return CUDA_SUCCESS;
 }
 
 SIMULATED_API cuMemGetAccess(unsigned long long* flags, CUmemLocation const* location, CUdeviceptr address) {
   SIMULATED_CALL(after_init);
   if (flags == nullptr || location == nullptr || address == 0) return CUDA_ERROR_INVALID_VALUE;
-  if (location->type == CU_MEM_LOCATION_TYPE_DEVICE && (location->id < 0 || location->id >= m.device_count()))
-    return CUDA_ERROR_INVALID_DEVICE;
+  bool const is_device = location->type == CU_MEM_LOCATION_TYPE_DEVICE;
+  if (is_device && (location->id < 0 || location->id >= m.device_count())) return CUDA_ERROR_INVALID_DEVICE;
   // The order of these, and that only mappings have flags, was measured (told_of_addresses access).
   *flags = 0;
   block const* const found = m.memory_.find(address);
   if (found == nullptr) return CUDA_ERROR_INVALID_VALUE;
-  if (found->kind == block_kind::mapping) *flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
+  if (found->kind != block_kind::mapping) return CUDA_SUCCESS;
+  bool const is_anothers = is_device && location->id != found->device;
+  bool const is_open = is_anothers && (found->open_to >> location->id & 1) != 0;
+  *flags = is_open ? CU_MEM_ACCESS_FLAGS_PROT_READWRITE : CU_MEM_ACCESS_FLAGS_PROT_NONE;
+  if (!is_anothers) *flags = static_cast<unsigned>(found->access);
   return CUDA_SUCCESS;
 }

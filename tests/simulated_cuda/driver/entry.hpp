@@ -37,7 +37,8 @@ class entry {
     if (!m.manual_clock_) m.tick(m.now_ + 500);
     if (this_thread().in_host_function) code = CUDA_ERROR_NOT_PERMITTED;
     if (code == CUDA_SUCCESS && needs.context) code = m.current(here);
-    if (code == CUDA_SUCCESS && needs.unsafe) code = machine::fault_of(here);
+    if (code == CUDA_SUCCESS && needs.context)
+      code = machine::fault_of(here);  // measured: dead_context faulted
     if (code == CUDA_SUCCESS && needs.unsafe) code = m.unsafe_call();
   }
   ~entry() {

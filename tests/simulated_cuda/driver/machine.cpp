@@ -162,6 +162,7 @@ void machine::finish(context& gone) {
   gone.legacy = nullptr;
   gone.alive = gone.ending = false;
   memory_.of(gone.device).uncharge(std::exchange(gone.own, 0));
+  forget_imports(*this, &gone);
   memory_.forget(&gone);
   checker_.forget(&gone);
   if (handles_come_again && !gone.primary && gone.pushed == 0) ended_.push_back(&gone);
@@ -227,6 +228,20 @@ void machine::thread_ends(std::uint64_t id) {
     destroy_stream(own->second);
     each->per_thread.erase(own);
   }
+}
+
+void machine::allocated(std::shared_ptr<graph_memory> const& of) {
+  of->live = true;
+  live_graph_memory_[of.get()] = of;
+}
+
+void machine::freed(graph_memory& of, point const& when) {
+  of.live = false;
+  auto const left = live_graph_memory_.extract(&of);
+  if (left.empty() || left.mapped().use_count() != 1) return;
+  block const gone = *memory_.at(of.address);  // no graph has it any longer
+  memory_.erase(gone.base);
+  memory_.release_after(gone, when);
 }
 
 void machine::leave_work(stream& gone) {

@@ -124,6 +124,8 @@ class machine {
   stream* make_own_stream(context& owner, unsigned flags, int priority);  // null: no room on the device
   void destroy_stream(stream* gone);
   void thread_ends(std::uint64_t id);
+  void allocated(std::shared_ptr<graph_memory> const& of);  // by a launch
+  void freed(graph_memory& of, point const& when);
   void leave_work(stream& gone);  // what a stream has not finished stays the context's
 
   // --- captures
@@ -166,6 +168,8 @@ class machine {
   std::unordered_set<graph*> graphs_;
   std::unordered_set<graph_exec*> execs_;
   std::unordered_set<std::shared_ptr<capture>> captures_;
+  // What launches left to the program; it outlives its graph (measured: asked_rules graphs).
+  std::map<graph_memory*, std::shared_ptr<graph_memory>> live_graph_memory_;
   unsigned long long next_id_ = 1;
 
  private:
@@ -194,6 +198,9 @@ class machine {
   bool forked_ = false;
   int version_ = default_version;
 };
+
+// Memory of other processes that the context has open (api_ipc.cpp).
+void forget_imports(machine& m, context* owner);
 
 // Physical memory of cuMemCreate on a device (api_vmm.cpp).
 std::uint64_t physical_bytes(int device);

@@ -4,8 +4,10 @@
 #include "memory.hpp"
 
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <cstdlib>
 
 #include "machine.hpp"
 
@@ -89,11 +91,29 @@ block* memory::at(std::uint64_t base) {
   return it == blocks_.end() ? nullptr : &it->second;
 }
 
+block* memory::last_before(std::uint64_t end) {
+  auto const after = blocks_.lower_bound(end);
+  return after == blocks_.begin() ? nullptr : &std::prev(after)->second;
+}
+
 block& memory::insert(block made) {
   made.id = next_id_++;
   if (made.kind == block_kind::managed) made.sync_memops = true;  // measured
   if (is_managed(made)) advised.forget(made.base, made.span);
   return blocks_[made.base] = made;
+}
+
+std::pair<int, std::uint64_t> memory::share(std::uint64_t of_block) {
+  if (auto const found = shared_.find(of_block); found != shared_.end()) return found->second;
+  std::uint64_t const number = next_id_++;
+  int const file = memfd_create("simulated-shared", MFD_CLOEXEC);
+  if (file < 0 || pwrite(file, &number, sizeof number, 0) != sizeof number) std::abort();
+  return shared_[of_block] = {file, number};
+}
+
+void memory::give(int device, std::uint64_t address, std::uint64_t bytes) {
+  if (auto const gone = shared_.extract(address); !gone.empty()) close(gone.mapped().first);
+  of(device).give(address, bytes);
 }
 
 std::uint64_t memory::held(int device, block_kind kind) const {
@@ -167,14 +187,14 @@ void memory::release(block const& gone) {
   }
   auto const it = segments_.find(gone.segment);
   if (it == segments_.end()) {
-    of(gone.device).give(gone.base, gone.span);
+    give(gone.device, gone.base, gone.span);
     return;
   }
   auto& holes = it->second.holes;
   insert_hole(holes, gone.base, gone.span);
   if (holes.size() == 1 && holes.begin()->second == driver_block) {
     segments_.erase(it);
-    of(gone.device).give(gone.segment, driver_block);
+    give(gone.device, gone.segment, driver_block);
   }
 }
 
@@ -197,17 +217,30 @@ void memory::forget(context* owner) {
   if (std::ranges::any_of(blocks_, is_apart)) m.run_all();  // see cuMemFree
   for (auto it = blocks_.begin(); it != blocks_.end();) {
     block const gone = it->second;
-    bool const ours =
-        gone.owner == owner && (gone.kind == block_kind::device || gone.kind == block_kind::managed ||
-                                gone.kind == block_kind::array);
-    if (!ours) {
-      if (gone.owner == owner && gone.kind == block_kind::pooled) it->second.orphaned = true;
-      ++it;
-      continue;
+    ++it;
+    if (gone.owner != owner) continue;
+    switch (gone.kind) {
+      case block_kind::device:
+      case block_kind::managed:
+      case block_kind::array:
+        erase(gone.base);
+        m.checker_.forget(gone.base, gone.span);
+        release(gone);
+        break;
+      case block_kind::host:  // portable or not (measured: asked_rules end_host)
+        erase(gone.base);
+        munmap(reinterpret_cast<void*>(gone.base), gone.span);
+        break;
+      case block_kind::registered:  // measured: asked_rules registered
+        of(gone.device).uncharge(m.mapping_bytes_);
+        erase(gone.base);
+        break;
+      case block_kind::pooled:
+        at(gone.base)->orphaned = true;
+        break;
+      default:
+        break;
     }
-    it = blocks_.erase(it);
-    m.checker_.forget(gone.base, gone.span);
-    release(gone);
   }
   std::erase_if(deferred_, [&](auto const& entry) {
     if (entry.first.owner != owner) return false;

@@ -42,6 +42,7 @@ struct block {
   unsigned flags = 0;
   bool sync_memops = false;
   bool orphaned = false;      // pooled: its context has ended, and with it what a program had in it
+  int access = 0;             // mapping: what its own device may do
   bool apart = false;         // managed: of more than the device has, addresses alone
   std::uint32_t open_to = 0;  // mapping: other devices that may touch it, by bit
   std::uint64_t segment = 0;  // device: the driver block that holds it
@@ -98,12 +99,17 @@ class memory {
   // That contains the address, or null. Of a graph's memory nobody knows but the capture, until a launch has
   // it allocated (measured of one that runs): `captured`.
   block* find(std::uint64_t address, bool captured = false);
-  block* at(std::uint64_t base);  // that begins there, or null
+  block* at(std::uint64_t base);          // that begins there, or null
+  block* last_before(std::uint64_t end);  // the last that begins below it, or null
   // Where what is mapped ends, from a block on: its driver block, or the maps right behind each other.
   std::uint64_t mapped_end(block const& from) const;
   block& insert(block made);
   void erase(std::uint64_t base) { blocks_.erase(base); }
   std::map<std::uint64_t, block>& blocks() { return blocks_; }
+
+  // A file that is there as long as the driver block, for processes that were given its handle; and what it
+  // holds.
+  std::pair<int, std::uint64_t> share(std::uint64_t of_block);
 
   // Bytes as they were asked for, of all blocks of a kind.
   std::uint64_t held(int device, block_kind kind) const;
@@ -134,6 +140,7 @@ class memory {
   static void coalesce(pool& home, nanoseconds now);
   void cut(pool& home, std::map<std::uint64_t, pool::chunk>::iterator idle, std::uint64_t gone);
   bool grow(pool& from, std::uint64_t bytes);
+  void give(int device, std::uint64_t address, std::uint64_t bytes);
   std::uint64_t take_chunk(pool& from, std::map<std::uint64_t, pool::chunk>::iterator it,
                            std::uint64_t bytes);
 
@@ -143,7 +150,8 @@ class memory {
   };
   std::vector<std::unique_ptr<space>> spaces_;
   std::map<std::uint64_t, block> blocks_;
-  std::map<std::uint64_t, segment> segments_;  // of small blocks
+  std::map<std::uint64_t, segment> segments_;                      // of small blocks
+  std::map<std::uint64_t, std::pair<int, std::uint64_t>> shared_;  // by driver block
   std::vector<std::pair<block, point>> deferred_;
   std::uint64_t next_id_ = 1;
 };

@@ -54,7 +54,10 @@ struct graph {
   std::vector<graph_node> nodes;
 };
 
+struct graph;
+
 struct graph_exec {
+  graph const* source = nullptr;  // null: destroyed
   std::vector<graph_node> nodes;
   bool auto_free = false;
 };
