@@ -274,8 +274,10 @@ void pool_shared(CUmemoryPool pool, int device) noexcept {
   for (int owner = 0; owner < static_cast<int>(peers::max_devices) && ask != nullptr; ++owner) {
     if (driver::asked(ask, &of_device, owner) != CUDA_SUCCESS) return;
     if (of_device != pool || owner == device) continue;
+    auto const place = static_cast<std::size_t>(owner);
     present->shared_defaults.fetch_or(std::uint64_t{1} << owner, std::memory_order_relaxed);
-    pool_chosen(owner, pool);
+    // Only where it is the current one.
+    if (present->chosen[place].load(std::memory_order_relaxed) == nullptr) pool_chosen(owner, pool);
   }
 }
 

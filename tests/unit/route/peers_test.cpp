@@ -120,6 +120,21 @@ TEST_F(peer_access, to_a_shared_default_pool_is_the_drivers) {
   must_get(1000, stream(3), second_context);
 }
 
+TEST_F(peer_access, to_a_default_pool_that_is_not_the_current_one_changes_nothing) {
+  present->serves_pools = true;
+  CUmemPoolProps plain{};
+  plain.allocType = CU_MEM_ALLOCATION_TYPE_PINNED;
+  plain.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
+  auto const own = reinterpret_cast<CUmemoryPool>(0x999);
+  must_get(1000, stream(1));
+  pool_made(own, plain);
+  pool_chosen(0, own);
+  must_get(1000, stream(1));
+  pool_shared(reinterpret_cast<CUmemoryPool>(0x78), 1);
+  must_get(1000, stream(1));
+  EXPECT_EQ(pool_ends(own).current_on, 1u);
+}
+
 TEST_F(peer_access, before_the_start_and_after_a_fork_is_harmless) {
   left_behind.push_back(present);
   forked_child();
