@@ -10,13 +10,14 @@ using namespace simulated;
 
 namespace {
 
-// All of the range must be one managed allocation, or memory of the host that devices reach.
-CUresult in_managed(machine& m, CUdeviceptr address, std::uint64_t bytes) {
+// All of the range must be one managed allocation, or memory of the host that devices reach: to the byte
+// (asked_rules managed_beyond), and of what a batch names to the page (simulated_answers.py; both measured).
+CUresult in_managed(machine& m, CUdeviceptr address, std::uint64_t bytes, bool to_the_page = false) {
   block const* const found = m.memory_.find(address);
   if (bytes == 0) return CUDA_ERROR_INVALID_VALUE;
   if (found == nullptr) return m.pageable_ ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
   bool const all =
-      is_managed(*found) && address + bytes <= found->base + found->bytes;  // to the byte (measured)
+      is_managed(*found) && address + bytes <= found->base + (to_the_page ? found->span : found->bytes);
   return all || m.pageable_ ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
@@ -61,6 +62,11 @@ CUresult advise(machine& m, CUdeviceptr address, std::uint64_t bytes, CUmem_advi
   return CUDA_SUCCESS;
 }
 
+CUresult move(machine& m, CUdeviceptr address, std::uint64_t bytes, int device, stream& on) {
+  m.memory_.advised.change(address, bytes, [&](range_state& state) { state.prefetched = device; });
+  return m.submit(on, {"prefetch", 1000, {}, {}, {}, false});
+}
+
 CUresult prefetch(machine& m, CUdeviceptr address, std::uint64_t bytes, CUmemLocation const& location,
                   CUstream on) {
   stream* where = nullptr;
@@ -70,8 +76,7 @@ CUresult prefetch(machine& m, CUdeviceptr address, std::uint64_t bytes, CUmemLoc
   CUresult const known = device_of(m, location, device);
   if (known != CUDA_SUCCESS && location.type == CU_MEM_LOCATION_TYPE_DEVICE) return CUDA_ERROR_INVALID_DEVICE;
   SIMULATED_TRY(known);  // both measured
-  m.memory_.advised.change(address, bytes, [&](range_state& state) { state.prefetched = device; });
-  return m.submit(*where, {"prefetch", 1000, {}, {}, {}, false});
+  return move(m, address, bytes, device, *where);
 }
 
 CUmemLocation location_of(CUdevice device) {
@@ -92,7 +97,7 @@ CUresult check(machine& m, batch const& b, unsigned long long flags, CUstream on
   if (where->is_legacy) return CUDA_ERROR_INVALID_VALUE;
   if (b.addresses == nullptr || b.sizes == nullptr || b.count == 0 || flags != 0)
     return CUDA_ERROR_INVALID_VALUE;
-  for (std::size_t i = 0; i < b.count; ++i) SIMULATED_TRY(in_managed(m, b.addresses[i], b.sizes[i]));
+  for (std::size_t i = 0; i < b.count; ++i) SIMULATED_TRY(in_managed(m, b.addresses[i], b.sizes[i], true));
   return CUDA_SUCCESS;
 }
 
@@ -110,14 +115,17 @@ std::uint64_t reached(machine& m, CUdeviceptr address, std::uint64_t bytes) {
 }
 
 CUresult prefetch(machine& m, batch const& b, places const& to, unsigned long long flags, CUstream on) {
+  stream* where = nullptr;
   SIMULATED_TRY(check(m, b, flags, on));
+  SIMULATED_TRY(m.resolve(on, where));
   if (to.locations == nullptr || to.first == nullptr || to.count == 0 || to.count > b.count ||
       to.first[0] != 0)
     return CUDA_ERROR_INVALID_VALUE;
   for (std::size_t i = 0, place = 0; i < b.count; ++i) {
     while (place + 1 < to.count && to.first[place + 1] <= i) ++place;
-    SIMULATED_TRY(
-        prefetch(m, b.addresses[i], reached(m, b.addresses[i], b.sizes[i]), to.locations[place], on));
+    int device = CU_DEVICE_INVALID;
+    SIMULATED_TRY(device_of(m, to.locations[place], device));
+    SIMULATED_TRY(move(m, b.addresses[i], reached(m, b.addresses[i], b.sizes[i]), device, *where));
   }
   return CUDA_SUCCESS;
 }
