@@ -1,11 +1,11 @@
 // Rules of a driver that tests rely on. Of most modes a GPU's answers are in
 // tests/integration/programs/expected; "thread" and the modes of two devices wait for one. A mode asks one
 // family: "ipc", "ipc_freed", "ipc_ended" memory of another process; "peers", "without_access" two devices;
-// "registered" memory of the host; "managed", "managed_beyond", "attach_N"; "pools", "pool_in_use",
-// "pool_ended"; "graphs" with memory; "virtual" memory, "virtual_beyond"; "events"; a "thread" that ends;
-// what a context's "end" takes along, "end_host", "end_pool". Prints codes and relations. Exits 77 where
-// devices are wanting. Run plain and preloaded by the integration and GPU tests. "thread" has two threads,
-// others one in each process.
+// "registered" memory of the host; "managed", "managed_beyond", "managed_captured", "attach_N"; "pools",
+// "pool_in_use", "pool_ended"; "graphs" with memory; "virtual" memory, "virtual_beyond"; "events"; a "thread"
+// that ends; what a context's "end" takes along, "end_host", "end_pool". Prints codes and relations. Exits 77
+// where devices are wanting. Run plain and preloaded by the integration and GPU tests. "thread" has two
+// threads, others one in each process.
 #include "tests/programs/asked_rules.hpp"
 
 #include <cuda.h>
@@ -15,6 +15,7 @@
 #include <string_view>
 #include <thread>
 
+#include "tests/programs/asked_rules_captured.hpp"
 #include "tests/programs/asked_rules_pools.hpp"
 
 namespace {
@@ -341,6 +342,7 @@ int main(int count, char** arguments) {
       {"attach_0", [] { attached_by(0); }},
       {"attach_3", [] { attached_by(3); }},
       {"attach_8", [] { attached_by(8); }},
+      {"managed_captured", managed_captured},
       {"virtual_beyond", virtual_beyond},
       {"pools", pools},
       {"pool_in_use", pool_in_use},

@@ -82,9 +82,9 @@ SIMULATED_API cuMemFreeAsync(CUdeviceptr address, CUstream on) {
   stream* where = nullptr;
   SIMULATED_TRY(m.resolve(on, where));
   SIMULATED_TRY(m.unsafe_call(*where));
-  if (address == 0) return CUDA_SUCCESS;
   if (where->capturing && where->capturing->invalidated)
     return CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;  // before the address is looked at (measured)
+  if (address == 0) return CUDA_SUCCESS;
   block* const found = m.memory_.at(address);
   if (found == nullptr) return CUDA_ERROR_INVALID_VALUE;
   if (where->capturing) {

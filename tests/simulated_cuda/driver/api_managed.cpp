@@ -62,6 +62,14 @@ CUresult advise(machine& m, CUdeviceptr address, std::uint64_t bytes, CUmem_advi
   return CUDA_SUCCESS;
 }
 
+// What follows of captures, contexts and the legacy stream: measured, asked_rules managed_captured. No node
+// of a graph, and the end of a capture, also of one that was invalidated before.
+CUresult no_capture(stream const& on) {
+  if (!on.capturing) return CUDA_SUCCESS;
+  on.capturing->invalidated = true;
+  return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
+}
+
 CUresult move(machine& m, CUdeviceptr address, std::uint64_t bytes, int device, stream& on) {
   m.memory_.advised.change(address, bytes, [&](range_state& state) { state.prefetched = device; });
   return m.submit(on, {"prefetch", 1000, {}, {}, {}, false});
@@ -72,6 +80,7 @@ CUresult prefetch(machine& m, CUdeviceptr address, std::uint64_t bytes, CUmemLoc
   stream* where = nullptr;
   int device = CU_DEVICE_INVALID;
   SIMULATED_TRY(m.resolve(on, where));
+  SIMULATED_TRY(no_capture(*where));
   SIMULATED_TRY(in_managed(m, address, bytes));
   CUresult const known = device_of(m, location, device);
   if (known != CUDA_SUCCESS && location.type == CU_MEM_LOCATION_TYPE_DEVICE) return CUDA_ERROR_INVALID_DEVICE;
@@ -90,11 +99,15 @@ struct batch {
   std::size_t count;
 };
 
-// The legacy stream takes no batch (measured).
-CUresult check(machine& m, batch const& b, unsigned long long flags, CUstream on) {
-  stream* where = nullptr;
+// The legacy stream takes no batch, whatever the context.
+CUresult stream_of_batch(machine& m, CUstream on, stream*& where) {
+  bool const is_null = on == nullptr && !this_thread().per_thread_default;
+  if (is_null || on == CU_STREAM_LEGACY) return CUDA_ERROR_INVALID_VALUE;
   SIMULATED_TRY(m.resolve(on, where));
-  if (where->is_legacy) return CUDA_ERROR_INVALID_VALUE;
+  return no_capture(*where);
+}
+
+CUresult check(machine& m, batch const& b, unsigned long long flags) {
   if (b.addresses == nullptr || b.sizes == nullptr || b.count == 0 || flags != 0)
     return CUDA_ERROR_INVALID_VALUE;
   for (std::size_t i = 0; i < b.count; ++i) SIMULATED_TRY(in_managed(m, b.addresses[i], b.sizes[i], true));
@@ -116,8 +129,8 @@ std::uint64_t reached(machine& m, CUdeviceptr address, std::uint64_t bytes) {
 
 CUresult prefetch(machine& m, batch const& b, places const& to, unsigned long long flags, CUstream on) {
   stream* where = nullptr;
-  SIMULATED_TRY(check(m, b, flags, on));
-  SIMULATED_TRY(m.resolve(on, where));
+  SIMULATED_TRY(stream_of_batch(m, on, where));
+  SIMULATED_TRY(check(m, b, flags));
   if (to.locations == nullptr || to.first == nullptr || to.count == 0 || to.count > b.count ||
       to.first[0] != 0)
     return CUDA_ERROR_INVALID_VALUE;
@@ -187,13 +200,6 @@ CUresult attribute_of(machine& m, void* data, std::size_t size, CUmem_range_attr
   return CUDA_SUCCESS;
 }
 
-// No node of a graph, and the end of a capture, also of one that was invalidated before (both measured).
-CUresult no_capture(stream const& on) {
-  if (!on.capturing) return CUDA_SUCCESS;
-  on.capturing->invalidated = true;
-  return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
-}
-
 }  // namespace
 
 SIMULATED_API cuMemAdvise_v2(CUdeviceptr address, size_t bytes, CUmem_advise advice, CUmemLocation location) {
@@ -228,7 +234,7 @@ SIMULATED_PER_THREAD(cuMemPrefetchAsync, _ptsz,
 SIMULATED_API cuMemPrefetchBatchAsync(CUdeviceptr* addresses, size_t* sizes, size_t count,
                                       CUmemLocation* locations, size_t* first, size_t places,
                                       unsigned long long flags, CUstream on) {
-  SIMULATED_CALL(with_context);
+  SIMULATED_CALL(after_init);
   return prefetch(m, batch{addresses, sizes, count}, {locations, first, places}, flags, on);
 }
 SIMULATED_PER_THREAD(cuMemPrefetchBatchAsync, _ptsz,
@@ -238,11 +244,10 @@ SIMULATED_PER_THREAD(cuMemPrefetchBatchAsync, _ptsz,
 
 SIMULATED_API cuMemDiscardBatchAsync(CUdeviceptr* addresses, size_t* sizes, size_t count,
                                      unsigned long long flags, CUstream on) {
-  SIMULATED_CALL(with_context);
+  SIMULATED_CALL(after_init);
   stream* where = nullptr;
-  SIMULATED_TRY(m.resolve(on, where));
-  SIMULATED_TRY(no_capture(*where));
-  SIMULATED_TRY(check(m, {addresses, sizes, count}, flags, on));
+  SIMULATED_TRY(stream_of_batch(m, on, where));
+  SIMULATED_TRY(check(m, {addresses, sizes, count}, flags));
   return m.submit(*where, {"discard", 1000, {}, {}, {}, false});
 }
 SIMULATED_PER_THREAD(cuMemDiscardBatchAsync, _ptsz,
@@ -253,10 +258,7 @@ SIMULATED_PER_THREAD(cuMemDiscardBatchAsync, _ptsz,
 SIMULATED_API cuMemDiscardAndPrefetchBatchAsync(CUdeviceptr* addresses, size_t* sizes, size_t count,
                                                 CUmemLocation* locations, size_t* first, size_t places,
                                                 unsigned long long flags, CUstream on) {
-  SIMULATED_CALL(with_context);
-  stream* where = nullptr;
-  SIMULATED_TRY(m.resolve(on, where));
-  SIMULATED_TRY(no_capture(*where));
+  SIMULATED_CALL(after_init);
   return prefetch(m, batch{addresses, sizes, count}, {locations, first, places}, flags, on);
 }
 SIMULATED_PER_THREAD(cuMemDiscardAndPrefetchBatchAsync, _ptsz,
@@ -301,6 +303,7 @@ SIMULATED_API cuStreamAttachMemAsync(CUstream on, CUdeviceptr address, size_t by
   stream* where = nullptr;
   SIMULATED_TRY(m.resolve(on, where));
   SIMULATED_TRY(m.unsafe_call());  // before the block (measured)
+  SIMULATED_TRY(no_capture(*where));
   block const* const found = m.memory_.at(address);
   if (found == nullptr || !is_managed(*found)) return CUDA_ERROR_INVALID_VALUE;
   if (bytes != 0 && bytes != found->bytes) return CUDA_ERROR_INVALID_VALUE;

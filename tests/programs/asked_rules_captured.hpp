@@ -1,0 +1,102 @@
+// The part of asked_rules about calls on managed memory, and frees of null, on a stream that captures, whose
+// capture was spoilt, and without a current context. Used by asked_rules alone; any thread.
+#pragma once
+
+#include <cuda.h>
+
+#include <functional>
+#include <vector>
+
+#include "tests/programs/asked_rules.hpp"
+
+namespace programs {
+
+struct stream_call {
+  const char* name;
+  std::function<CUresult(CUstream)> make;
+};
+
+// CUDA 12.8 and newer have batches, under names that a later header may give another form.
+inline std::vector<stream_call> calls_of_managed_memory(CUdeviceptr managed, CUdeviceptr plain) {
+  static const CUmemLocation device{CU_MEM_LOCATION_TYPE_DEVICE, {0}};
+  static CUdeviceptr addresses[2];
+  static std::size_t sizes[] = {mib, mib}, first[] = {0};
+  static CUmemLocation places[] = {device};
+  addresses[0] = managed;
+  addresses[1] = plain;
+  return {
+      {"cuMemFreeAsync(0)", [](CUstream on) { return cuMemFreeAsync(0, on); }},
+      {"cuStreamAttachMemAsync",
+       [=](CUstream on) { return cuStreamAttachMemAsync(on, managed, 0, CU_MEM_ATTACH_GLOBAL); }},
+      {"cuStreamAttachMemAsync of plain memory",
+       [=](CUstream on) { return cuStreamAttachMemAsync(on, plain, 0, CU_MEM_ATTACH_GLOBAL); }},
+      {"cuMemPrefetchAsync", [=](CUstream on) { return cuMemPrefetchAsync(managed, mib, device, 0, on); }},
+      {"cuMemPrefetchAsync of plain memory",
+       [=](CUstream on) { return cuMemPrefetchAsync(plain, mib, device, 0, on); }},
+      {"cuMemPrefetchAsync to device 99",
+       [=](CUstream on) {
+         return cuMemPrefetchAsync(managed, mib, {CU_MEM_LOCATION_TYPE_DEVICE, {99}}, 0, on);
+       }},
+      {"cuMemPrefetchBatchAsync",
+       [](CUstream on) { return cuMemPrefetchBatchAsync(addresses, sizes, 1, places, first, 1, 0, on); }},
+      {"cuMemPrefetchBatchAsync of plain memory",
+       [](CUstream on) { return cuMemPrefetchBatchAsync(addresses, sizes, 2, places, first, 1, 0, on); }},
+      {"cuMemDiscardBatchAsync",
+       [](CUstream on) { return cuMemDiscardBatchAsync(addresses, sizes, 1, 0, on); }},
+      {"cuMemDiscardBatchAsync of plain memory",
+       [](CUstream on) { return cuMemDiscardBatchAsync(addresses, sizes, 2, 0, on); }},
+      {"cuMemDiscardAndPrefetchBatchAsync",
+       [](CUstream on) {
+         return cuMemDiscardAndPrefetchBatchAsync(addresses, sizes, 1, places, first, 1, 0, on);
+       }},
+      {"cuMemDiscardAndPrefetchBatchAsync of plain",
+       [](CUstream on) {
+         return cuMemDiscardAndPrefetchBatchAsync(addresses, sizes, 2, places, first, 1, 0, on);
+       }},
+  };
+}
+
+inline void ask_captured(const char* when, const stream_call& call, CUstream on, bool spoilt) {
+  CUgraph made = nullptr;
+  std::size_t nodes = 0;
+  REQUIRE(cuStreamBeginCapture(on, CU_STREAM_CAPTURE_MODE_RELAXED));
+  if (spoilt) cuStreamSynchronize(on);
+  const CUresult code = call.make(on);
+  const CUresult end = cuStreamEndCapture(on, &made);
+  if (made != nullptr) REQUIRE(cuGraphGetNodes(made, nullptr, &nodes));
+  std::printf("  %s: %d, the end %d, nodes %zu\n", when, code, end, nodes);
+  if (made != nullptr) REQUIRE(cuGraphDestroy(made));
+}
+
+inline void managed_captured() {
+  CUdeviceptr managed = 0;
+  const CUdeviceptr plain = make(mib);
+  REQUIRE(cuMemAllocManaged(&managed, mib, CU_MEM_ATTACH_GLOBAL));
+  const CUstream on = stream_of_own(), beside = stream_of_own();
+  CUcontext current = nullptr;
+  REQUIRE(cuCtxGetCurrent(&current));
+  for (const stream_call& each : calls_of_managed_memory(managed, plain)) {
+    std::printf("%s\n", each.name);
+    show("  as usual", each.make(on));
+    ask_captured("captured", each, on, false);
+    ask_captured("of a spoilt capture", each, on, true);
+    for (const CUstreamCaptureMode mode : {CU_STREAM_CAPTURE_MODE_GLOBAL, CU_STREAM_CAPTURE_MODE_RELAXED}) {
+      CUgraph made = nullptr;
+      REQUIRE(cuStreamBeginCapture(on, mode));
+      const CUresult code = each.make(beside);
+      std::printf("  beside a capture of mode %d: %d, its end %d\n", mode, code,
+                  cuStreamEndCapture(on, &made));
+      if (made != nullptr) REQUIRE(cuGraphDestroy(made));
+    }
+    REQUIRE(cuCtxSetCurrent(nullptr));
+    show("  without a context", each.make(on));
+    show("  on the legacy stream of none", each.make(CU_STREAM_LEGACY));
+    REQUIRE(cuCtxSetCurrent(current));
+    show("  on the legacy stream", each.make(CU_STREAM_LEGACY));
+    REQUIRE(cuCtxSynchronize());
+  }
+  REQUIRE(drop(managed));
+  REQUIRE(drop(plain));
+}
+
+}  // namespace programs
