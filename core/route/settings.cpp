@@ -185,10 +185,10 @@ std::optional<bool> sync_memops_of(CUdeviceptr address) noexcept {
   return known || is_managed(h) ? known : false;
 }
 
-bool leaves_block(CUdeviceptr address, std::uint64_t bytes, std::uint64_t page) noexcept {
+bool leaves_block(CUdeviceptr address, std::uint64_t bytes) noexcept {
   block_range block;
   if (!find(address, block)) return is_idle(address);  // freed: natively nobody's
-  return bytes > (block.base + block.bytes + page - 1) / page * page - address;
+  return bytes > block.base + block.bytes - address;
 }
 
 void block_advised(CUdeviceptr address, CUmem_advise what, CUdevice device) noexcept {
@@ -238,11 +238,11 @@ outcome attach(attachment const& wanted) noexcept {
   block_range block;
   if (!find(wanted.address, block) || !is_managed(live_block_at(*present, block.base))) return pass;
   bool const all = wanted.address == block.base && (wanted.bytes == 0 || wanted.bytes == block.bytes);
-  bool const known = wanted.flags == CU_MEM_ATTACH_SINGLE || wanted.flags == CU_MEM_ATTACH_HOST ||
-                     wanted.flags == CU_MEM_ATTACH_GLOBAL;
-  // A driver attaches singly to the legacy stream as well (asked_rules managed, 580.159), though cuda.h says
-  // that it is illegal.
-  if (!all || !known) return {refusal_to_attach(wanted.stream)};
+  bool const single = wanted.flags == CU_MEM_ATTACH_SINGLE;
+  bool const known = single || wanted.flags == CU_MEM_ATTACH_HOST || wanted.flags == CU_MEM_ATTACH_GLOBAL;
+  // "It is illegal to attach singly to the NULL stream" (cuda.h); by its other name, CU_STREAM_LEGACY, the
+  // driver does it (asked_rules managed_captured, 580.159).
+  if (!all || !known || (single && wanted.stream == nullptr)) return {refusal_to_attach(wanted.stream)};
   int at_once = 0;
   resource::chain_context const& home =
       resource::owner_of(present->where, live_block_at(*present, block.base)).home();

@@ -72,8 +72,8 @@ class settings {
 // What the hooks ask, of any address. Pass, false, nothing: it lies in no live block of ours.
 outcome set_sync_memops(CUdeviceptr address, bool on) noexcept;
 std::optional<bool> sync_memops_of(CUdeviceptr address) noexcept;
-// The range begins in a block and ends beyond its last page: natively no range of one allocation.
-bool leaves_block(CUdeviceptr address, std::uint64_t bytes, std::uint64_t page) noexcept;
+// The range begins in a block and ends beyond it: natively no range of one allocation.
+bool leaves_block(CUdeviceptr address, std::uint64_t bytes) noexcept;
 // After the driver took the advice or the prefetch for memory of a block.
 void block_advised(CUdeviceptr address, CUmem_advise what, CUdevice device) noexcept;
 void block_prefetched(CUdeviceptr address) noexcept;

@@ -17,35 +17,30 @@ CUdevice device_of(CUmemLocation const& location) noexcept {
   return location.type == CU_MEM_LOCATION_TYPE_DEVICE ? location.id : CU_DEVICE_CPU;
 }
 
-constexpr std::uint64_t page = 4096;
+// Of nobody: what the driver says of it is what it says before it looks at memory, of contexts, captures and
+// streams, or that there is none.
+constexpr CUdeviceptr nobodys = 1;
 
-// `range`: of one allocation natively, hence of one block: its pages, or to a question its bytes.
+CUresult refusal(CUresult said) noexcept {
+  return said != CUDA_SUCCESS ? said : CUDA_ERROR_INVALID_VALUE;
+}
+
+// `range`: of one allocation natively, to the byte (asked_rules managed_small), hence of one block.
 struct range {
   CUdeviceptr address;
   std::uint64_t bytes;
-  std::uint64_t unit = page;
 };
 
+// `real`: the driver's function, for any address.
 template <typename Real, typename Note>
 CUresult about_range(hook which, range const& r, Real&& real, Note&& note) noexcept {
   base::uncancelled const held;
   hook_scope const scope;
-  if (!scope) return real();
-  if (route::leaves_block(r.address, r.bytes, r.unit)) return counted(which, 0, CUDA_ERROR_INVALID_VALUE);
-  CUresult const code = real();
+  if (!scope) return real(r.address);
+  if (route::leaves_block(r.address, r.bytes)) return counted(which, 0, refusal(real(nobodys)));
+  CUresult const code = real(r.address);
   if (code == CUDA_SUCCESS) note();
   return counted(which, 0, code);
-}
-
-// A question: without a context, or with one that has ended, the driver says so before it looks at the range.
-template <typename Real, typename Note>
-CUresult ask_about_range(hook which, range const& r, Real&& real, Note&& note) noexcept {
-  {
-    hook_scope const scope;
-    CUcontext const context = scope ? current_context() : nullptr;
-    if (scope && (context == nullptr || driver::is_over(context))) return counted(which, 0, real());
-  }
-  return about_range(which, {r.address, r.bytes, 1}, real, note);
 }
 
 template <typename Real>
@@ -59,8 +54,8 @@ CUresult prefetch(hook which, range const& r, Real&& real) noexcept {
 }
 
 struct batch {
-  CUdeviceptr const* addresses;
-  size_t const* sizes;
+  CUdeviceptr* addresses;
+  size_t* sizes;
   size_t count;
   CUmemLocation const* locations = nullptr;
   size_t const* first = nullptr;  // of each location: the first range that goes there
@@ -69,26 +64,35 @@ struct batch {
 
 bool leaves_blocks(batch const& b) noexcept {
   for (size_t i = 0; b.addresses != nullptr && b.sizes != nullptr && i < b.count; ++i) {
-    if (route::leaves_block(b.addresses[i], b.sizes[i], page)) return true;
+    if (route::leaves_block(b.addresses[i], b.sizes[i])) return true;
   }
   return false;
 }
 
+// `real`: the driver's function, for so many ranges.
 template <typename Real>
-CUresult discard(hook which, batch const& b, Real&& real) noexcept {
+CUresult refuse_batch(Real&& real) noexcept {
+  CUdeviceptr address = nobodys;
+  size_t bytes = 1;
+  return refusal(real(&address, &bytes, 1));
+}
+
+template <typename Real>
+CUresult discard(hook which, CUdeviceptr* addresses, size_t* sizes, size_t count, Real&& real) noexcept {
   base::uncancelled const held;
   hook_scope const scope;
-  if (!scope) return real();
-  return counted(which, 0, leaves_blocks(b) ? CUDA_ERROR_INVALID_VALUE : real());
+  if (!scope) return real(addresses, sizes, count);
+  bool const leaves = leaves_blocks({.addresses = addresses, .sizes = sizes, .count = count});
+  return counted(which, 0, leaves ? refuse_batch(real) : real(addresses, sizes, count));
 }
 
 template <typename Real>
 CUresult prefetch(hook which, batch const& b, CUstream stream, Real&& real) noexcept {
   base::uncancelled const held;
   hook_scope const scope;
-  if (!scope) return real();
-  if (leaves_blocks(b)) return counted(which, 0, CUDA_ERROR_INVALID_VALUE);
-  CUresult const code = real();
+  if (!scope) return real(b.addresses, b.sizes, b.count);
+  if (leaves_blocks(b)) return counted(which, 0, refuse_batch(real));
+  CUresult const code = real(b.addresses, b.sizes, b.count);
   for (size_t i = 0, place = 0; code == CUDA_SUCCESS && i < b.count; ++i) {
     while (place + 1 < b.places && b.first[place + 1] <= i) ++place;
     route::block_prefetched(b.addresses[i], b.sizes[i], b.locations[place], stream);
@@ -135,46 +139,47 @@ CUresult cuPointerSetAttribute(void const* value, CUpointer_attribute attribute,
 
 CUresult cuMemAdvise(CUdeviceptr address, size_t bytes, CUmem_advise what, CUdevice device) {
   return advise(hook::cuMemAdvise, {address, bytes}, what, device,
-                [&] { return GPUMEM_REAL(cuMemAdvise)(address, bytes, what, device); });
+                [&](CUdeviceptr of) { return GPUMEM_REAL(cuMemAdvise)(of, bytes, what, device); });
 }
 
 CUresult cuMemAdvise_v2(CUdeviceptr address, size_t bytes, CUmem_advise what, CUmemLocation location) {
   return advise(hook::cuMemAdvise_v2, {address, bytes}, what, device_of(location),
-                [&] { return GPUMEM_REAL(cuMemAdvise_v2)(address, bytes, what, location); });
+                [&](CUdeviceptr of) { return GPUMEM_REAL(cuMemAdvise_v2)(of, bytes, what, location); });
 }
 
 CUresult cuMemPrefetchAsync(CUdeviceptr address, size_t bytes, CUdevice device, CUstream stream) {
   return prefetch(hook::cuMemPrefetchAsync, range{address, bytes},
-                  [&] { return GPUMEM_REAL(cuMemPrefetchAsync)(address, bytes, device, stream); });
+                  [&](CUdeviceptr of) { return GPUMEM_REAL(cuMemPrefetchAsync)(of, bytes, device, stream); });
 }
 
 CUresult cuMemPrefetchAsync_ptsz(CUdeviceptr address, size_t bytes, CUdevice device, CUstream stream) {
-  return prefetch(hook::cuMemPrefetchAsync_ptsz, range{address, bytes},
-                  [&] { return GPUMEM_REAL(cuMemPrefetchAsync_ptsz)(address, bytes, device, stream); });
+  return prefetch(hook::cuMemPrefetchAsync_ptsz, range{address, bytes}, [&](CUdeviceptr of) {
+    return GPUMEM_REAL(cuMemPrefetchAsync_ptsz)(of, bytes, device, stream);
+  });
 }
 
 CUresult cuMemPrefetchAsync_v2(CUdeviceptr address, size_t bytes, CUmemLocation location, unsigned int flags,
                                CUstream stream) {
-  return prefetch(hook::cuMemPrefetchAsync_v2, range{address, bytes}, [&] {
-    return GPUMEM_REAL(cuMemPrefetchAsync_v2)(address, bytes, location, flags, stream);
+  return prefetch(hook::cuMemPrefetchAsync_v2, range{address, bytes}, [&](CUdeviceptr of) {
+    return GPUMEM_REAL(cuMemPrefetchAsync_v2)(of, bytes, location, flags, stream);
   });
 }
 
 CUresult cuMemPrefetchAsync_v2_ptsz(CUdeviceptr address, size_t bytes, CUmemLocation location,
                                     unsigned int flags, CUstream stream) {
-  return prefetch(hook::cuMemPrefetchAsync_v2_ptsz, range{address, bytes}, [&] {
-    return GPUMEM_REAL(cuMemPrefetchAsync_v2_ptsz)(address, bytes, location, flags, stream);
+  return prefetch(hook::cuMemPrefetchAsync_v2_ptsz, range{address, bytes}, [&](CUdeviceptr of) {
+    return GPUMEM_REAL(cuMemPrefetchAsync_v2_ptsz)(of, bytes, location, flags, stream);
   });
 }
 
-#define GPUMEM_PREFETCH_BATCH(name, per_thread_default)                                                  \
-  CUresult name(CUdeviceptr* addresses, size_t* sizes, size_t count, CUmemLocation* locations,           \
-                size_t* first, size_t places, unsigned long long flags, CUstream stream) {               \
-    return prefetch(hook::name, batch{addresses, sizes, count, locations, first, places},                \
-                    named_stream(stream, per_thread_default), [&] {                                      \
-                      return GPUMEM_REAL(name)(addresses, sizes, count, locations, first, places, flags, \
-                                               stream);                                                  \
-                    });                                                                                  \
+#define GPUMEM_PREFETCH_BATCH(name, per_thread_default)                                                \
+  CUresult name(CUdeviceptr* addresses, size_t* sizes, size_t count, CUmemLocation* locations,         \
+                size_t* first, size_t places, unsigned long long flags, CUstream stream) {             \
+    return prefetch(hook::name, batch{addresses, sizes, count, locations, first, places},              \
+                    named_stream(stream, per_thread_default),                                          \
+                    [&](CUdeviceptr* of, size_t* bytes, size_t n) {                                    \
+                      return GPUMEM_REAL(name)(of, bytes, n, locations, first, places, flags, stream); \
+                    });                                                                                \
   }
 GPUMEM_PREFETCH_BATCH(cuMemPrefetchBatchAsync, false)
 GPUMEM_PREFETCH_BATCH(cuMemPrefetchBatchAsync_ptsz, true)
@@ -182,11 +187,12 @@ GPUMEM_PREFETCH_BATCH(cuMemDiscardAndPrefetchBatchAsync, false)
 GPUMEM_PREFETCH_BATCH(cuMemDiscardAndPrefetchBatchAsync_ptsz, true)
 #undef GPUMEM_PREFETCH_BATCH
 
-#define GPUMEM_DISCARD_BATCH(name)                                                             \
-  CUresult name(CUdeviceptr* addresses, size_t* sizes, size_t count, unsigned long long flags, \
-                CUstream stream) {                                                             \
-    return discard(hook::name, {.addresses = addresses, .sizes = sizes, .count = count},       \
-                   [&] { return GPUMEM_REAL(name)(addresses, sizes, count, flags, stream); }); \
+#define GPUMEM_DISCARD_BATCH(name)                                                                      \
+  CUresult name(CUdeviceptr* addresses, size_t* sizes, size_t count, unsigned long long flags,          \
+                CUstream stream) {                                                                      \
+    return discard(hook::name, addresses, sizes, count, [&](CUdeviceptr* of, size_t* bytes, size_t n) { \
+      return GPUMEM_REAL(name)(of, bytes, n, flags, stream);                                            \
+    });                                                                                                 \
   }
 GPUMEM_DISCARD_BATCH(cuMemDiscardBatchAsync)
 GPUMEM_DISCARD_BATCH(cuMemDiscardBatchAsync_ptsz)
@@ -194,17 +200,19 @@ GPUMEM_DISCARD_BATCH(cuMemDiscardBatchAsync_ptsz)
 
 CUresult cuMemRangeGetAttribute(void* value, size_t size, CUmem_range_attribute attribute,
                                 CUdeviceptr address, size_t bytes) {
-  return ask_about_range(
+  return about_range(
       hook::cuMemRangeGetAttribute, {address, bytes},
-      [&] { return GPUMEM_REAL(cuMemRangeGetAttribute)(value, size, attribute, address, bytes); },
+      [&](CUdeviceptr of) { return GPUMEM_REAL(cuMemRangeGetAttribute)(value, size, attribute, of, bytes); },
       [&] { adjust(attribute, value, route::never_prefetched(address)); });
 }
 
 CUresult cuMemRangeGetAttributes(void** values, size_t* sizes, CUmem_range_attribute* attributes,
                                  size_t count, CUdeviceptr address, size_t bytes) {
-  return ask_about_range(
+  return about_range(
       hook::cuMemRangeGetAttributes, {address, bytes},
-      [&] { return GPUMEM_REAL(cuMemRangeGetAttributes)(values, sizes, attributes, count, address, bytes); },
+      [&](CUdeviceptr of) {
+        return GPUMEM_REAL(cuMemRangeGetAttributes)(values, sizes, attributes, count, of, bytes);
+      },
       [&] {
         bool const never = route::never_prefetched(address);
         for (size_t i = 0; i < count; ++i) adjust(attributes[i], values[i], never);
@@ -214,13 +222,16 @@ CUresult cuMemRangeGetAttributes(void** values, size_t* sizes, CUmem_range_attri
 // Since 13.4: where the pages of a range lie.
 CUresult cuMemGetLocationInfo(CUdeviceptr address, size_t bytes, size_t summary, size_t sampling,
                               CUmemLocation* locations) {
-  return ask_about_range(
+  return about_range(
       hook::cuMemGetLocationInfo, {address, bytes},
-      [&] { return GPUMEM_REAL(cuMemGetLocationInfo)(address, bytes, summary, sampling, locations); }, [] {});
+      [&](CUdeviceptr of) {
+        return GPUMEM_REAL(cuMemGetLocationInfo)(of, bytes, summary, sampling, locations);
+      },
+      [] {});
 }
 
 CUresult cuStreamAttachMemAsync(CUstream stream, CUdeviceptr address, size_t bytes, unsigned int flags) {
-  return attach(hook::cuStreamAttachMemAsync, {address, bytes, flags, named_stream(stream, false)},
+  return attach(hook::cuStreamAttachMemAsync, {address, bytes, flags, stream},
                 [&] { return GPUMEM_REAL(cuStreamAttachMemAsync)(stream, address, bytes, flags); });
 }
 

@@ -156,7 +156,7 @@ GROUPS = {
         Case("virtual_memory", ("unmaps",), links=("driver",), counts=False, expected="virtual_memory_unmaps.txt"),
         # Not "thread": see "threads" of the group streams. Nor "attach_0", at which a driver crashes (580.159).
         *[Case("asked_rules", (mode,), links=("driver",), counts=False, configs=("arena", "every_pool", "pool_over_vmm"), expected=f"asked_rules.{mode}.txt")
-          for mode in ("registered", "managed", "managed_beyond", "managed_captured", "attach_3", "attach_8", "pools", "pool_in_use", "pool_ended", "graphs", "virtual", "events", "end",
+          for mode in ("registered", "managed", "managed_beyond", "managed_captured", "managed_small", "captured_oddly", "attach_3", "attach_8", "pools", "pool_in_use", "pool_ended", "graphs", "virtual", "events", "end",
                        "end_host", "end_pool")],
         *[Case("asked_rules", (mode,), links=("driver",), counts=False, configs=("program_pools",), expected=f"asked_rules.{mode}.txt")
           for mode in ("pools", "pool_in_use", "pool_ended")],

@@ -343,6 +343,8 @@ int main(int count, char** arguments) {
       {"attach_3", [] { attached_by(3); }},
       {"attach_8", [] { attached_by(8); }},
       {"managed_captured", managed_captured},
+      {"managed_small", managed_small},
+      {"captured_oddly", captured_oddly},
       {"virtual_beyond", virtual_beyond},
       {"pools", pools},
       {"pool_in_use", pool_in_use},
