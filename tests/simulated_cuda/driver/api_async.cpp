@@ -241,12 +241,12 @@ SIMULATED_API cuMemPoolSetAccess(CUmemoryPool which, CUmemAccessDesc const* acce
   SIMULATED_TRY(m.unsafe_call());  // before the arguments (measured)
   pool* found = nullptr;
   SIMULATED_TRY(find_pool(m, which, found));
-  if (access == nullptr || count == 0) return CUDA_ERROR_INVALID_VALUE;  // measured, as what follows
+  if (access == nullptr) return CUDA_ERROR_INVALID_VALUE;  // also of none; measured, as what follows
   for (size_t i = 0; i < count; ++i) {
     int const device = access[i].location.id;
     if (access[i].location.type != CU_MEM_LOCATION_TYPE_DEVICE) return CUDA_ERROR_NOT_SUPPORTED;
-    if (device < 0 || device >= m.device_count()) return CUDA_ERROR_INVALID_DEVICE;
     if (access[i].flags == CU_MEM_ACCESS_FLAGS_PROT_READ) return CUDA_ERROR_NOT_SUPPORTED;
+    if (device < 0 || device >= m.device_count()) return CUDA_ERROR_INVALID_DEVICE;
     if (device == found->device && access[i].flags != CU_MEM_ACCESS_FLAGS_PROT_READWRITE)
       return CUDA_ERROR_INVALID_DEVICE;
     if (access[i].flags == CU_MEM_ACCESS_FLAGS_PROT_NONE) {

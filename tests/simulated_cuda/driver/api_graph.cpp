@@ -13,6 +13,7 @@ namespace {
 CUresult instantiate(machine& m, CUgraphExec* out, CUgraph which, unsigned long long flags) {
   auto* const source = reinterpret_cast<graph*>(which);
   if (out == nullptr || m.graphs_.count(source) == 0) return CUDA_ERROR_INVALID_VALUE;
+  SIMULATED_TRY(m.unsafe_call());  // measured: asked_rules captured_oddly
   bool const allocates =
       std::ranges::any_of(source->nodes, [](auto const& n) { return n.allocates != nullptr; });
   for (graph_exec const* each : m.execs_) {

@@ -10,14 +10,13 @@ using namespace simulated;
 
 namespace {
 
-// All of the range must be one managed allocation, or memory of the host that devices reach: to the byte
-// (asked_rules managed_beyond), and of what a batch names to the page (simulated_answers.py; both measured).
-CUresult in_managed(machine& m, CUdeviceptr address, std::uint64_t bytes, bool to_the_page = false) {
+// All of the range must be one managed allocation, to the byte (asked_rules managed_small), or memory of the
+// host that devices reach.
+CUresult in_managed(machine& m, CUdeviceptr address, std::uint64_t bytes) {
   block const* const found = m.memory_.find(address);
   if (bytes == 0) return CUDA_ERROR_INVALID_VALUE;
   if (found == nullptr) return m.pageable_ ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
-  bool const all =
-      is_managed(*found) && address + bytes <= found->base + (to_the_page ? found->span : found->bytes);
+  bool const all = is_managed(*found) && address + bytes <= found->base + found->bytes;
   return all || m.pageable_ ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
@@ -31,6 +30,7 @@ CUresult device_of(machine const& m, CUmemLocation const& location, int& device)
 
 CUresult advise(machine& m, CUdeviceptr address, std::uint64_t bytes, CUmem_advise advice,
                 CUmemLocation const& location) {
+  SIMULATED_TRY(m.unsafe_call());  // measured
   SIMULATED_TRY(in_managed(m, address, bytes));
   // Measured: of read mostly and of a preferred location.
   if (location.type == CU_MEM_LOCATION_TYPE_INVALID) return CUDA_ERROR_INVALID_VALUE;
@@ -110,7 +110,7 @@ CUresult stream_of_batch(machine& m, CUstream on, stream*& where) {
 CUresult check(machine& m, batch const& b, unsigned long long flags) {
   if (b.addresses == nullptr || b.sizes == nullptr || b.count == 0 || flags != 0)
     return CUDA_ERROR_INVALID_VALUE;
-  for (std::size_t i = 0; i < b.count; ++i) SIMULATED_TRY(in_managed(m, b.addresses[i], b.sizes[i], true));
+  for (std::size_t i = 0; i < b.count; ++i) SIMULATED_TRY(in_managed(m, b.addresses[i], b.sizes[i]));
   return CUDA_SUCCESS;
 }
 
@@ -307,6 +307,9 @@ SIMULATED_API cuStreamAttachMemAsync(CUstream on, CUdeviceptr address, size_t by
   block const* const found = m.memory_.at(address);
   if (found == nullptr || !is_managed(*found)) return CUDA_ERROR_INVALID_VALUE;
   if (bytes != 0 && bytes != found->bytes) return CUDA_ERROR_INVALID_VALUE;
+  bool const is_null = on == nullptr && !this_thread().per_thread_default;
+  if (flags == CU_MEM_ATTACH_SINGLE && is_null)
+    return CUDA_ERROR_INVALID_VALUE;  // CU_STREAM_LEGACY may (measured)
   // Measured: asked_rules managed, attach_3, attach_8. Without flags a driver crashes (580.159, attach_0).
   bool const known =
       flags == CU_MEM_ATTACH_GLOBAL || flags == CU_MEM_ATTACH_HOST || flags == CU_MEM_ATTACH_SINGLE;

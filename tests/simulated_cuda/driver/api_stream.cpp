@@ -21,11 +21,11 @@ CUresult create(machine& m, CUstream* out, unsigned flags, int priority) {
 
 // What a wait or query by the host on a capturing stream does to the capture.
 CUresult host_observes(machine& m, stream& on) {
-  SIMULATED_TRY(m.unsafe_call());
-  if (on.capturing) {
+  if (on.capturing) {  // and no other capture of the thread (measured: simulated_answers.py)
     on.capturing->invalidated = true;
     return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
   }
+  SIMULATED_TRY(m.unsafe_call());
   return on.is_legacy ? m.implicit_sync(*on.owner) : CUDA_SUCCESS;
 }
 

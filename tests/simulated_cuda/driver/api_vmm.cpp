@@ -88,11 +88,12 @@ SIMULATED_API cuMemCreate(CUmemGenericAllocationHandle* out, size_t bytes, CUmem
   if (out == nullptr || wanted == nullptr || flags != 0 || bytes == 0 || bytes % driver_block != 0) {
     return CUDA_ERROR_INVALID_VALUE;
   }
-  if (wanted->type == CU_MEM_ALLOCATION_TYPE_INVALID || wanted->location.type == CU_MEM_LOCATION_TYPE_INVALID)
-    return CUDA_ERROR_INVALID_VALUE;  // measured, as the other refusals here: asked_rules virtual
+  // Measured, as the other refusals here: asked_rules virtual, simulated_answers.py.
+  if (wanted->location.type == CU_MEM_LOCATION_TYPE_INVALID) return CUDA_ERROR_INVALID_VALUE;
   bool const on_device = wanted->location.type == CU_MEM_LOCATION_TYPE_DEVICE;
   int const device = wanted->location.id;
   if (on_device && (device < 0 || device >= m.device_count())) return CUDA_ERROR_INVALID_DEVICE;
+  if (wanted->type == CU_MEM_ALLOCATION_TYPE_INVALID) return CUDA_ERROR_INVALID_VALUE;
   if (on_device && !m.takes(device, bytes)) return CUDA_ERROR_OUT_OF_MEMORY;
   int const file = memfd_create("simulated-physical", MFD_CLOEXEC);
   if (file < 0 || ftruncate(file, static_cast<off_t>(bytes)) != 0) {

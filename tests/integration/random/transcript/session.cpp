@@ -75,6 +75,14 @@ std::vector<session::action> const& session::actions() {
       {4, &s::trim_pool, "trim_pool"},
       {3, &s::set_pool, "set_pool"},
       {3, &s::pool_access, "pool_access"},
+      {3, &s::odd_pool, "odd_pool"},
+      {5, &s::odd_pool_attribute, "odd_pool_attribute"},
+      {4, &s::odd_pool_access, "odd_pool_access"},
+      {6, &s::odd_range, "odd_range"},
+      {4, &s::odd_mapping, "odd_mapping"},
+      {5, &s::odd_event, "odd_event"},
+      {3, &s::odd_graph, "odd_graph"},
+      {3, &s::odd_registration, "odd_registration"},
   };
   return all;
 }

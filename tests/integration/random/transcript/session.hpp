@@ -219,6 +219,16 @@ class session {
   void set_pool();
   void pool_access();
 
+  // calls_odd.cpp
+  void odd_pool();
+  void odd_pool_attribute();
+  void odd_pool_access();
+  void odd_range();
+  void odd_mapping();
+  void odd_event();
+  void odd_graph();
+  void odd_registration();
+
   void act();
 
   struct action;
