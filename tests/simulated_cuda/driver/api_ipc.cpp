@@ -85,8 +85,16 @@ void simulated::forget_imports(machine& m, context* owner) {
 }
 
 SIMULATED_API cuIpcGetMemHandle(CUipcMemHandle* out, CUdeviceptr address) {
-  SIMULATED_CALL(with_context);
+  SIMULATED_CALL(after_init);
+  SIMULATED_TRY(machine::under_ended());
+  context* here_now = this_thread().current();
   block const* const found = m.memory_.find(address);
+  // Page-locked memory is refused before it is said that there is no context (measured), plain and ordered is
+  // not.
+  if (here_now == nullptr && found != nullptr && found->kind == block_kind::host)
+    return CUDA_ERROR_INVALID_VALUE;
+  SIMULATED_TRY(m.current(here_now));
+  SIMULATED_TRY(machine::fault_of(here_now));
   if (out == nullptr || found == nullptr || found->kind != block_kind::device)
     return CUDA_ERROR_INVALID_VALUE;
   space& device = m.memory_.of(found->device);
