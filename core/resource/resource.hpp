@@ -198,10 +198,12 @@ inline void tell_parents(resource const& owner, space::handle h, free_order cons
 inline void give_back_unseen(chain_context const& home, space::handle h, allocation_request const& request,
                              std::uint32_t life, resource const* until) noexcept {
   auto expected = space::state::live;
+  space::block& b = home.where.blocks[h];
+  std::uint64_t const bytes = b.bytes();
   // Else the context took it along, and said so to all.
-  if (!home.where.blocks[h].now.compare_exchange_strong(expected, space::state::cached)) return;
-  take_back(owner_of(home.where, h), h, {.slot = request.slot, .stream = request.stream, .life = life},
-            until);
+  if (!b.now.compare_exchange_strong(expected, space::state::cached)) return;
+  take_back(owner_of(home.where, h), h,
+            {.slot = request.slot, .stream = request.stream, .life = life, .bytes = bytes}, until);
 }
 
 // Set when this thread changed what is reserved from the driver, so that the router takes the ledger down

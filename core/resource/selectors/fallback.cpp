@@ -69,15 +69,16 @@ space::handle fallback::serve(allocation_request const& request) {
 
 std::size_t fallback::branch_of(space::handle h) noexcept {
   resource const* top = &owner_of(home_.where, h);
-  while (top->parent(h) != this) top = top->parent(h);
+  while (top != nullptr && top->parent(h) != this) top = top->parent(h);
   std::size_t i = 0;
-  while (branches_[i].top != top) ++i;
+  while (i < branches_.size() && branches_[i].top != top) ++i;
   return i;
 }
 
-void fallback::given_back(space::handle h, free_order const&) noexcept {
-  std::uint64_t const bytes = blocks()[h].bytes();
+void fallback::given_back(space::handle h, free_order const& order) noexcept {
+  std::uint64_t const bytes = bytes_of(h, order);
   std::size_t const from = branch_of(h);
+  if (from == branches_.size()) return;  // of a context that has ended: another chain has the handle by now
   stats::add(stats::local().nodes[branches_[from].node].bytes_out, bytes);
   if (from > 0) spills_[from].gave(bytes);
 }

@@ -293,7 +293,8 @@ template <bool careful = false>
     count_free_fast(mine, home, was,
                     release.stream_ordered && (b.where & ~stream_order::in_some_order) != when.slot);
   bool serves_again = true;  // one that another process may have open does not
-  if (b.is(space::rare)) [[unlikely]] {
+  // Where its context has ended the marks are another block's.
+  if (b.is(space::rare) && !home.epochs.ended_since(when.life)) [[unlikely]] {
     renewed const now = make_new(*s, known.h, release.stream_ordered, release.stream);
     when.bytes = was.bytes;
     if (now.as_new && now.unproven) {
