@@ -50,8 +50,9 @@ struct pool_ending {
 // Before the call, after which the handle may be another pool's; and where the driver refused.
 pool_ending pool_ends(CUmemoryPool pool) noexcept;
 void pool_survived(CUmemoryPool pool, pool_ending const& was) noexcept;
-// By the driver, or once no block of it lives: see program_pools. The driver's answer.
-CUresult destroy(CUmemoryPool pool, pool_ending const& was) noexcept;
+// Of one of which a block lives, in the place of the driver's call: the driver's answer, and the pool is
+// destroyed once none does (program_pools). None: the driver is to destroy it.
+std::optional<CUresult> keep_ended(CUmemoryPool pool, pool_ending const& was) noexcept;
 // After the program made or destroyed a pool, which the driver takes where it takes this: those of which no
 // block lives any longer.
 void destroy_kept() noexcept;

@@ -8,6 +8,7 @@
 #include "core/route/default_pools.hpp"
 #include "core/route/router.hpp"
 #include "core/route/router_state.hpp"
+#include "core/stream_order/relaxed_mode.hpp"
 
 namespace gpumem::route {
 
@@ -22,7 +23,9 @@ void program_pools::made(CUmemoryPool handle, int device) noexcept {
   if (!entries_) entries_.emplace();
   std::size_t const used = made_.load(std::memory_order_relaxed);
   std::size_t at = 0;
-  auto const is_free = [](pool const& p) { return !p.tells.load() && !p.kept.load() && p.live.load() == 0; };
+  auto const is_free = [](pool const& p) {
+    return !p.tells.load() && p.remains.load() == left::nothing && p.live.load() == 0;
+  };
   while (at < used && !is_free(pools_[at])) ++at;
   if (at == most) return;
   pool& entry = pools_[at];
@@ -45,8 +48,17 @@ program_pools::pool* program_pools::end(CUmemoryPool handle) noexcept {
   if (found == nullptr) return nullptr;
   found->serves.store(false);
   found->tells.store(false);
-  found->kept.store(found->live.load() != 0 && !GPUMEM_MUTANT(ended_pool_goes));
+  bool const lives = found->live.load() != 0 && !GPUMEM_MUTANT(ended_pool_goes);
+  found->remains.store(lives ? left::ending : left::nothing);
   return found;
+}
+
+bool program_pools::is_kept(CUmemoryPool handle) noexcept {
+  base::lock_guard const lock(mutex_);
+  std::size_t const used = made_.load(std::memory_order_relaxed);
+  return std::any_of(pools_.begin(), pools_.begin() + static_cast<std::ptrdiff_t>(used), [&](pool const& p) {
+    return p.remains.load() != left::nothing && p.handle.load() == handle;
+  });
 }
 
 CUmemoryPool program_pools::take_kept() noexcept {
@@ -54,8 +66,8 @@ CUmemoryPool program_pools::take_kept() noexcept {
   std::size_t const used = made_.load(std::memory_order_relaxed);
   for (std::size_t at = 0; at < used; ++at) {
     pool& each = pools_[at];
-    if (!each.kept.load() || each.live.load() != 0) continue;
-    each.kept.store(false);
+    if (each.remains.load() != left::kept || each.live.load() != 0) continue;
+    each.remains.store(left::nothing);  // before the call, after which the handle may be another pool's
     return each.handle.load();
   }
   return nullptr;
@@ -64,7 +76,7 @@ CUmemoryPool program_pools::take_kept() noexcept {
 void program_pools::restore(pool& entry, CUmemoryPool handle, bool serves) noexcept {
   base::lock_guard const lock(mutex_);
   if (entry.tells.load() || entry.handle.load() != handle) return;  // another pool's by now
-  entry.kept.store(false);
+  entry.remains.store(left::nothing);
   entry.tells.store(true, std::memory_order_release);
   entry.serves.store(serves, std::memory_order_release);
 }
@@ -130,22 +142,31 @@ pool_ending pool_ends(CUmemoryPool pool) noexcept {
   return was;
 }
 
-CUresult destroy(CUmemoryPool pool, pool_ending const& was) noexcept {
+std::optional<CUresult> keep_ended(CUmemoryPool pool, pool_ending const& was) noexcept {
   auto const& real = driver::real;
-  bool const kept = was.told != nullptr && was.told->kept.load();
-  if (!kept || real.cuMemPoolSetAttribute == nullptr || real.cuDeviceSetMemPool == nullptr)
-    return real.cuMemPoolDestroy(pool);
+  using left = program_pools::left;
+  if (present != nullptr && was.told == nullptr && present->pools.is_kept(pool))
+    return CUDA_ERROR_INVALID_VALUE;
+  if (was.told == nullptr || was.told->remains.load() != left::ending) return std::nullopt;
+  if (real.cuMemPoolSetAttribute == nullptr || real.cuDeviceSetMemPool == nullptr) {
+    was.told->remains.store(left::nothing);
+    return std::nullopt;
+  }
   // Which the driver refuses as it refuses to destroy one, beside a capture as well.
   cuuint64_t nothing = 0;
   CUresult const code = real.cuMemPoolSetAttribute(pool, CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, &nothing);
-  for (int device = 0; code == CUDA_SUCCESS && device < 64; ++device) {
+  if (code != CUDA_SUCCESS) return code;
+  stream_order::relaxed_mode const relaxed(true);  // no capture that begins now
+  for (int device = 0; device < 64; ++device) {
     if ((was.current_on >> device & 1) != 0) real.cuDeviceSetMemPool(device, default_pool(device));
   }
+  was.told->remains.store(left::kept);  // from now on any thread's call may have it destroyed
   return code;
 }
 
 void destroy_kept() noexcept {
   if (present == nullptr || !present->serves_pools) return;
+  stream_order::relaxed_mode const relaxed(true);  // no capture that begins now
   while (CUmemoryPool const gone = present->pools.take_kept()) driver::real.cuMemPoolDestroy(gone);
 }
 

@@ -22,13 +22,16 @@ namespace gpumem::route {
 
 class program_pools {
  public:
+  // What is left of one that the program destroyed while blocks of it live: the driver is being told, or
+  // keeps it.
+  enum class left : std::uint8_t { nothing, ending, kept };
   // One pool. Its entry is another pool's when it is destroyed and all its blocks are freed.
   struct pool {
     std::atomic<CUmemoryPool> handle{nullptr};
     int device = -1;
     std::atomic<bool> serves{false};
-    std::atomic<bool> tells{false};      // its figures are part of what the program is told
-    std::atomic<bool> kept{false};       // destroyed by the program, and not yet by the driver
+    std::atomic<bool> tells{false};  // its figures are part of what the program is told
+    std::atomic<left> remains{left::nothing};
     std::atomic<std::uint64_t> live{0};  // blocks
     pool_figures figures;
   };
@@ -39,8 +42,11 @@ class program_pools {
   void made(CUmemoryPool handle, int device) noexcept;
   // Opened to others: serves no more. Its blocks live on, and count.
   void withdraw(CUmemoryPool handle) noexcept;
-  // It is to be destroyed: serves no more and tells nothing. Null: it told nothing. Kept where a block lives.
+  // It is to be destroyed: serves no more and tells nothing. Null: it told nothing. `ending` where a block
+  // lives, until the driver has answered.
   pool* end(CUmemoryPool handle) noexcept;
+  // The program has destroyed it, and the driver has it still.
+  bool is_kept(CUmemoryPool handle) noexcept;
   // One that was kept and has no block any longer; null: none.
   CUmemoryPool take_kept() noexcept;
   // It was not destroyed after all.

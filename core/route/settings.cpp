@@ -71,6 +71,7 @@ CUresult settings::tell_driver(router_state& s, space::handle h, bool on) noexce
     // Of a context that a fault has lost no range is told, and nothing there serves again; what is set on a
     // block is set natively (measured: dead_context faulted).
     if (code != CUDA_SUCCESS && !driver::is_sticky(code)) return code;
+    if (code != CUDA_SUCCESS) base = at;
     std::uint64_t const end = base + size > at ? base + size : b.end();
     bool const stays = managed || (wanted_within(s, base, end) && !GPUMEM_MUTANT(settings_shared));
     unsigned const value = on || stays ? 1 : 0;

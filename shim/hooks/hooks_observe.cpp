@@ -269,7 +269,8 @@ CUresult cuMemPoolDestroy(CUmemoryPool pool) {
   // capture, is what it was.
   int const device = memory_pools::instance().ends(pool);
   route::pool_ending const was = route::pool_ends(pool);
-  CUresult const code = route::destroy(pool, was);
+  std::optional<CUresult> const kept = route::keep_ended(pool, was);
+  CUresult const code = kept ? *kept : GPUMEM_REAL(cuMemPoolDestroy)(pool);
   if (code != CUDA_SUCCESS) {
     memory_pools::instance().survived(pool, device);
     route::pool_survived(pool, was);

@@ -19,7 +19,7 @@ CUdevice device_of(CUmemLocation const& location) noexcept {
 
 // Of nobody: what the driver says of it is what it says before it looks at memory, of contexts, captures and
 // streams, or that there is none.
-constexpr CUdeviceptr nobodys = 1;
+constexpr CUdeviceptr no_memory = 1;
 
 CUresult refusal(CUresult said) noexcept {
   return said != CUDA_SUCCESS ? said : CUDA_ERROR_INVALID_VALUE;
@@ -31,14 +31,14 @@ struct range {
   std::uint64_t bytes;
 };
 
-// `real`: the driver's function, for any address.
+// `real`: the driver's function, for any range.
 template <typename Real, typename Note>
 CUresult about_range(hook which, range const& r, Real&& real, Note&& note) noexcept {
   base::uncancelled const held;
   hook_scope const scope;
-  if (!scope) return real(r.address);
-  if (route::leaves_block(r.address, r.bytes)) return counted(which, 0, refusal(real(nobodys)));
-  CUresult const code = real(r.address);
+  if (!scope) return real(r.address, r.bytes);
+  if (route::leaves_block(r.address, r.bytes)) return counted(which, 0, refusal(real(no_memory, 1)));
+  CUresult const code = real(r.address, r.bytes);
   if (code == CUDA_SUCCESS) note();
   return counted(which, 0, code);
 }
@@ -72,7 +72,7 @@ bool leaves_blocks(batch const& b) noexcept {
 // `real`: the driver's function, for so many ranges.
 template <typename Real>
 CUresult refuse_batch(Real&& real) noexcept {
-  CUdeviceptr address = nobodys;
+  CUdeviceptr address = no_memory;
   size_t bytes = 1;
   return refusal(real(&address, &bytes, 1));
 }
@@ -139,36 +139,37 @@ CUresult cuPointerSetAttribute(void const* value, CUpointer_attribute attribute,
 
 CUresult cuMemAdvise(CUdeviceptr address, size_t bytes, CUmem_advise what, CUdevice device) {
   return advise(hook::cuMemAdvise, {address, bytes}, what, device,
-                [&](CUdeviceptr of) { return GPUMEM_REAL(cuMemAdvise)(of, bytes, what, device); });
+                [&](CUdeviceptr of, size_t n) { return GPUMEM_REAL(cuMemAdvise)(of, n, what, device); });
 }
 
 CUresult cuMemAdvise_v2(CUdeviceptr address, size_t bytes, CUmem_advise what, CUmemLocation location) {
   return advise(hook::cuMemAdvise_v2, {address, bytes}, what, device_of(location),
-                [&](CUdeviceptr of) { return GPUMEM_REAL(cuMemAdvise_v2)(of, bytes, what, location); });
+                [&](CUdeviceptr of, size_t n) { return GPUMEM_REAL(cuMemAdvise_v2)(of, n, what, location); });
 }
 
 CUresult cuMemPrefetchAsync(CUdeviceptr address, size_t bytes, CUdevice device, CUstream stream) {
-  return prefetch(hook::cuMemPrefetchAsync, range{address, bytes},
-                  [&](CUdeviceptr of) { return GPUMEM_REAL(cuMemPrefetchAsync)(of, bytes, device, stream); });
+  return prefetch(hook::cuMemPrefetchAsync, range{address, bytes}, [&](CUdeviceptr of, size_t n) {
+    return GPUMEM_REAL(cuMemPrefetchAsync)(of, n, device, stream);
+  });
 }
 
 CUresult cuMemPrefetchAsync_ptsz(CUdeviceptr address, size_t bytes, CUdevice device, CUstream stream) {
-  return prefetch(hook::cuMemPrefetchAsync_ptsz, range{address, bytes}, [&](CUdeviceptr of) {
-    return GPUMEM_REAL(cuMemPrefetchAsync_ptsz)(of, bytes, device, stream);
+  return prefetch(hook::cuMemPrefetchAsync_ptsz, range{address, bytes}, [&](CUdeviceptr of, size_t n) {
+    return GPUMEM_REAL(cuMemPrefetchAsync_ptsz)(of, n, device, stream);
   });
 }
 
 CUresult cuMemPrefetchAsync_v2(CUdeviceptr address, size_t bytes, CUmemLocation location, unsigned int flags,
                                CUstream stream) {
-  return prefetch(hook::cuMemPrefetchAsync_v2, range{address, bytes}, [&](CUdeviceptr of) {
-    return GPUMEM_REAL(cuMemPrefetchAsync_v2)(of, bytes, location, flags, stream);
+  return prefetch(hook::cuMemPrefetchAsync_v2, range{address, bytes}, [&](CUdeviceptr of, size_t n) {
+    return GPUMEM_REAL(cuMemPrefetchAsync_v2)(of, n, location, flags, stream);
   });
 }
 
 CUresult cuMemPrefetchAsync_v2_ptsz(CUdeviceptr address, size_t bytes, CUmemLocation location,
                                     unsigned int flags, CUstream stream) {
-  return prefetch(hook::cuMemPrefetchAsync_v2_ptsz, range{address, bytes}, [&](CUdeviceptr of) {
-    return GPUMEM_REAL(cuMemPrefetchAsync_v2_ptsz)(of, bytes, location, flags, stream);
+  return prefetch(hook::cuMemPrefetchAsync_v2_ptsz, range{address, bytes}, [&](CUdeviceptr of, size_t n) {
+    return GPUMEM_REAL(cuMemPrefetchAsync_v2_ptsz)(of, n, location, flags, stream);
   });
 }
 
@@ -202,7 +203,9 @@ CUresult cuMemRangeGetAttribute(void* value, size_t size, CUmem_range_attribute 
                                 CUdeviceptr address, size_t bytes) {
   return about_range(
       hook::cuMemRangeGetAttribute, {address, bytes},
-      [&](CUdeviceptr of) { return GPUMEM_REAL(cuMemRangeGetAttribute)(value, size, attribute, of, bytes); },
+      [&](CUdeviceptr of, size_t n) {
+        return GPUMEM_REAL(cuMemRangeGetAttribute)(value, size, attribute, of, n);
+      },
       [&] { adjust(attribute, value, route::never_prefetched(address)); });
 }
 
@@ -210,8 +213,8 @@ CUresult cuMemRangeGetAttributes(void** values, size_t* sizes, CUmem_range_attri
                                  size_t count, CUdeviceptr address, size_t bytes) {
   return about_range(
       hook::cuMemRangeGetAttributes, {address, bytes},
-      [&](CUdeviceptr of) {
-        return GPUMEM_REAL(cuMemRangeGetAttributes)(values, sizes, attributes, count, of, bytes);
+      [&](CUdeviceptr of, size_t n) {
+        return GPUMEM_REAL(cuMemRangeGetAttributes)(values, sizes, attributes, count, of, n);
       },
       [&] {
         bool const never = route::never_prefetched(address);
@@ -224,8 +227,8 @@ CUresult cuMemGetLocationInfo(CUdeviceptr address, size_t bytes, size_t summary,
                               CUmemLocation* locations) {
   return about_range(
       hook::cuMemGetLocationInfo, {address, bytes},
-      [&](CUdeviceptr of) {
-        return GPUMEM_REAL(cuMemGetLocationInfo)(of, bytes, summary, sampling, locations);
+      [&](CUdeviceptr of, size_t n) {
+        return GPUMEM_REAL(cuMemGetLocationInfo)(of, n, summary, sampling, locations);
       },
       [] {});
 }
