@@ -6,6 +6,7 @@
 #include "core/base/clock.hpp"
 #include "core/base/mutant.hpp"
 #include "core/base/threads/sleep.hpp"
+#include "core/driver/nobodys.hpp"
 #include "core/driver/question.hpp"
 #include "core/route/default_pools.hpp"
 #include "core/route/router_state.hpp"
@@ -131,7 +132,7 @@ CUresult refusal_by_driver(driver::free_request const& release) noexcept {
 
 CUresult refusal_of_none(driver::free_request const& release) noexcept {
   auto const& real = driver::real;
-  constexpr CUdeviceptr nobodys = 1;
+  using driver::nobodys;
   CUresult code = CUDA_ERROR_INVALID_VALUE;
   if (release.answered_below) return code;
   if (release.stream_ordered) {
@@ -141,7 +142,7 @@ CUresult refusal_of_none(driver::free_request const& release) noexcept {
   } else {
     code = real.cuMemFree_v2(nobodys);
   }
-  return code != CUDA_SUCCESS ? code : CUDA_ERROR_INVALID_VALUE;
+  return driver::refusal(code);
 }
 
 bool ask_unknown_free(router_state& s, CUdeviceptr address) noexcept {

@@ -6,6 +6,7 @@
 
 #include "core/base/mutant.hpp"
 #include "core/driver/managed_memory.hpp"
+#include "core/driver/nobodys.hpp"
 #include "core/driver/question.hpp"
 #include "core/driver/sticky_error.hpp"
 #include "core/route/router_state.hpp"
@@ -227,11 +228,9 @@ bool never_prefetched(CUdeviceptr address) noexcept {
 // What the driver says of no block: of the stream, or of a capture, before it looks for one (measured,
 // 580.159).
 static CUresult refusal_to_attach(CUstream stream) noexcept {
-  constexpr CUdeviceptr nobodys = 1;
   auto const ask = driver::real.cuStreamAttachMemAsync;
-  CUresult const code =
-      ask == nullptr ? CUDA_ERROR_INVALID_VALUE : ask(stream, nobodys, 0, CU_MEM_ATTACH_GLOBAL);
-  return code != CUDA_SUCCESS ? code : CUDA_ERROR_INVALID_VALUE;
+  if (ask == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  return driver::refusal(ask(stream, driver::nobodys, 0, CU_MEM_ATTACH_GLOBAL));
 }
 
 outcome attach(attachment const& wanted) noexcept {

@@ -3,8 +3,8 @@
 // for memory of a block is remembered, so that it ends with the block.
 #include <algorithm>
 
-#include "core/driver/context_id.hpp"
 #include "core/driver/managed_memory.hpp"
+#include "core/driver/nobodys.hpp"
 #include "core/route/settings.hpp"
 #include "shim/hooks/dispatch.hpp"
 
@@ -15,14 +15,6 @@ namespace {
 
 CUdevice device_of(CUmemLocation const& location) noexcept {
   return location.type == CU_MEM_LOCATION_TYPE_DEVICE ? location.id : CU_DEVICE_CPU;
-}
-
-// Of nobody: what the driver says of it is what it says before it looks at memory, of contexts, captures and
-// streams, or that there is none.
-constexpr CUdeviceptr no_memory = 1;
-
-CUresult refusal(CUresult said) noexcept {
-  return said != CUDA_SUCCESS ? said : CUDA_ERROR_INVALID_VALUE;
 }
 
 // `range`: of one allocation natively, to the byte (asked_rules managed_small), hence of one block.
@@ -37,7 +29,8 @@ CUresult about_range(hook which, range const& r, Real&& real, Note&& note) noexc
   base::uncancelled const held;
   hook_scope const scope;
   if (!scope) return real(r.address, r.bytes);
-  if (route::leaves_block(r.address, r.bytes)) return counted(which, 0, refusal(real(no_memory, 1)));
+  if (route::leaves_block(r.address, r.bytes))
+    return counted(which, 0, driver::refusal(real(driver::nobodys, 1)));
   CUresult const code = real(r.address, r.bytes);
   if (code == CUDA_SUCCESS) note();
   return counted(which, 0, code);
@@ -72,9 +65,9 @@ bool leaves_blocks(batch const& b) noexcept {
 // `real`: the driver's function, for so many ranges.
 template <typename Real>
 CUresult refuse_batch(Real&& real) noexcept {
-  CUdeviceptr address = no_memory;
+  CUdeviceptr address = driver::nobodys;
   size_t bytes = 1;
-  return refusal(real(&address, &bytes, 1));
+  return driver::refusal(real(&address, &bytes, 1));
 }
 
 template <typename Real>

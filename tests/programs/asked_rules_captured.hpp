@@ -79,6 +79,20 @@ inline void ask_captured(const char* when, const stream_call& call, CUstream on,
   if (made != nullptr) REQUIRE(cuGraphDestroy(made));
 }
 
+// On a stream that captures, and on another one beside a capture of each mode.
+inline void around_captures(const stream_call& call, CUstream on, CUstream beside) {
+  ask_captured("captured", call, on, false);
+  ask_captured("of a spoilt capture", call, on, true);
+  for (const CUstreamCaptureMode mode :
+       {CU_STREAM_CAPTURE_MODE_GLOBAL, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL, CU_STREAM_CAPTURE_MODE_RELAXED}) {
+    CUgraph made = nullptr;
+    REQUIRE(cuStreamBeginCapture(on, mode));
+    const CUresult code = call.make(beside);
+    std::printf("  beside a capture of mode %d: %d, its end %d\n", mode, code, cuStreamEndCapture(on, &made));
+    if (made != nullptr) REQUIRE(cuGraphDestroy(made));
+  }
+}
+
 // Less than a page, and what is beyond it.
 inline void managed_small() {
   constexpr std::size_t bytes = 60;
@@ -139,17 +153,7 @@ inline void captured_oddly() {
   };
   for (const stream_call& each : calls) {
     std::printf("%s\n", each.name);
-    ask_captured("captured", each, on, false);
-    ask_captured("of a spoilt capture", each, on, true);
-    for (const CUstreamCaptureMode mode : {CU_STREAM_CAPTURE_MODE_GLOBAL, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL,
-                                           CU_STREAM_CAPTURE_MODE_RELAXED}) {
-      CUgraph made = nullptr;
-      REQUIRE(cuStreamBeginCapture(on, mode));
-      const CUresult code = each.make(beside);
-      std::printf("  beside a capture of mode %d: %d, its end %d\n", mode, code,
-                  cuStreamEndCapture(on, &made));
-      if (made != nullptr) REQUIRE(cuGraphDestroy(made));
-    }
+    around_captures(each, on, beside);
   }
 }
 
@@ -163,17 +167,7 @@ inline void managed_captured() {
   for (const stream_call& each : calls_of_managed_memory(managed, plain)) {
     std::printf("%s\n", each.name);
     show("  as usual", each.make(on));
-    ask_captured("captured", each, on, false);
-    ask_captured("of a spoilt capture", each, on, true);
-    for (const CUstreamCaptureMode mode : {CU_STREAM_CAPTURE_MODE_GLOBAL, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL,
-                                           CU_STREAM_CAPTURE_MODE_RELAXED}) {
-      CUgraph made = nullptr;
-      REQUIRE(cuStreamBeginCapture(on, mode));
-      const CUresult code = each.make(beside);
-      std::printf("  beside a capture of mode %d: %d, its end %d\n", mode, code,
-                  cuStreamEndCapture(on, &made));
-      if (made != nullptr) REQUIRE(cuGraphDestroy(made));
-    }
+    around_captures(each, on, beside);
     REQUIRE(cuCtxSetCurrent(nullptr));
     show("  without a context", each.make(on));
     show("  on the legacy stream of none", each.make(CU_STREAM_LEGACY));

@@ -21,8 +21,8 @@ void suballocator::prove(space::handle h) noexcept {
 // Not into a magazine, which would keep it, unless its size came back since it was handed out.
 void suballocator::deallocate_unproven(space::handle h, free_order const& order) noexcept {
   space::block& b = blocks()[h];
-  if (age_.earned.has(b.bytes())) return deallocate(h, order);
   std::uint64_t const bytes = bytes_of(h, order);
+  if (age_.earned.has(bytes)) return deallocate(h, order);
   stats::add(count().bytes_out, bytes);
   space::epoch_id const freed = order.settled ? home_.epochs.last_done() : home_.epochs.open();
   lock held(mutex_);

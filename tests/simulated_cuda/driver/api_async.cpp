@@ -12,12 +12,6 @@ CUmemoryPool handle(pool* of) {
   return reinterpret_cast<CUmemoryPool>(of);
 }
 
-// A stream that only joined the capture has work that is to be joined back (measured: simulated_answers.py).
-void add_node(stream& on, graph_node node) {
-  if (&on != on.capturing->origin) on.capturing->joined.insert(&on);
-  on.capturing->result->nodes.push_back(std::move(node));
-}
-
 CUresult capture_allocation(machine& m, stream& on, CUdeviceptr* out, std::uint64_t bytes) {
   if (on.capturing->invalidated) return CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
   auto made = std::make_shared<graph_memory>();
@@ -25,7 +19,7 @@ CUresult capture_allocation(machine& m, stream& on, CUdeviceptr* out, std::uint6
   if (made->address == 0) return CUDA_ERROR_OUT_OF_MEMORY;
   made->bytes = bytes;
   m.memory_.at(made->address)->of_graph = made.get();
-  add_node(on, {{}, made, nullptr});
+  machine::add_node(on, {{}, made, nullptr});
   *out = made->address;
   return CUDA_SUCCESS;
 }
@@ -97,7 +91,7 @@ SIMULATED_API cuMemFreeAsync(CUdeviceptr address, CUstream on) {
     for (graph_node const& node : where->capturing->result->nodes) {
       if (!node.allocates || node.allocates->address != address) continue;
       auto const gone = node.allocates;
-      add_node(*where, {{}, nullptr, gone});
+      machine::add_node(*where, {{}, nullptr, gone});
       return CUDA_SUCCESS;
     }
     return CUDA_ERROR_INVALID_VALUE;

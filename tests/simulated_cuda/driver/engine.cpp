@@ -100,11 +100,15 @@ CUresult machine::submit(stream& on, operation work) {
     schedule(on, std::move(work));
     return CUDA_SUCCESS;
   }
-  capture& into = *on.capturing;
-  if (into.invalidated) return CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
-  if (&on != into.origin) into.joined.insert(&on);
-  into.result->nodes.push_back({std::move(work), nullptr, nullptr});
+  if (on.capturing->invalidated) return CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
+  add_node(on, {std::move(work), nullptr, nullptr});
   return CUDA_SUCCESS;
+}
+
+void machine::add_node(stream& on, graph_node node) {
+  capture& into = *on.capturing;
+  if (&on != into.origin) into.joined.insert(&on);
+  into.result->nodes.push_back(std::move(node));
 }
 
 void machine::wait(stream& on, point const& after) {

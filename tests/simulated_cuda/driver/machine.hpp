@@ -82,6 +82,9 @@ class machine {
   // ----------------------------------------------------------------------------------------------------- On
   // a capturing stream: a node of its graph. Else: placed in time, checked, queued.
   CUresult submit(stream& on, operation work);
+  // Of a stream that only joined the capture: work that is to be joined back (measured:
+  // simulated_answers.py).
+  static void add_node(stream& on, graph_node node);
   void schedule(stream& on, operation work);
   void wait(stream& on, point const& after);  // the stream's later work comes after it
   void legacy_order(stream& on);              // what the legacy default stream's rules make `on` wait for

@@ -54,8 +54,6 @@ struct graph {
   std::vector<graph_node> nodes;
 };
 
-struct graph;
-
 struct graph_exec {
   graph const* source = nullptr;  // null: destroyed
   std::vector<graph_node> nodes;

@@ -101,9 +101,8 @@ void session::odd_event() {
   if (a == nullptr || b == nullptr) return;
   if (one_in(2)) {
     float time = 0;
-    CUresult const code = cuEventElapsedTime(one_in(3) ? nullptr : &time, a, b);
-    said(code == CUDA_ERROR_NOT_READY ? CUDA_SUCCESS : code, "cuEventElapsedTime %s, %s", first.c_str(),
-         second.c_str());
+    said(timeless(cuEventElapsedTime(one_in(3) ? nullptr : &time, a, b)), "cuEventElapsedTime %s, %s",
+         first.c_str(), second.c_str());
   } else {
     queue const on = some_stream();
     unsigned const flags = below(3);

@@ -6,14 +6,6 @@
 
 namespace transcript {
 
-namespace {
-
-CUresult timeless(CUresult code) {
-  return code == CUDA_ERROR_NOT_READY ? CUDA_SUCCESS : code;
-}
-
-}  // namespace
-
 void session::create_stream() {
   if (streams_.size() > 12) return;
   queue made{fresh('s'), nullptr, current()};

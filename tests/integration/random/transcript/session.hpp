@@ -77,6 +77,11 @@ struct own_pool {
   int device = 0;
 };
 
+// What does not tell how far the GPU is.
+inline CUresult timeless(CUresult code) {
+  return code == CUDA_ERROR_NOT_READY ? CUDA_SUCCESS : code;
+}
+
 class session {
  public:
   struct options {
