@@ -11,6 +11,8 @@
 
 namespace gpumem::resource {
 
+class in_hand;
+
 struct allocation_request {
   std::uint64_t bytes = 0;
   // no_slot: any stream or the host may touch the memory at once
@@ -19,6 +21,8 @@ struct allocation_request {
   unsigned flags = 0;                   // of cuMemAllocManaged, cuMemHostAlloc
   std::uint32_t alignment = 0;          // bytes, a power of two; 0: any block is aligned enough
   driver::request const* by = nullptr;  // null: no call of the program's; valid while the request is served
+  // Of a source: takes the memory in as soon as it is there; null: it goes with no context.
+  in_hand* hand = nullptr;
 
   std::uint16_t hook() const noexcept { return by != nullptr ? by->hook : std::uint16_t{0}; }
   void const* caller() const noexcept { return by != nullptr ? by->caller : nullptr; }

@@ -4,6 +4,7 @@
 #include "core/base/mutant.hpp"
 #include "core/base/threads/sleep.hpp"
 #include "core/recording/writer/record.hpp"
+#include "core/resource/in_hand.hpp"
 #include "core/stats/page/state_page.hpp"
 
 namespace gpumem::resource {
@@ -18,12 +19,16 @@ space::handle resource::walk_to(space::segment const& in, std::uint64_t address)
   return h;
 }
 
-void wait_for_address_reuse(chain_context const& home, std::uint64_t base, std::uint64_t bytes) noexcept {
+void wait_for_address_reuse(chain_context const& home, std::uint64_t base, std::uint64_t bytes,
+                            in_hand const* mine) noexcept {
   auto const is_anothers = [&](space::segment_owner& owner) {
     return &static_cast<resource&>(owner).home().epochs != &home.epochs;
   };
-  for (int i = 0; i < 20'000 && home.where.segments.any_owner(base, bytes, is_anothers); ++i)
-    base::sleep_for(50'000);
+  auto const is_told_of = [&] {
+    return !home.where.segments.any_owner(base, bytes, is_anothers) &&
+           (mine == nullptr || !in_hand::is_anothers(*mine));
+  };
+  for (int i = 0; i < 20'000 && !is_told_of(); ++i) base::sleep_for(50'000);
 }
 
 // A free that another thread makes meanwhile is that thread's to count: one of both takes the block. Hence

@@ -6,6 +6,7 @@
 #include "core/driver/question.hpp"
 #include "core/resource/adaptors/budget.hpp"
 #include "core/resource/free_duties.hpp"
+#include "core/resource/in_hand.hpp"
 #include "core/resource/pools/cache/thread_slots.hpp"
 #include "core/route/default_pools.hpp"
 #include "core/route/first_request.hpp"
@@ -288,6 +289,7 @@ void forked_child() noexcept {
   stream_order::context_visits::forget();
   stream_order::stream_turn::forget_in_child();
   resource::budget::forget_all();
+  resource::in_hand::forget_all();
   resource::drop_thread();
   stream_order::active_captures.store(0, std::memory_order_relaxed);
   stream_order::watching_captures.store(0, std::memory_order_relaxed);

@@ -7,6 +7,7 @@
 #include "core/base/threads/uncancelled.hpp"
 #include "core/driver/error.hpp"
 #include "core/recording/writer/record.hpp"
+#include "core/resource/in_hand.hpp"
 #include "core/resource/resource.hpp"
 #include "core/resource/source.hpp"
 #include "core/stats/page/in_use.hpp"
@@ -46,6 +47,12 @@ void call(resource::chain_context const& home, std::size_t node, std::uint64_t b
     throw driver::allocation_failed(code, who, text);
   }
   stats::add(counters.bytes_in, bytes);
+}
+
+// New memory that goes with the context, which is entered still.
+inline void take_in(resource::chain_context const& home, resource::allocation_request const& request,
+                    std::uint32_t life, CUdeviceptr address) noexcept {
+  if (request.hand != nullptr) request.hand->hold(home.epochs, life, address, request.bytes);
 }
 
 // Around the call that gives memory back. Recording and ledger hear of it before, as another thread may get

@@ -56,14 +56,19 @@ bool deferred_release_source::add(resource::extent const& memory, stream_order::
   return true;  // lost for good: better than memory that goes while work uses it
 }
 
-std::vector<deferred_release_source::waiting> deferred_release_source::take_done(bool asks) noexcept try {
+std::list<deferred_release_source::taken_out> deferred_release_source::take_done(bool asks) noexcept try {
   base::lock_guard lock(waiting_mutex_);
   if (waiting_.empty()) return {};
   if (asks) home_.epochs.collect(waiting_.back().freed);
   auto const first = std::find_if(waiting_.begin(), waiting_.end(), [this](waiting const& w) {
     return !home_.epochs.is_done(w.freed) && !GPUMEM_MUTANT(freed_before_done);
   });
-  std::vector<waiting> done(waiting_.begin(), first);
+  std::list<taken_out> done;
+  for (auto each = waiting_.begin(); each != first; ++each) {
+    resource::extent const& memory = each->memory;
+    done.emplace_back().what = *each;
+    done.back().hand.hold(home_.epochs, memory.life, memory.address, memory.bytes);
+  }
   waiting_.erase(waiting_.begin(), first);
   any_waits_.store(!waiting_.empty(), std::memory_order_relaxed);
   return done;
@@ -74,7 +79,8 @@ std::vector<deferred_release_source::waiting> deferred_release_source::take_done
 std::uint64_t deferred_release_source::release_done(bool asks, bool may_wait) noexcept {
   if (!any_waits_.load(std::memory_order_relaxed) || (!may_wait && would_wait())) return 0;
   std::uint64_t bytes = 0;
-  for (waiting const& w : take_done(asks)) {
+  for (std::list<taken_out> done = take_done(asks); !done.empty(); done.pop_front()) {
+    waiting const& w = done.front().what;
     owner_.remove(w.segment);
     resource::extent memory = w.memory;
     memory.done = true;

@@ -6,9 +6,11 @@
 #pragma once
 
 #include <atomic>
+#include <list>
 #include <vector>
 
 #include "core/base/threads/mutex.hpp"
+#include "core/resource/in_hand.hpp"
 #include "core/resource/resource.hpp"
 #include "core/resource/source.hpp"
 #include "core/upstream/leaving.hpp"
@@ -55,8 +57,12 @@ class deferred_release_source : public resource::source {
   void keep(resource::extent const& memory, stream_order::epoch_id freed, bool first) noexcept;
   // False: after forget().
   bool add(resource::extent const& memory, stream_order::epoch_id freed, bool first) noexcept;
-  // What is done of what waits.
-  std::vector<waiting> take_done(bool asks) noexcept;
+  // What is done of what waits, in the hand of this thread.
+  struct taken_out {
+    waiting what;
+    resource::in_hand hand;
+  };
+  std::list<taken_out> take_done(bool asks) noexcept;
   // `asks`: the driver is asked what is done by now, else that counts which is known.
   std::uint64_t release_done(bool asks, bool may_wait) noexcept;
 

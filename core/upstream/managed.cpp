@@ -19,10 +19,12 @@ resource::extent managed::reserve(resource::allocation_request const& request) {
   std::uint32_t life = 0;
   call(home_, node_, request.bytes, "managed", [&] {
     life = home_.epochs.life();
-    return driver::real.cuMemAllocManaged(&address, request.bytes, flags);
+    CUresult const code = driver::real.cuMemAllocManaged(&address, request.bytes, flags);
+    if (code == CUDA_SUCCESS) take_in(home_, request, life, address);
+    return code;
   });
   advise(address, request.bytes);
-  resource::wait_for_address_reuse(home_, address, request.bytes);
+  resource::wait_for_address_reuse(home_, address, request.bytes, request.hand);
   resource::note_reserved(home_, address, request.bytes, resource::lies::anywhere);
   return {.address = address, .bytes = request.bytes, .life = life};
 }

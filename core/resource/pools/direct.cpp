@@ -6,6 +6,7 @@
 #include "core/base/mutant.hpp"
 #include "core/base/threads/interleave.hpp"
 #include "core/resource/counted_request.hpp"
+#include "core/resource/in_hand.hpp"
 
 namespace gpumem::resource {
 
@@ -34,8 +35,9 @@ extent direct::whole(space::segment const& s) const noexcept {
 }
 
 // What the source is to have back; under the mutex.
-extent direct::remove(space::segment* s) noexcept {
+extent direct::remove(space::segment* s, in_hand* into) noexcept {
   extent const memory = whole(*s);
+  if (into != nullptr) into->hold(home_.epochs, memory.life, memory.address, memory.bytes);
   left_out_ -= cut_.erase(s->base) * (memory.bytes - s->bytes);
   region_.remove_segment(s);
   return memory;
@@ -79,6 +81,8 @@ space::handle direct::make(allocation_request const& request) {
         on_device ? driver::refused_by::largest_block : driver::refused_by::tables);
   }
   if (request.alignment > space::unit) rounded.bytes += request.alignment - space::unit;
+  in_hand hand;
+  rounded.hand = &hand;
   std::uint32_t const life = home_.epochs.life();
   extent const memory = reserve(rounded);
   space::handle h = space::none;
@@ -107,13 +111,14 @@ space::handle direct::make(allocation_request const& request) {
 void direct::deallocate(space::handle h, free_order const& order) noexcept {
   std::uint64_t const bytes = bytes_of(h, order);
   extent memory;
+  in_hand hand;
   // As long as the end of a context takes.
   for (int i = 0; GPUMEM_MUTANT(lost_block_kept) && i < 20; ++i) base::interleave_surely();
   {
     base::lock_guard lock(mutex_);
     bool const lost = home_.epochs.ended_since(order.life) && !GPUMEM_MUTANT(lost_block_kept) &&
                       !GPUMEM_MUTANT(late_free_kept);
-    if (!lost) memory = remove(&home_.where.segments[blocks()[h].segment]);
+    if (!lost) memory = remove(&home_.where.segments[blocks()[h].segment], &hand);
   }
   stats::add(count().bytes_out, bytes);
   if (memory.bytes == 0) return;  // it went with the context

@@ -32,10 +32,10 @@ class direct final : public resource {
   extent reserve(allocation_request const& request);
   // Makes the allocation a segment of one aligned block; its units, or 0 where the tables are full.
   std::uint32_t add(extent const& memory, std::uint64_t alignment) noexcept GPUMEM_REQUIRES(mutex_);
-  // Forgets the segment; what the source gets back.
   // What the source gave, of which a part may have been cut off.
   extent whole(space::segment const& s) const noexcept GPUMEM_REQUIRES(mutex_);
-  extent remove(space::segment* s) noexcept GPUMEM_REQUIRES(mutex_);
+  // Forgets the segment; what the source gets back, which is `into` that hand.
+  extent remove(space::segment* s, in_hand* into = nullptr) noexcept GPUMEM_REQUIRES(mutex_);
 
   source& upstream_;
   base::mutex mutex_;

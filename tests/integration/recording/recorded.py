@@ -216,6 +216,10 @@ def test_memory_that_was_refused_after_its_context_ended(build):
     expect_told_twice(build, GIVES_BACK, "small_pool", "refused_after_the_end", attempts=20)
 
 
+def test_memory_of_ended_contexts_that_is_in_no_table(build):
+    expect_told_twice(build, GIVES_BACK, "small_pool", "lost_from_the_hand", attempts=10)
+
+
 def test_buffers_that_nobody_fetched(build):
     """Of killed processes, which lie in memory where the state folder does: --clean removes them, others after a week; those of live ones stay."""
     with tempfile.TemporaryDirectory(prefix="gpumem-recorded.") as folder:

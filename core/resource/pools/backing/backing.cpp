@@ -3,7 +3,10 @@
 
 #include <algorithm>
 
+#include "core/base/mutant.hpp"
+#include "core/base/threads/interleave.hpp"
 #include "core/resource/free_duties.hpp"
+#include "core/resource/in_hand.hpp"
 
 namespace gpumem::resource {
 
@@ -20,6 +23,8 @@ bool backing::may_make_apart(std::uint64_t bytes) const noexcept {
 
 void backing::hand_back(pool_lock& held, extent const& memory, bool may_wait) noexcept {
   unlocked const meanwhile(held);
+  // As long as the end of a context takes.
+  for (int i = 0; GPUMEM_MUTANT(lost_from_the_hand) && i < 20; ++i) base::interleave_surely();
   pool_.upstream.release(memory, {.may_wait = may_wait});
 }
 
@@ -28,6 +33,8 @@ std::uint64_t backing::release_segment(pool_lock& held, space::segment* s, bool 
   extent const memory{s->base, s->bytes, s->token, s->contextless, done, pool_.home.epochs.life()};
   if (s->apart) apart_ -= s->bytes;
   if (s->rotates) rotated_ -= s->bytes;
+  in_hand hand;
+  hand.hold(pool_.home.epochs, memory.life, memory.address, memory.bytes);
   pool_.region.remove_segment(s);
   hand_back(held, memory, may_wait);
   return memory.bytes;

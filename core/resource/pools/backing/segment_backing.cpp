@@ -6,13 +6,15 @@
 #include "core/base/clock.hpp"
 #include "core/base/mutant.hpp"
 #include "core/resource/free_duties.hpp"
+#include "core/resource/in_hand.hpp"
 #include "core/stream_order/relaxed_mode.hpp"
 
 namespace gpumem::resource {
 
 void segment_backing::prepare(pool_lock& held) {
   GPUMEM_EXPECTS(held.owns_lock());
-  add(held, reserve(held, pool_.options.initial, pool_.options.initial, {}));
+  in_hand hand;
+  add(held, reserve(held, pool_.options.initial, pool_.options.initial, {}, hand));
 }
 
 space::segment& segment_backing::add(pool_lock& held, extent const& memory) {
@@ -60,15 +62,15 @@ std::uint64_t segment_backing::with_remainder(pool_lock& held, std::uint64_t byt
 }
 
 extent segment_backing::reserve(pool_lock& held, std::uint64_t size, std::uint64_t bytes,
-                                growth_request const& wanted) {
+                                growth_request const& wanted, in_hand& hand) {
   for (;; size = bytes) {  // the request itself may still fit
     growing_ += size;
     try {
       extent memory;
       {
         unlocked const meanwhile(held);
-        memory =
-            pool_.upstream.reserve({.bytes = size, .flags = wanted.flags, .alignment = wanted.alignment});
+        memory = pool_.upstream.reserve(
+            {.bytes = size, .flags = wanted.flags, .alignment = wanted.alignment, .hand = &hand});
       }
       growing_ -= size;
       return memory;
@@ -216,7 +218,8 @@ space::handle segment_backing::grow(pool_lock& held, growth_request const& wante
   count_growth();
   comes_back = std::min(room.comes_back, maximum - taken()) / space::unit * space::unit;
   std::uint64_t const size = std::max({size_for(bytes, wanted), remainder, comes_back});
-  extent const memory = reserve(held, size, bytes, wanted);
+  in_hand hand;
+  extent const memory = reserve(held, size, bytes, wanted, hand);
   // No time is lost while the GPU has work.
   if (too.goes != 0 && !has_work_left(held))
     excess_.spent(room.waited_ns + std::min(base::now_ns() - room.since, too.give_ns));

@@ -51,7 +51,8 @@ class segment_backing final : public backing {
   // Gives so many bytes of empty segments back, for so long at most; bytes given back.
   std::uint64_t release_excess(pool_lock& held, std::uint64_t bytes, std::uint64_t most_ns) noexcept;
   // Asks the source for `size` bytes, and for `bytes` where it has no more. Throws what it throws.
-  extent reserve(pool_lock& held, std::uint64_t size, std::uint64_t bytes, growth_request const& wanted);
+  extent reserve(pool_lock& held, std::uint64_t size, std::uint64_t bytes, growth_request const& wanted,
+                 in_hand& hand);
   // The segment, one idle block. Throws where the tables are full; the memory is then given back.
   space::segment& add(pool_lock& held, extent const& memory);
 

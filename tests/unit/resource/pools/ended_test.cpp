@@ -2,8 +2,10 @@
 // their region, and their handles are others' by now.
 #include <functional>
 #include <map>
+#include <string_view>
 #include <utility>
 
+#include "core/resource/in_hand.hpp"
 #include "tests/unit/resource/fixture.hpp"
 
 namespace gpumem::resource {
@@ -15,10 +17,12 @@ class between final : public source {
   explicit between(source& below) noexcept : below_(below) {}
   std::function<void()> before_release, after_reserve;
 
+  extent last;
+
   extent reserve(allocation_request const& request) override {
-    extent const memory = below_.reserve(request);
+    last = below_.reserve(request);
     if (auto const hook = std::exchange(after_reserve, nullptr)) hook();
-    return memory;
+    return last;
   }
   void release(extent const& memory, release_order const& order) noexcept override {
     if (auto const hook = std::exchange(before_release, nullptr)) hook();
@@ -165,6 +169,86 @@ TEST_F(ended, a_slab_that_came_too_late) {
   EXPECT_EQ(refusal(f, mib), CUDA_ERROR_CONTEXT_IS_DESTROYED);
   expect_sound(p, others);
   EXPECT_EQ(refusal(f, mib), CUDA_SUCCESS);
+}
+
+// Whoever is given these addresses in another context waits: a thread has memory there that its context took
+// along.
+bool waits_for(std::uint64_t address, std::uint64_t bytes) {
+  static stream_order::epochs& others = *new stream_order::epochs(tests::second_context, 0);
+  in_hand mine;
+  mine.hold(others, others.life(), address, bytes);
+  return in_hand::is_anothers(mine);
+}
+
+TEST_F(ended, memory_in_no_table_is_in_hand) {
+  struct part {
+    char const* name;
+    std::function<void(between&)> give_back;
+  };
+  part const parts[] = {{"pool",
+                         [this](between& way) {
+                           pool& p = make<pool>(pool_options{}, way);
+                           give(p, get(p, mib));
+                           p.give_back(give_back_scope::all);
+                         }},
+                        {"direct", [this](between& way) {
+                           direct& d = make<direct>(way);
+                           give(d, get(d, mib));
+                         }}};
+  for (part const& each : parts) {
+    SCOPED_TRACE(each.name);
+    between& way = below<between>(here->cuda);
+    std::uint64_t address = 0;
+    bool came = false, went = false;
+    way.after_reserve = [&] {
+      address = way.last.address;
+      came = waits_for(address, 512) && waits_for(address - 512, 1024) && !waits_for(address - 512, 512);
+    };
+    way.before_release = [&] { went = waits_for(address, 512); };
+    each.give_back(way);
+    EXPECT_NE(address, 0u);
+    EXPECT_TRUE(came);
+    EXPECT_TRUE(went);
+    EXPECT_FALSE(waits_for(address, 512)) << "it is in nobody's hand any more";
+  }
+}
+
+TEST_F(ended, memory_that_waits_for_its_work_is_in_hand) {
+  direct& d = make<direct>(here->cuda);
+  space::handle const h = get(d, mib, 1);
+  std::uint64_t const address = block(h).begin();
+  give(d, h, 1);
+  EXPECT_FALSE(waits_for(address, 512)) << "it is in a table";
+  bool went = false;
+  driver.at_call([&](char const* name) {
+    if (std::string_view(name).starts_with("cuMemFree")) went = waits_for(address, 512);
+  });
+  here->cuda.trim(give_back_scope::all);
+  driver.at_call(nullptr);
+  EXPECT_TRUE(went);
+  EXPECT_FALSE(waits_for(address, 512));
+}
+
+// In the life of a context that it has now the driver gives out only what it has back.
+TEST_F(ended, what_this_life_of_a_context_gave_back_is_not_waited_for) {
+  in_hand anothers, mine;
+  stream_order::epochs const& epochs = here->epochs;
+  anothers.hold(epochs, epochs.life(), mib, mib);
+  mine.hold(epochs, epochs.life(), mib, mib);
+  EXPECT_FALSE(in_hand::is_anothers(mine));
+  here->epochs.abandon();
+  in_hand later;
+  later.hold(epochs, epochs.life(), mib, mib);
+  EXPECT_TRUE(in_hand::is_anothers(later));
+  EXPECT_FALSE(in_hand::is_anothers(in_hand{})) << "of nothing";
+}
+
+TEST_F(ended, a_forked_child_has_nothing_in_hand) {
+  in_hand& of_the_parents = *new in_hand;  // on the stack of a thread that the child does not have
+  of_the_parents.hold(here->epochs, here->epochs.life(), mib, mib);
+  EXPECT_TRUE(waits_for(mib, 512));
+  in_hand::forget_all();
+  EXPECT_FALSE(waits_for(mib, 512));
 }
 
 }  // namespace
