@@ -87,8 +87,8 @@ class segment_leaving {
 };
 
 // Gives memory back that goes with its context, by `free`, which is called in it and says the driver's code.
-// False: it was refused, and the memory is there still. A refusal may be that the context was ending: by then
-// its addresses may be another one's, so that what is said of them again would be said of that one's memory.
+// False: it was refused, and the memory is there still, or its context was ending: whoever is given its
+// addresses then waits until this thread has let go of it (resource/in_hand).
 template <typename Free>
 bool give_back(resource::chain_context const& home, std::size_t node, resource::extent const& memory,
                resource::lies where, Free free) noexcept {
@@ -96,8 +96,7 @@ bool give_back(resource::chain_context const& home, std::size_t node, resource::
   segment_leaving leaving(home.device, node, memory, where);
   CUresult const code =
       in_context(home, [&] { return went_with_context(home, memory.life) ? CUDA_SUCCESS : free(); });
-  bool const ended = went_with_context(home, memory.life) && !GPUMEM_MUTANT(refused_after_the_end);
-  if (code != CUDA_SUCCESS && !ended) return false;
+  if (code != CUDA_SUCCESS) return false;
   leaving.gone();
   return true;
 }

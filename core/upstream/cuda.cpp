@@ -19,7 +19,8 @@ resource::extent cuda::reserve(resource::allocation_request const& request) {
     life = home_.epochs.life();  // which cannot move on meanwhile: the context is entered
     CUresult const code = driver::real.cuMemAlloc_v2(&address, request.bytes);
     if (code == CUDA_ERROR_OUT_OF_MEMORY) known_refusals::note(home_.device_slot, request.bytes);
-    if (code == CUDA_SUCCESS) take_in(home_, request, life, address);
+    if (code == CUDA_SUCCESS) [[likely]]
+      take_in(home_, request, life, address);
     return code;
   });
   resource::wait_for_address_reuse(home_, address, request.bytes, request.hand);
