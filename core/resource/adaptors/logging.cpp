@@ -30,6 +30,7 @@ space::handle logging::serve(allocation_request const& request) {
   stats::event e = event_of(home_, action::allocate, 0, request.bytes, request.stream);
   e.hook = request.hook();
   e.caller = request.caller();
+  std::uint32_t const life = home_.epochs.life();
   space::handle h = space::none;
   try {
     h = pass_down(request);
@@ -38,21 +39,30 @@ space::handle logging::serve(allocation_request const& request) {
     log_.add(e);
     throw;
   }
-  if (std::uint64_t* const asked = asked_.make(h); asked != nullptr) {
-    *asked = request.bytes;
-    e.address = blocks()[h].begin();
+  if (logged* const of = logged_.make(h); of != nullptr) {
+    if (of->bytes != 0) log_free(*of, {});  // it went with an earlier context; its free is under way
+    *of = {blocks()[h].begin(), request.bytes, life};
+    e.address = of->address;
     log_.add(e);
   }
   return h;
 }
 
 void logging::given_back(space::handle h, free_order const& order) noexcept {
-  std::uint64_t* const asked = asked_.find(h);
-  if (asked == nullptr) return;
-  stats::event e = event_of(home_, action::free, blocks()[h].begin(), *asked, order.stream);
+  logged* const of = logged_.find(h);
+  if (of != nullptr && of->life == order.life) log_free(*of, order);
+}
+
+void logging::lost(space::handle h) noexcept {
+  count_back(h);
+  if (logged* const of = logged_.find(h); of != nullptr) log_free(*of, {});
+}
+
+void logging::log_free(logged& of, free_order const& order) noexcept {
+  stats::event e = event_of(home_, action::free, of.address, of.bytes, order.stream);
   if (order.by != nullptr) e.hook = order.by->hook;
   e.caller = order.caller();
-  *asked = 0;
+  of.bytes = 0;
   log_.add(e);
 }
 

@@ -17,14 +17,22 @@ class logging final : public adaptor {
       : adaptor(home, node, below), log_(log) {}
 
   // The driver freed it: without a line its address could be allocated twice in the file.
-  void lost(space::handle h) noexcept override { freed(h, {}); }
+  void lost(space::handle h) noexcept override;
 
  private:
   space::handle serve(allocation_request const& request) override;
   void given_back(space::handle h, free_order const& order) noexcept override;
 
-  // As asked, of blocks that were logged: other adaptors may ask for more than the program did.
-  space::side_table<std::uint64_t> asked_;
+  // Of a block that was logged.
+  struct logged {
+    std::uint64_t address;
+    std::uint64_t
+        bytes;  // as asked: other adaptors may ask for more than the program did; 0: its free is logged
+    std::uint32_t life;  // of the context, before it was asked for: in another one the handle is another's
+  };
+  void log_free(logged& of, free_order const& order) noexcept;
+
+  space::side_table<logged> logged_;
   stats::event_log& log_;
 };
 

@@ -12,9 +12,12 @@ stats::call_site tracking::site(void const* caller) noexcept {
 }
 
 space::handle tracking::serve(allocation_request const& request) {
+  std::uint32_t const life = home_.epochs.life();
   space::handle const h = pass_down(request);
   if (live_block* const noted = live_.make(h); noted != nullptr) {
-    *noted = {request.bytes, site(request.caller())};
+    // A block that went with an earlier context, whose free is under way.
+    if (noted->bytes != 0) stats::count_free(noted->from, noted->bytes);
+    *noted = {request.bytes, site(request.caller()), life};
     stats::count_allocation(noted->from, request.bytes);
   }
   return h;
@@ -23,6 +26,7 @@ space::handle tracking::serve(allocation_request const& request) {
 void tracking::given_back(space::handle h, free_order const& order) noexcept {
   live_block* const noted = live_.find(h);
   if (noted == nullptr || noted->bytes == 0) return;
+  if (noted->life != order.life) return;
   stats::count_free(noted->from, noted->bytes);
   freed_block& slot = slot_of(blocks()[h].begin());
   slot.sites.store(noted->from | static_cast<std::uint64_t>(site(order.caller())) << 32,

@@ -13,6 +13,11 @@
 
 namespace gpumem::resource {
 
+// Addresses in libc's code, to play return addresses: of a function that no sanitizer replaces.
+inline void const* code(int n) {
+  return reinterpret_cast<char const*>(&gnu_get_libc_version) + n * 16;
+}
+
 struct adaptor_fixture : resource_fixture {
   inline static std::string folder;
 
@@ -55,6 +60,27 @@ struct adaptor_fixture : resource_fixture {
         owner_of(here->where, h), h,
         {.slot = s, .stream = s != 0 ? tests::stream(s) : nullptr, .life = here->epochs.life(), .by = &by});
   }
+  // A free that is under way until the next context of the device has blocks, of which one has its handle.
+  struct late_free {
+    std::vector<space::handle> next;
+    std::uint64_t live = 0;  // once it is over
+  };
+  late_free free_late(resource& part) {
+    space::handle const h = get_from(part, 3000, code(1));
+    driver::free_request const by{.hook = 1, .caller = code(2)};
+    free_order begun = order();
+    begun.by = &by;
+    block(h).now = space::state::cached;
+    end_context();
+    begin_next_context();
+    late_free made;
+    while (made.next.size() < 64 && (made.next.empty() || made.next.back() != h))
+      made.next.push_back(get_from(part, 3000, code(1)));
+    EXPECT_EQ(made.next.back(), h);
+    made.live = made.next.size();
+    take_back(owner_of(here->where, h), h, begun);
+    return made;
+  }
   char* bytes_of(space::handle h) { return reinterpret_cast<char*>(block(h).begin()); }
 
   static stats::snapshot snapshot() {
@@ -63,10 +89,5 @@ struct adaptor_fixture : resource_fixture {
     return std::move(taken.value);
   }
 };
-
-// Addresses in libc's code, to play return addresses: of a function that no sanitizer replaces.
-inline void const* code(int n) {
-  return reinterpret_cast<char const*>(&gnu_get_libc_version) + n * 16;
-}
 
 }  // namespace gpumem::resource

@@ -163,6 +163,19 @@ TEST_F(logging_test, what_is_freed_while_its_context_ends_has_one_line) {
   EXPECT_EQ(found[1].columns[4], "3000");
 }
 
+// Its handle names a block of the next one's by then.
+TEST_F(logging_test, a_late_free_is_none_of_the_next_context) {
+  auto* const log = stats::event_log::open(path.c_str(), false);
+  ASSERT_NE(log, nullptr);
+  auto& part = make<logging>(make_pool(), *log);
+  late_free const late = free_late(part);
+  for (space::handle const h : late.next) give_from(h, code(2));
+  std::map<std::string, int> live;
+  for (auto const& row : rows()) live[row.pointer()] += row.action() == "allocate" ? 1 : -1;
+  for (auto const& [pointer, count] : live) EXPECT_EQ(count, 0) << pointer;
+  EXPECT_EQ(rows().size(), 2 * (1 + late.next.size()));
+}
+
 TEST_F(logging_test, one_file_for_all_chains_of_a_name_and_none_where_it_cannot_be) {
   auto* const log = stats::event_log::open(path.c_str(), false);
   EXPECT_EQ(stats::event_log::open(path.c_str(), false), log);

@@ -55,6 +55,19 @@ TEST_F(tracking_test, a_context_that_goes_leaves_no_leaks) {
   EXPECT_EQ(sites()[0].frees, 1u);
 }
 
+// Its handle names a block of the next one's by then.
+TEST_F(tracking_test, a_late_free_is_none_of_the_next_context) {
+  auto part = over(make_pool(), "late");
+  late_free const late = free_late(*part);
+  auto found = sites();
+  ASSERT_EQ(found.size(), 1u);
+  EXPECT_EQ(found[0].allocations - found[0].frees, late.live);
+  for (space::handle const h : late.next) give_from(h, code(2));
+  found = sites();
+  EXPECT_EQ(found[0].frees, found[0].allocations);
+  EXPECT_EQ(found[0].freed_bytes, found[0].allocated_bytes);
+}
+
 [[gnu::noinline]] space::handle take_through(tracking_test& test, resource& part, int depth) {
   space::handle h =
       depth > 0 ? take_through(test, part, depth - 1) : test.get_from(part, 100, __builtin_return_address(0));
