@@ -157,11 +157,14 @@ bool ask_unknown_free(router_state& s, CUdeviceptr address) noexcept {
 void refused(driver::free_request const& release) noexcept {
   if (present == nullptr) return;
   block_range block;
-  space::handle const inside =
-      find(release.address, block) ? present->where.map.find(block.base) : space::none;
+  space::handle inside = find(release.address, block) ? present->where.map.find(block.base) : space::none;
+  // One that begins there is somebody's since: of what was freed, and not of this, something may be known.
+  bool const is_since = inside != space::none && block.base == release.address;
+  if (is_since) inside = space::none;
   // Who knows of the address may be any chain of any device: all are asked before one says that nobody does.
   bool reported = false;
   for (bool const if_known : {true, false}) {
+    if (!if_known && is_since) break;
     resource::refused_free const what{release.address, inside, release.caller, if_known};
     present->known.each([&](context_entry& e) {
       e.each_chain([&](resource::chain& c) { reported = reported || c.refused(what); });

@@ -31,11 +31,12 @@ NOT_HERE = {"exported_served": "nobody imports here: integration.programs.ipc_pa
             "stream_turn_ignored": "the driver crashes where threads take such turns: integration.programs.capture_turns",
             "slot_of_an_ended_thread": "costs memory, hurts nobody: integration.programs.ended",
             "counted_late": "the ledger alone shows it: integration.programs.ended",
+            "taken_by_its_handle": "the ledger alone shows it: integration.programs.ended",
             "ending_entered": "the driver crashes, which says nothing: integration.programs.ended",
             **dict.fromkeys(("frees_in_order_wait", "host_waits_for_foreign_work", "requests_free_at_once"),
                             "waits are not counted on a GPU: integration.random.mutants"),
             "addresses_go_before_blocks": "a free is refused, hurts nobody: integration.programs.ended",
-            **dict.fromkeys(("lost_after_its_segment", "lost_from_the_hand", "refused_after_the_end"), "a recording alone shows it: integration.recording.recorded"),
+            **dict.fromkeys(("free_told_too_late", "lost_after_its_segment", "lost_from_the_hand"), "a recording alone shows it: integration.recording.recorded"),
             "looked_once": "a figure of a pool: integration.programs.served",
             "lost_still_held": "the ledger alone shows it: integration.random.mutants"}
 TWO_DEVICES = {"joined_context_ignored", "ended_served"}

@@ -10,7 +10,10 @@
 
 namespace gpumem::recording {
 
+struct recorder_state;
 extern constinit std::atomic<bool> active;
+extern constinit std::atomic<recorder_state*>
+    recorder;  // null: nothing was asked for, or it could not be had
 // One load; false in nearly every process.
 inline bool is_on() noexcept {
   return active.load(std::memory_order_relaxed);
@@ -23,6 +26,21 @@ void note(event const& one) noexcept;
 // holder reads and writes: the stamp of what happened to it last. This one is later. See event_words.
 void note_block(std::uint64_t& last, std::uint64_t address, std::uint64_t bytes, std::uint64_t stream,
                 std::uint64_t sizes, std::uint64_t kinds) noexcept;
+
+// For free_begins() and free_over().
+[[gnu::cold]] void mark_free(bool begins) noexcept;
+// Around the free of a block, from before it is taken until it is told of. A context that ends takes blocks
+// along only where nobody has begun that has taken one of them: await_frees() returns when all such threads
+// have told, or after a fifth of a second. Threads beyond the last ring of their own are not waited for.
+inline void free_begins() noexcept {
+  if (is_on()) [[unlikely]]
+    mark_free(true);
+}
+inline void free_over() noexcept {
+  if (recorder.load(std::memory_order_relaxed) != nullptr) [[unlikely]]
+    mark_free(false);
+}
+void await_frees() noexcept;
 
 // The same where nobody may listen.
 inline void note_if_on(event const& one) noexcept {

@@ -42,9 +42,6 @@ struct recorder_state {
   std::array<std::uint64_t, max_rings> passed_over{};
 };
 
-// Null: nothing was asked for, or it could not be had.
-extern constinit std::atomic<recorder_state*> recorder;
-
 // From now on nothing is recorded. The first reason counts.
 void stop_recording(recorder_state& of, char const* reason) noexcept;
 

@@ -5,6 +5,7 @@
 
 #include "core/base/mutant.hpp"
 #include "core/base/threads/interleave.hpp"
+#include "core/recording/writer/record.hpp"
 #include "core/resource/counted_request.hpp"
 #include "core/resource/in_hand.hpp"
 
@@ -145,6 +146,7 @@ void direct::forget() noexcept {
   while (!region_.segments().empty()) {
     space::segment* const s = region_.segments().back();
     lose_blocks(*this, *s);
+    recording::await_frees();
     upstream_.lost(whole(*s));
     remove(s);
   }

@@ -7,6 +7,7 @@
 #include "core/base/mutant.hpp"
 #include "core/base/threads/interleave.hpp"
 #include "core/base/threads/uncancelled.hpp"
+#include "core/recording/writer/record.hpp"
 #include "core/stats/page/in_use.hpp"
 
 namespace gpumem::resource {
@@ -246,6 +247,7 @@ void suballocator::forget() noexcept {
     space::segment* const s = region_.segments().back();
     extent const memory{s->base, s->bytes, s->token};
     lose_blocks(*this, *s);
+    recording::await_frees();
     if (!GPUMEM_MUTANT(lost_after_its_segment)) upstream_.lost(memory);
     base::interleave_surely();
     // After that, as another context that is given the address waits until it is nobody's here: so the

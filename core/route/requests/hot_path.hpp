@@ -6,6 +6,7 @@
 #pragma once
 
 #include "core/base/threads/interleave.hpp"
+#include "core/recording/writer/record.hpp"
 #include "core/resource/pools/suballocator.hpp"
 #include "core/route/requests/slow_steps.hpp"
 #include "core/route/returns.hpp"
@@ -218,6 +219,11 @@ struct given {
       : bytes(b.bytes()), asked(bytes - b.rounding), holder(b.holder) {}  // each is read once
 };
 
+// For tests: as long as a context takes to end, and the next one to begin and to serve.
+[[gnu::always_inline]] inline void linger(bool does) noexcept {
+  for (int i = 0; does && i < 100; ++i) base::interleave_surely();
+}
+
 // Of two threads that free one block at once, one gets the driver's answer for a second free.
 [[gnu::always_inline]] inline bool take_from_program_fast(space::block& b) noexcept {
   space::state expected = space::state::live;
@@ -255,6 +261,7 @@ template <bool careful = false>
   if (known.h == space::none) [[unlikely]]
     return release_of_none(driver::free_request(release));
   base::interleave();
+  linger(GPUMEM_MUTANT(late_find));
   space::block& b = s->where.blocks[known.h];
   resource::resource& owner = known.owner != nullptr ? *known.owner : resource::owner_of(s->where, known.h);
   resource::chain_context const& home = owner.home();
@@ -276,26 +283,27 @@ template <bool careful = false>
   }
   if (home.kind == driver::memory_kind::managed && release.stream_ordered) [[unlikely]]
     return {CUDA_ERROR_NOT_SUPPORTED};  // natively (580.159)
-  if (b.begin() != release.address) [[unlikely]]
-    return {CUDA_ERROR_INVALID_VALUE};
   given was(b);
+  // All blocks are where a recording runs.
+  if (b.is(space::rare) && !GPUMEM_MUTANT(free_told_too_late)) [[unlikely]]
+    recording::free_begins();
+  linger(GPUMEM_MUTANT(late_find) || GPUMEM_MUTANT(taken_by_its_handle));
   if (!take_from_program_fast(b)) [[unlikely]]
-    return {CUDA_ERROR_INVALID_VALUE};
-  // As long as a context takes to end, and the next one to begin and to serve.
-  for (int i = 0; (GPUMEM_MUTANT(late_free) || GPUMEM_MUTANT(late_free_kept) || GPUMEM_MUTANT(counted_late) ||
-                   GPUMEM_MUTANT(guard_of_another_life)) &&
-                  i < 100;
-       ++i)
-    base::interleave_surely();
+    return not_taken();
+  // Only now nothing else gets the handle, which may have been another block's since it was found.
+  if (b.begin() != release.address && !GPUMEM_MUTANT(taken_by_its_handle)) [[unlikely]]
+    return leave_to_program(b);
+  linger(GPUMEM_MUTANT(late_free) || GPUMEM_MUTANT(late_free_kept) || GPUMEM_MUTANT(counted_late) ||
+         GPUMEM_MUTANT(guard_of_another_life) || GPUMEM_MUTANT(free_told_too_late));
   if (GPUMEM_MUTANT(counted_late)) was = given(b);
   stats::shard& mine = stats::local();
   if (!of_host)
     count_free_fast(mine, home, was,
                     release.stream_ordered && (b.where & ~stream_order::in_some_order) != when.slot);
   bool serves_again = true;  // one that another process may have open does not
-  // Where its context has ended the marks are another block's.
-  if (b.is(space::rare) && !home.epochs.ended_since(when.life)) [[unlikely]] {
-    renewed const now = make_new(*s, known.h, release.stream_ordered, release.stream);
+  if (b.is(space::rare)) [[unlikely]] {
+    renewed const now =
+        make_new(*s, known.h, release.stream_ordered, release.stream, home.epochs.ended_since(when.life));
     when.bytes = was.bytes;
     if (now.as_new && now.unproven) {
       take_back_unproven(owner, known.h, when, driver::free_request(release));

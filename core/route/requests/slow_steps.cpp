@@ -289,15 +289,28 @@ outcome release_of_none(driver::free_request const& release) noexcept {
                         recording::kinds_word(recording::action::free, device, 0, 0));
 }
 
-renewed make_new(router_state& s, space::handle h, bool stream_ordered, CUstream stream) noexcept {
+outcome not_taken() noexcept {
+  recording::free_over();
+  return {CUDA_ERROR_INVALID_VALUE};
+}
+
+outcome leave_to_program(space::block& b) noexcept {
+  auto taken = space::state::cached;
+  b.now.compare_exchange_strong(taken, space::state::live, std::memory_order_acq_rel);
+  return not_taken();
+}
+
+renewed make_new(router_state& s, space::handle h, bool stream_ordered, CUstream stream,
+                 bool ended) noexcept {
   space::block& b = s.where.blocks[h];
   if (b.is(space::sampled)) {
     if (recording::is_on()) [[unlikely]]
-      record_free(s, h, stream);
-    else
+      record_free(s, h, stream);  // whose context waits for that, if it is over
+    else if (!ended)
       s.where.sampled_ones.gave(b, h);
   }
-  if (!b.is(space::to_be_undone)) return {};
+  recording::free_over();
+  if (ended || !b.is(space::to_be_undone)) return {};
   base::uncancelled const held;
   // A free in stream order is no moment at which memory may go back.
   bool const unproven = (b.unmark(space::unproven) & space::unproven) != 0 && !stream_ordered;

@@ -82,7 +82,11 @@ struct renewed {
   bool as_new = true;     // false: it must not serve again
   bool unproven = false;  // it was (space::unproven), and its memory may go back at once
 };
-renewed make_new(router_state& s, space::handle h, bool stream_ordered, CUstream stream) noexcept;
+// Its free is not done: another thread has freed it, or it is not what the free names.
+[[gnu::noinline, gnu::cold]] outcome not_taken() noexcept;
+[[gnu::noinline, gnu::cold]] outcome leave_to_program(space::block& b) noexcept;
+// `ended`: with its context, so that its marks may be another block's.
+renewed make_new(router_state& s, space::handle h, bool stream_ordered, CUstream stream, bool ended) noexcept;
 [[gnu::noinline]] void take_back_unproven(resource::resource& owner, space::handle h, freed_after when,
                                           driver::free_request const& release) noexcept;
 // Of a block that another process may have open, so that it serves nobody again: what it passed through hears

@@ -183,6 +183,7 @@ def test_killed(build):
 
 OWN_CONTEXTS = ("racing_contexts.driver", "own", "200")
 GIVES_BACK = ("ending_beside_others.driver", "keeps", "100")
+FREES_LATE = ("ending_beside_others.driver", "late", "20")
 
 
 def of_ended_contexts(build, program, config, mutant="none"):
@@ -212,8 +213,15 @@ def test_memory_of_ended_contexts_that_is_told_late(build):
     expect_told_twice(build, OWN_CONTEXTS, "small_pool", "lost_after_its_segment", attempts=5)
 
 
-def test_memory_that_was_refused_after_its_context_ended(build):
-    expect_told_twice(build, GIVES_BACK, "small_pool", "refused_after_the_end", attempts=20)
+def test_blocks_whose_free_is_under_way_when_their_context_ends(build):
+    """It waits for such frees to be told, so that the next one's blocks at these addresses are told of later."""
+    for config in ("small_pool", "direct", "binning", "counted"):
+        for mutant in ("none", "late_free"):
+            expect_sound(of_ended_contexts(build, FREES_LATE, config, mutant), f"{config}, {mutant}")
+
+
+def test_such_a_free_that_is_told_too_late(build):
+    expect_told_twice(build, FREES_LATE, "small_pool", "free_told_too_late", attempts=5)
 
 
 def test_memory_of_ended_contexts_that_is_in_no_table(build):
