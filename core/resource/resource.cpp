@@ -48,6 +48,7 @@ void lose_blocks(resource& owner, space::segment const& in) noexcept {
     for (resource* r = &owner; r != nullptr; r = r->parent(h)) r->lost(h);
     // What the program set on it went with it: nobody is to find it where the next context has that memory.
     if (!GPUMEM_MUTANT(set_on_lost_blocks)) b.unmark(space::altered);
+    if (b.is(space::pooled) && home.lost_to_pool != nullptr) home.lost_to_pool(b, h);
     if (b.is(space::sampled)) {
       home.where.sampled_ones.gave(b, h);
       recording::note_if_on({.address = b.begin(),

@@ -39,6 +39,8 @@ struct chain_context {
   std::size_t number = 0;
   // Of this context; null: they are not known by their handles.
   stream_order::streams* streams = nullptr;
+  // Hears of a block of a pool that the program made, which went with the context; null: there are none.
+  void (*lost_to_pool)(space::block& b, space::handle h) = nullptr;
   // Where this device's counters lie in a shard.
   std::size_t device_slot = stats::device_slot(device);
 

@@ -117,9 +117,18 @@ void program_pools::gave(space::block& b, space::handle h, bool stream_ordered) 
   from->live.fetch_sub(1);
 }
 
+void program_pools::lost(space::block& b, space::handle h) noexcept {
+  pool* const from = pool_of(h);
+  if ((b.unmark(space::pooled) & space::pooled) != 0 && from != nullptr) from->live.fetch_sub(1);
+}
+
 CUmemoryPool program_pools::of(space::block const& b, space::handle h) noexcept {
   pool* const from = b.is(space::pooled) ? pool_of(h) : nullptr;
   return from != nullptr ? from->handle.load() : nullptr;
+}
+
+void lost_to_pool(space::block& b, space::handle h) noexcept {
+  if (present != nullptr) present->pools.lost(b, h);
 }
 
 void pool_made(CUmemoryPool pool, CUmemPoolProps const& properties) noexcept {

@@ -59,6 +59,8 @@ class program_pools {
   bool took(pool& from, space::block& b, space::handle h) noexcept;
   // A block of a pool is freed.
   void gave(space::block& b, space::handle h, bool stream_ordered) noexcept;
+  // It went with its context. What the pool says of itself stays: memory of the driver's pools outlives that.
+  void lost(space::block& b, space::handle h) noexcept;
   // The pool of a block, also after its end; null: of none.
   CUmemoryPool of(space::block const& b, space::handle h) noexcept;
 

@@ -13,6 +13,7 @@
 #include "core/base/threads/uncancelled.hpp"
 #include "core/driver/question.hpp"
 #include "core/route/contexts/device_facts.hpp"
+#include "core/route/default_pools.hpp"
 #include "core/stats/page/in_use.hpp"
 #include "core/stream_order/one_stream.hpp"
 #include "core/stream_order/relaxed_mode.hpp"
@@ -82,7 +83,8 @@ std::array<resource::chain_context, max_chains> homes(space::block_registry& whe
   auto const reach = [&](std::size_t number) {
     return kind(number) == driver::memory_kind::device ? access.mask_of(device) : nullptr;
   };
-  return {{{where, order, device, kind(numbers), relieve, reach(numbers), numbers, &streams}...}};
+  return {
+      {{where, order, device, kind(numbers), relieve, reach(numbers), numbers, &streams, &lost_to_pool}...}};
 }
 
 }  // namespace

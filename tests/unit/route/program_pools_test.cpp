@@ -1,7 +1,7 @@
 // Pools of the program that end while blocks of theirs live: who may destroy them at the driver, and when.
 #include "core/route/program_pools.hpp"
 
-#include <gtest/gtest.h>
+#include "tests/unit/route/fixture.hpp"
 
 namespace gpumem::route {
 namespace {
@@ -54,6 +54,35 @@ TEST(ended_pool, without_a_block_is_the_drivers_at_once) {
   pools.made(first, 0);
   pools.end(first);
   EXPECT_FALSE(pools.is_kept(first));
+}
+
+// Else it would be kept at the driver for good, and its entry be nobody's again.
+TEST_F(route_fixture, a_pool_has_no_block_any_longer_that_went_with_its_context) {
+  present->serves_pools = true;
+  CUmemPoolProps plain{};
+  plain.allocType = CU_MEM_ALLOCATION_TYPE_PINNED;
+  plain.location = {CU_MEM_LOCATION_TYPE_DEVICE, {0}};
+  pool_made(first, plain);
+  CUdeviceptr block = 0;
+  {
+    tests::in_context const here(tests::first_context);
+    EXPECT_SERVED(allocate_from_pool(first,
+                                     {.bytes = 4096,
+                                      .stream_ordered = true,
+                                      .context = tests::first_context,
+                                      .stream = tests::stream(1)},
+                                     &block),
+                  CUDA_SUCCESS);
+  }
+  EXPECT_EQ(pool_of(block), first);
+  pool_ending const was = pool_ends(first);
+  ASSERT_NE(was.told, nullptr);
+  EXPECT_EQ(was.told->remains.load(), left::ending);
+  was.told->remains = left::kept;  // as the driver's answer says
+  EXPECT_EQ(present->pools.take_kept(), nullptr) << "a block lives";
+  context_gone(tests::first_context);
+  EXPECT_EQ(was.told->live.load(), 0u);
+  EXPECT_EQ(present->pools.take_kept(), first);
 }
 
 }  // namespace
