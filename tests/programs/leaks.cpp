@@ -1,9 +1,9 @@
 // Faults of memory use, by argument: "leaks" allocates 100 blocks and keeps 37 of them, from 3 call sites: 20
 // of 1000 bytes, 10 of 64 KiB, 7 of 1 MiB; "frees" frees a block twice, an address that is no block, and one
-// in the middle of a block; "writes" writes 3 bytes behind the end of a block, the first 4 bytes behind it,
-// frees it, and writes 1 byte behind another that it keeps, then waits for the device. Ends with code 0 in
-// every case, as CUDA itself notices none of it but the frees, which it refuses. Run by tests of `tracking`
-// and `guard`.
+// in the middle of a block; "crossed" frees a block as the host's; "writes" writes 3 bytes behind the end of
+// a block, the first 4 bytes behind it, frees it, and writes 1 byte behind another that it keeps, then waits
+// for the device. Ends with code 0 in every case, as CUDA itself notices none of it but the frees, which it
+// refuses. Run by tests of `tracking` and `guard`.
 #include <cstring>
 
 #include "tests/programs/support.hpp"
@@ -85,6 +85,15 @@ void use_other_chains() {
   REQUIRE(cudaDeviceSynchronize());
 }
 
+// Of an address that was freed once before: the block that is there now lives on.
+void free_as_the_hosts() {
+  REQUIRE(cudaFree(take_small()));
+  void* const block = take_small();
+  REQUIRE_CODE(cudaFreeHost(block), cudaErrorInvalidValue);
+  cudaGetLastError();
+  REQUIRE(cudaFree(block));
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -94,6 +103,8 @@ int main(int argc, char** argv) {
   } else if (std::strcmp(what, "frees beside other chains") == 0) {
     use_other_chains();
     free_wrongly();
+  } else if (std::strcmp(what, "crossed") == 0) {
+    free_as_the_hosts();
   } else if (std::strcmp(what, "writes") == 0) {
     write_behind();
   } else {

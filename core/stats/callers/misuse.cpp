@@ -52,6 +52,12 @@ void say(page& now, misuse const& what) noexcept {
                     here.text);
       break;
     case misuse_kind::interior_free:
+      if (offset == 0) {
+        std::snprintf(text, sizeof text,
+                      "block %#llx of %.*s, allocated at %s, was freed at %s by a function for other memory",
+                      address, shown, size.view().data(), from.text, here.text);
+        break;
+      }
       std::snprintf(text, sizeof text,
                     "%#llx was freed at %s, %llu bytes into a block of %.*s that was allocated at %s",
                     address + offset, here.text, offset, shown, size.view().data(), from.text);

@@ -116,6 +116,13 @@ def test_wrong_frees(build):
     same_as_file(without_addresses(section(text, "MISUSE")), "wrong_frees.txt")
 
 
+def test_frees_as_other_memory(build):
+    ran, document, text = run(build, "leaks.shared", "crossed", ["tracking", "pool", "cuda"])
+    harness.equal([(m["kind"], m["offset_bytes"], m["block_bytes"]) for m in document["misuses"]], [("interior free", 0, 1000)], "misuses")
+    for where in (text, ran.stderr):
+        harness.equal(len(re.findall("was freed .*by a function for other memory", where)), 1, where)
+
+
 def test_wrong_frees_without_a_pool(build):
     _, document, _ = run(build, "leaks.shared", "frees", ["tracking", "cuda"])
     harness.equal([m["kind"] for m in document["misuses"]], ["double free", "interior free", "foreign free"], "misuses")
