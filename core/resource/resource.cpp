@@ -19,16 +19,20 @@ space::handle resource::walk_to(space::segment const& in, std::uint64_t address)
   return h;
 }
 
-void wait_for_address_reuse(chain_context const& home, std::uint64_t base, std::uint64_t bytes,
+bool wait_for_address_reuse(chain_context const& home, std::uint64_t base, std::uint64_t bytes,
                             in_hand const* mine) noexcept {
   auto const is_anothers = [&](space::segment_owner& owner) {
     return &static_cast<resource&>(owner).home().epochs != &home.epochs;
   };
   auto const is_told_of = [&] {
     return !home.where.segments.any_owner(base, bytes, is_anothers) &&
-           (mine == nullptr || !in_hand::is_anothers(*mine));
+           !in_hand::is_anothers(home.epochs, base, bytes, mine);
   };
-  for (int i = 0; i < 20'000 && !is_told_of(); ++i) base::sleep_for(50'000);
+  int i = 0;
+  for (; i < 20'000 && !is_told_of(); ++i) base::sleep_for(50'000);
+  bool const passed = passing_free::is_under_way(base, bytes);
+  for (; i < 20'000 && passing_free::is_under_way(base, bytes); ++i) base::sleep_for(50'000);
+  return !passed;
 }
 
 // A free that another thread makes meanwhile is that thread's to count: one of both takes the block. Hence

@@ -217,8 +217,9 @@ void note_change(int device) noexcept;
 
 // New memory where a segment of another context lies: the driver has ended that context and is about to say
 // so. Returns once its blocks are forgotten, and nobody but `mine`, which may be null, has it in hand; or
-// after a second.
-void wait_for_address_reuse(chain_context const& home, std::uint64_t base, std::uint64_t bytes,
+// after a second. False: a free of these addresses was on its way to the driver, and may have
+// taken the memory (passing_free).
+bool wait_for_address_reuse(chain_context const& home, std::uint64_t base, std::uint64_t bytes,
                             in_hand const* mine = nullptr) noexcept;
 
 // What a context takes along: each live block of a segment is out of the ledger, of its owner and of all

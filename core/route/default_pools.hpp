@@ -61,8 +61,6 @@ outcome allocate_from_pool(CUmemoryPool pool, driver::request const& request, CU
 
 // The pool that the driver would name for this block; null: none.
 CUmemoryPool pool_of(CUdeviceptr block) noexcept;
-// For chain_context::lost_to_pool.
-void lost_to_pool(space::block& b, space::handle h) noexcept;
 // What the driver would say: no context owns memory of a pool, and all other memory has one. `real`: the
 // driver's answer for the segment.
 CUcontext context_of(CUdeviceptr block, CUcontext real) noexcept;

@@ -74,4 +74,7 @@ class program_pools {
   std::optional<space::side_table<std::uint8_t>> entries_;  // by block: index of its pool
 };
 
+// For chain_context::lost_to_pool.
+void lost_to_pool(space::block& b, space::handle h) noexcept;
+
 }  // namespace gpumem::route

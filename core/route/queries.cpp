@@ -5,6 +5,7 @@
 
 #include "core/base/clock.hpp"
 #include "core/base/mutant.hpp"
+#include "core/base/threads/interleave.hpp"
 #include "core/base/threads/sleep.hpp"
 #include "core/driver/nobodys.hpp"
 #include "core/driver/question.hpp"
@@ -154,12 +155,21 @@ bool ask_unknown_free(router_state& s, CUdeviceptr address) noexcept {
   return !home.epochs.ending() || ask_whose(home, address) == whose::ours;
 }
 
-void refused(driver::free_request const& release) noexcept {
+void passing_free::begin(driver::free_request const& release) noexcept {
+  // As long as the next context takes to begin and to serve.
+  for (int i = 0; (GPUMEM_MUTANT(late_pass) || GPUMEM_MUTANT(passes_unseen)) && i < 100; ++i)
+    base::interleave_surely();
+  if (present == nullptr || GPUMEM_MUTANT(passes_unseen)) return;
+  under_way_.emplace(release.address);
+  if (under_way_->is_in_hand() || ask_unknown_free(*present, release.address))
+    refusal_ = refusal_of_none(release);
+}
+
+static void tell_refused(driver::free_request const& release, bool is_since) noexcept {
   if (present == nullptr) return;
   block_range block;
   space::handle inside = find(release.address, block) ? present->where.map.find(block.base) : space::none;
-  // One that begins there is somebody's since: of what was freed, and not of this, something may be known.
-  bool const is_since = inside != space::none && block.base == release.address;
+  // Of what was freed something may be known, and nothing is wrong with what is there now.
   if (is_since) inside = space::none;
   // Who knows of the address may be any chain of any device: all are asked before one says that nobody does.
   bool reported = false;
@@ -170,6 +180,15 @@ void refused(driver::free_request const& release) noexcept {
       e.each_chain([&](resource::chain& c) { reported = reported || c.refused(what); });
     });
   }
+}
+
+void refused(driver::free_request const& release) noexcept {
+  tell_refused(release, false);
+}
+
+CUresult refused_since(driver::free_request const& release) noexcept {
+  tell_refused(release, true);
+  return CUDA_ERROR_INVALID_VALUE;
 }
 
 bool owns(CUdeviceptr address) noexcept {

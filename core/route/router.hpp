@@ -6,10 +6,13 @@
 #include <cuda.h>
 
 #include <cstdint>
+#include <optional>
 
 #include "core/driver/context_id.hpp"
 #include "core/driver/request.hpp"
+#include "core/resource/free_duties.hpp"
 #include "core/resource/give_back_scope.hpp"
+#include "core/resource/in_hand.hpp"
 #include "core/route/contexts/chain_factory.hpp"
 #include "core/route/contexts/context_ending.hpp"
 #include "core/route/rules/free_mode.hpp"
@@ -21,6 +24,9 @@ struct outcome {
   CUresult code;
   constexpr bool served() const noexcept { return code != unanswered; }
   static constexpr auto unanswered = static_cast<CUresult>(1023);  // no code of the driver: 999 is the last
+  // CUDA_ERROR_INVALID_VALUE of a free, as the block that was found is another request's, or was freed,
+  // since.
+  static constexpr auto refused_since = static_cast<CUresult>(1022);
 };
 inline constexpr outcome pass{outcome::unanswered};
 
@@ -57,6 +63,26 @@ void context_lost() noexcept;
 // A free that was answered with an error, by a chain or by the driver: for those resources that report
 // faults.
 void refused(driver::free_request const& release) noexcept;
+// Around the driver's answer to a free that passes. Nobody is late before a context has ended.
+class passing_free {
+ public:
+  explicit passing_free(driver::free_request const& release) noexcept {
+    if ((resource::free_duties.load(std::memory_order_relaxed) & resource::asks) != 0) [[unlikely]]
+      begin(release);
+  }
+  passing_free(passing_free const&) = delete;
+
+  // None: the driver is to be asked. Else it is memory of a chain by now, of which the program knows nothing.
+  std::optional<CUresult> refusal() const noexcept { return refusal_; }
+
+ private:
+  void begin(driver::free_request const& release) noexcept;
+
+  std::optional<resource::passing_free> under_way_;
+  std::optional<CUresult> refusal_;
+};
+// The same of a free that was found to name a block, and does so no longer; the program's answer.
+CUresult refused_since(driver::free_request const& release) noexcept;
 
 // True if `address` is the base of a live block of ours.
 bool owns(CUdeviceptr address) noexcept;

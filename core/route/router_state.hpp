@@ -33,7 +33,7 @@ struct router_state {
   // Moves on when a stream or a context comes or goes: what is remembered of their handles is then asked for
   // again.
   std::atomic<std::uint64_t> streams_changed{1};
-  contexts known{where, access, streams_changed, give_back};
+  contexts known{where, access, streams_changed, {give_back, lost_to_pool}};
   chain_factory factory = nullptr;
   rule_set* rules = nullptr;                          // null: none, or none for requests that ask for no name
   rule_set* every_rule = nullptr;                     // null: none

@@ -6,6 +6,7 @@
 #include "core/base/text/bytes.hpp"
 #include "core/base/threads/uncancelled.hpp"
 #include "core/driver/error.hpp"
+#include "core/driver/question.hpp"
 #include "core/recording/writer/record.hpp"
 #include "core/resource/in_hand.hpp"
 #include "core/resource/resource.hpp"
@@ -52,7 +53,24 @@ void call(resource::chain_context const& home, std::size_t node, std::uint64_t b
 // New memory that goes with the context, which is entered still.
 inline void take_in(resource::chain_context const& home, resource::allocation_request const& request,
                     std::uint32_t life, CUdeviceptr address) noexcept {
-  if (request.hand != nullptr) request.hand->hold(home.epochs, life, address, request.bytes);
+  if (request.hand != nullptr) request.hand->take_in(home.epochs, life, address, request.bytes);
+}
+
+// Memory of cuMemAlloc and its like, by `allocate`, which notes its address: asked for again where a free
+// that was under way has given it back to the driver.
+template <typename Allocate>
+void allocate_surely(resource::chain_context const& home, std::size_t node, CUdeviceptr const& address,
+                     resource::allocation_request const& request, Allocate allocate) {
+  for (int i = 0; i < 3; ++i) {
+    allocate();
+    if (resource::wait_for_address_reuse(home, address, request.bytes, request.hand)) return;
+    CUdeviceptr begin = 0;
+    std::size_t bytes = 0;
+    CUresult const code = in_context(
+        home, [&] { return driver::asked(driver::real.cuMemGetAddressRange_v2, &begin, &bytes, address); });
+    if (code != CUDA_ERROR_INVALID_VALUE && code != CUDA_ERROR_NOT_FOUND) return;
+    stats::add(stats::local().nodes[node].bytes_out, request.bytes);
+  }
 }
 
 // Around the call that gives memory back. Recording and ledger hear of it before, as another thread may get

@@ -14,16 +14,17 @@ resource::extent cuda::reserve(resource::allocation_request const& request) {
   stats::memory_move const move;
   CUdeviceptr address = 0;
   std::uint32_t life = 0;
-  call(home_, node_, request.bytes, "cuda", [&] {
-    if (known_refusals::is_certain(home_.device_slot, request.bytes)) return CUDA_ERROR_OUT_OF_MEMORY;
-    life = home_.epochs.life();  // which cannot move on meanwhile: the context is entered
-    CUresult const code = driver::real.cuMemAlloc_v2(&address, request.bytes);
-    if (code == CUDA_ERROR_OUT_OF_MEMORY) known_refusals::note(home_.device_slot, request.bytes);
-    if (code == CUDA_SUCCESS) [[likely]]
-      take_in(home_, request, life, address);
-    return code;
+  allocate_surely(home_, node_, address, request, [&] {
+    call(home_, node_, request.bytes, "cuda", [&] {
+      if (known_refusals::is_certain(home_.device_slot, request.bytes)) return CUDA_ERROR_OUT_OF_MEMORY;
+      life = home_.epochs.life();  // which cannot move on meanwhile: the context is entered
+      CUresult const code = driver::real.cuMemAlloc_v2(&address, request.bytes);
+      if (code == CUDA_ERROR_OUT_OF_MEMORY) known_refusals::note(home_.device_slot, request.bytes);
+      if (code == CUDA_SUCCESS) [[likely]]
+        take_in(home_, request, life, address);
+      return code;
+    });
   });
-  resource::wait_for_address_reuse(home_, address, request.bytes, request.hand);
   resource::note_reserved(home_, address, request.bytes);
   return {.address = address, .bytes = request.bytes, .life = life};
 }
@@ -108,10 +109,12 @@ resource::extent pinned_host::reserve(resource::allocation_request const& reques
   std::uint32_t life = 0;
   call(home_, node_, request.bytes, "pinned_host", [&] {
     life = home_.epochs.life();
-    return driver::real.cuMemHostAlloc(&address, request.bytes, request.flags | flags_);
+    CUresult const code = driver::real.cuMemHostAlloc(&address, request.bytes, request.flags | flags_);
+    if (code == CUDA_SUCCESS) take_in(home_, request, life, reinterpret_cast<std::uint64_t>(address));
+    return code;
   });
   auto const base = reinterpret_cast<std::uint64_t>(address);
-  resource::wait_for_address_reuse(home_, base, request.bytes);
+  resource::wait_for_address_reuse(home_, base, request.bytes, request.hand);
   return {.address = base, .bytes = request.bytes, .life = life};
 }
 

@@ -17,14 +17,15 @@ resource::extent managed::reserve(resource::allocation_request const& request) {
   CUdeviceptr address = 0;
   unsigned const flags = request.flags != 0 ? request.flags : static_cast<unsigned>(CU_MEM_ATTACH_GLOBAL);
   std::uint32_t life = 0;
-  call(home_, node_, request.bytes, "managed", [&] {
-    life = home_.epochs.life();
-    CUresult const code = driver::real.cuMemAllocManaged(&address, request.bytes, flags);
-    if (code == CUDA_SUCCESS) take_in(home_, request, life, address);
-    return code;
+  allocate_surely(home_, node_, address, request, [&] {
+    call(home_, node_, request.bytes, "managed", [&] {
+      life = home_.epochs.life();
+      CUresult const code = driver::real.cuMemAllocManaged(&address, request.bytes, flags);
+      if (code == CUDA_SUCCESS) take_in(home_, request, life, address);
+      return code;
+    });
   });
   advise(address, request.bytes);
-  resource::wait_for_address_reuse(home_, address, request.bytes, request.hand);
   resource::note_reserved(home_, address, request.bytes, resource::lies::anywhere);
   return {.address = address, .bytes = request.bytes, .life = life};
 }

@@ -250,9 +250,14 @@ template <typename Real>
   if (outcome.served()) {
     if (outcome.code == CUDA_ERROR_INVALID_VALUE) [[unlikely]]
       route::refused(driver::free_request(release));
+    if (outcome.code == route::outcome::refused_since) [[unlikely]]
+      return counted(which, 0, route::refused_since(driver::free_request(release)), true);
     return counted(which, 0, outcome.code, true);
   }
   if (release.kind == driver::memory_kind::host) return counted(which, 0, told(real(), release));
+  route::passing_free const passing{driver::free_request(release)};
+  if (auto const refusal = passing.refusal()) [[unlikely]]
+    return counted(which, 0, *refusal, true);
   departure leaving(observed_kind::address, release.address);
   CUresult const code = told(real(), release);
   return counted(which, code == CUDA_SUCCESS ? leaving.done() : 0, code);

@@ -94,6 +94,7 @@ int answered(hook which, std::uint64_t bytes, CUresult code) noexcept {
     counted_served(which);
     return GPUMEM_OK;
   }
+  if (outcome.code == route::outcome::refused_since) return answered(which, 0, route::refused_since(release));
   if (outcome.code == CUDA_ERROR_INVALID_VALUE) route::refused(release);
   return answered(which, 0, outcome.code);
 }

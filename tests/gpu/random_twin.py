@@ -32,6 +32,7 @@ NOT_HERE = {"exported_served": "nobody imports here: integration.programs.ipc_pa
             "slot_of_an_ended_thread": "costs memory, hurts nobody: integration.programs.ended",
             "counted_late": "the ledger alone shows it: integration.programs.ended",
             "taken_by_its_handle": "the ledger alone shows it: integration.programs.ended",
+            "passes_unseen": "a race that this program does not run: integration.programs.ended",
             "ending_entered": "the driver crashes, which says nothing: integration.programs.ended",
             **dict.fromkeys(("frees_in_order_wait", "host_waits_for_foreign_work", "requests_free_at_once"),
                             "waits are not counted on a GPU: integration.random.mutants"),

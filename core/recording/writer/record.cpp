@@ -57,7 +57,6 @@ template <order by>
     return;
   event* const events = s.area.get()->events[number];
   __builtin_prefetch(&events[(head + 12) % ring_events], 1);
-  std::uint32_t const outside = ring.busy.load(std::memory_order_relaxed);
   ring.busy.store(1, std::memory_order_relaxed);
   std::atomic_signal_fence(std::memory_order_seq_cst);
   base::interleave();
@@ -68,7 +67,7 @@ template <order by>
   std::memcpy(static_cast<void*>(&events[head % ring_events]), &whole, sizeof whole);
   base::interleave();
   ring.head.store(head + 1, std::memory_order_release);
-  ring.busy.store(outside, std::memory_order_release);
+  ring.busy.store(0, std::memory_order_release);
   if (head % call_every == call_every - 1) [[unlikely]]
     s.work.ring_sleeper();
 }
@@ -113,20 +112,26 @@ template <order by>
   put_in_turns<by>(*s, stats::get(mine.owner), one, last);
 }
 
-// This thread's own; null: it has none.
-ring_state* own_ring() noexcept {
+// Of this thread alone; null: there is none, and none is to be made.
+ring_state* own_ring(bool makes = false) noexcept {
   recorder_state* const s = recorder.load(std::memory_order_acquire);
   stats::page const* const page = stats::current_page();
   if (s == nullptr || page == nullptr) return nullptr;
   std::size_t const number = stats::shard_number(*page, stats::local());
-  return number < max_rings - 1 ? &s->area.ring(number) : nullptr;
+  if (number >= max_rings - 1) return nullptr;
+  return makes ? &s->area.ring(number) : s->area.ring_if_made(number);
 }
 
 }  // namespace
 
 void mark_free(bool begins) noexcept {
-  ring_state* const ring = own_ring();
-  if (ring != nullptr) ring->busy.store(begins ? 1 : 0, std::memory_order_release);
+  if (ring_state* const ring = own_ring(begins); ring != nullptr)
+    ring->freeing.store(begins ? 1 : 0, std::memory_order_release);
+}
+
+bool is_awaited() noexcept {
+  ring_state const* const ring = own_ring();
+  return ring != nullptr && ring->freeing.load(std::memory_order_relaxed) != 0;
 }
 
 // What a thread stores before it takes a block is seen by whoever finds the block taken.
@@ -137,10 +142,7 @@ void await_frees() noexcept {
   area& shared = *s->area.get();
   std::uint64_t const until = base::now_ns() + patience_ns;
   for (std::size_t i = 0, used = shared.head.rings_used.load(std::memory_order_acquire); i < used; ++i) {
-    ring_state const& ring = shared.rings[i];
-    std::uint64_t const head = ring.head.load(std::memory_order_acquire);
-    while (ring.busy.load(std::memory_order_acquire) != 0 &&
-           ring.head.load(std::memory_order_acquire) == head && base::now_ns() < until)
+    while (shared.rings[i].freeing.load(std::memory_order_acquire) != 0 && base::now_ns() < until)
       base::sleep_for(20'000);
   }
 }

@@ -27,11 +27,11 @@ void note(event const& one) noexcept;
 void note_block(std::uint64_t& last, std::uint64_t address, std::uint64_t bytes, std::uint64_t stream,
                 std::uint64_t sizes, std::uint64_t kinds) noexcept;
 
-// For free_begins() and free_over().
+// For the two below.
 [[gnu::cold]] void mark_free(bool begins) noexcept;
-// Around the free of a block, from before it is taken until it is told of. A context that ends takes blocks
-// along only where nobody has begun that has taken one of them: await_frees() returns when all such threads
-// have told, or after a fifth of a second. Threads beyond the last ring of their own are not waited for.
+// Around the free of a block, from before it is taken until it is told of. A context that ends has taken the
+// blocks that are left, and waits, for a fifth of a second at most, until those that were taken before are
+// told of: await_frees(). Not for those of threads that share the last ring.
 inline void free_begins() noexcept {
   if (is_on()) [[unlikely]]
     mark_free(true);
@@ -41,6 +41,8 @@ inline void free_over() noexcept {
     mark_free(false);
 }
 void await_frees() noexcept;
+// Whether this thread's free is one of those.
+bool is_awaited() noexcept;
 
 // The same where nobody may listen.
 inline void note_if_on(event const& one) noexcept {

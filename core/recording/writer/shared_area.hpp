@@ -23,6 +23,10 @@ class shared_area {
       make_ring(number);
     return area_->rings[number];
   }
+  // The same where it is there; else null.
+  ring_state* ring_if_made(std::size_t number) noexcept {
+    return ring_made_[number].load(std::memory_order_acquire) ? &area_->rings[number] : nullptr;
+  }
   // False: no room for it.
   bool make_slot(std::size_t number) noexcept;
 

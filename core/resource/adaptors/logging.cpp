@@ -30,7 +30,6 @@ space::handle logging::serve(allocation_request const& request) {
   stats::event e = event_of(home_, action::allocate, 0, request.bytes, request.stream);
   e.hook = request.hook();
   e.caller = request.caller();
-  std::uint32_t const life = home_.epochs.life();
   space::handle h = space::none;
   try {
     h = pass_down(request);
@@ -40,8 +39,8 @@ space::handle logging::serve(allocation_request const& request) {
     throw;
   }
   if (logged* const of = logged_.make(h); of != nullptr) {
-    if (of->bytes != 0) log_free(*of, {});  // it went with an earlier context; its free is under way
-    *of = {blocks()[h].begin(), request.bytes, life};
+    log_free(*of, {});  // one that went with an earlier context, and whose free is under way
+    *of = {blocks()[h].begin(), request.bytes, home_.epochs.life()};
     e.address = of->address;
     log_.add(e);
   }
@@ -59,6 +58,7 @@ void logging::lost(space::handle h) noexcept {
 }
 
 void logging::log_free(logged& of, free_order const& order) noexcept {
+  if (of.bytes == 0) return;
   stats::event e = event_of(home_, action::free, of.address, of.bytes, order.stream);
   if (order.by != nullptr) e.hook = order.by->hook;
   e.caller = order.caller();

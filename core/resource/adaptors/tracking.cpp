@@ -12,12 +12,11 @@ stats::call_site tracking::site(void const* caller) noexcept {
 }
 
 space::handle tracking::serve(allocation_request const& request) {
-  std::uint32_t const life = home_.epochs.life();
   space::handle const h = pass_down(request);
   if (live_block* const noted = live_.make(h); noted != nullptr) {
     // A block that went with an earlier context, whose free is under way.
     if (noted->bytes != 0) stats::count_free(noted->from, noted->bytes);
-    *noted = {request.bytes, site(request.caller()), life};
+    *noted = {request.bytes, site(request.caller()), home_.epochs.life()};
     stats::count_allocation(noted->from, request.bytes);
   }
   return h;

@@ -33,7 +33,7 @@ class tracking final : public adaptor {
   struct live_block {
     std::uint64_t bytes;  // as asked; 0: not live
     stats::call_site from;
-    std::uint32_t life;  // of the context, before it was asked for: in another one the handle is another's
+    std::uint32_t life;  // of the context, once the block was there: in another one the handle is another's
   };
   // Blocks freed not long ago, by address: where they came from and went. Newer ones take the place of older.
   struct freed_block {

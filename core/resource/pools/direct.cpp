@@ -143,10 +143,10 @@ idle_usage direct::measure() noexcept {
 
 void direct::forget() noexcept {
   base::lock_guard lock(mutex_);
+  for (space::segment* const s : region_.segments()) lose_blocks(*this, *s);
+  recording::await_frees();
   while (!region_.segments().empty()) {
     space::segment* const s = region_.segments().back();
-    lose_blocks(*this, *s);
-    recording::await_frees();
     upstream_.lost(whole(*s));
     remove(s);
   }

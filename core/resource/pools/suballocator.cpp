@@ -243,11 +243,11 @@ void suballocator::forget() noexcept {
   lock held(mutex_);
   caches_.visit([&](magazine& m) { m.empty(blocks()); });
   bins_.forget();
+  for (space::segment* const s : region_.segments()) lose_blocks(*this, *s);
+  recording::await_frees();
   while (!region_.segments().empty()) {
     space::segment* const s = region_.segments().back();
     extent const memory{s->base, s->bytes, s->token};
-    lose_blocks(*this, *s);
-    recording::await_frees();
     if (!GPUMEM_MUTANT(lost_after_its_segment)) upstream_.lost(memory);
     base::interleave_surely();
     // After that, as another context that is given the address waits until it is nobody's here: so the

@@ -13,7 +13,6 @@
 #include "core/base/threads/uncancelled.hpp"
 #include "core/driver/question.hpp"
 #include "core/route/contexts/device_facts.hpp"
-#include "core/route/default_pools.hpp"
 #include "core/stats/page/in_use.hpp"
 #include "core/stream_order/one_stream.hpp"
 #include "core/stream_order/relaxed_mode.hpp"
@@ -73,7 +72,7 @@ void log_passthrough(int device, char const* why) noexcept {
 template <std::size_t... numbers>
 std::array<resource::chain_context, max_chains> homes(space::block_registry& where, peers const& access,
                                                       stream_order::epochs& order, int device,
-                                                      rule_set const* rules, reliever relieve,
+                                                      rule_set const* rules, calls_of_chains const& calls,
                                                       stream_order::streams& streams,
                                                       std::index_sequence<numbers...>) noexcept {
   auto const kind = [rules](std::size_t number) {
@@ -83,8 +82,8 @@ std::array<resource::chain_context, max_chains> homes(space::block_registry& whe
   auto const reach = [&](std::size_t number) {
     return kind(number) == driver::memory_kind::device ? access.mask_of(device) : nullptr;
   };
-  return {
-      {{where, order, device, kind(numbers), relieve, reach(numbers), numbers, &streams, &lost_to_pool}...}};
+  return {{{where, order, device, kind(numbers), calls.relieve, reach(numbers), numbers, &streams,
+            calls.lost_to_pool}...}};
 }
 
 }  // namespace
@@ -105,13 +104,13 @@ bool looked_first_in_this_call(int device) noexcept {
 
 context_entry::context_entry(space::block_registry& where, peers const& access, CUcontext context,
                              int device_number, rule_set const* rules, std::uint64_t order_of_making,
-                             reliever relieve)
+                             calls_of_chains const& calls)
     : handle(context),
       serial(order_of_making),
       known_as(context),
       device(device_number),
       order(context, device_number, 1, driver::id_of(context)),
-      homes_(homes(where, access, order, device_number, rules, relieve, streams,
+      homes_(homes(where, access, order, device_number, rules, calls, streams,
                    std::make_index_sequence<max_chains>())) {
   for (std::size_t i = 0; rules != nullptr && i < rules->size(); ++i) {
     rule const& r = (*rules)[i];
@@ -334,7 +333,7 @@ context_entry* contexts::find_or_make(CUcontext context) noexcept {
     again->begin_again(context);
   } else {
     try {
-      made = new context_entry(where_, access_, context, device, rules_, made_ + 1, relieve_);
+      made = new context_entry(where_, access_, context, device, rules_, made_ + 1, calls_);
     } catch (std::bad_alloc const&) {
       return nullptr;
     }

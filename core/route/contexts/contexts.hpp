@@ -32,14 +32,16 @@ bool look_at_use(stream_order::scoped_context const& here, int device) noexcept;
 // once.
 bool looked_first_in_this_call(int device) noexcept;
 
-// Gives back empty segments of every chain on the context's device; bytes given back.
-using reliever = std::uint64_t (*)(CUcontext context, resource::give_back_scope scope);
+// What chains call of the route above; each as resource::chain_context says.
+struct calls_of_chains {
+  std::uint64_t (*relieve)(CUcontext context, resource::give_back_scope scope);
+  void (*lost_to_pool)(space::block& b, space::handle h);
+};
 
 // One CUDA context: its epochs, streams and chains.
 struct context_entry {
-  // `relieve`: see resource::chain_context.
   context_entry(space::block_registry& where, peers const& access, CUcontext context, int device_number,
-                rule_set const* rules, std::uint64_t order_of_making, reliever relieve);
+                rule_set const* rules, std::uint64_t order_of_making, calls_of_chains const& calls);
 
   // A route's chain, or one of rules; made on first use. Null: passthrough.
   resource::chain* chain_of(std::size_t number, chain_factory factory) noexcept {
@@ -137,8 +139,8 @@ class contexts {
  public:
   // `changes` moves on when one is gone.
   contexts(space::block_registry& where, peers& access, std::atomic<std::uint64_t>& changes,
-           reliever relieve) noexcept
-      : where_(where), access_(access), changes_(changes), relieve_(relieve) {}
+           calls_of_chains const& calls) noexcept
+      : where_(where), access_(access), changes_(changes), calls_(calls) {}
 
   void use(rule_set const* rules) noexcept { rules_ = rules; }
 
@@ -212,7 +214,7 @@ class contexts {
   space::block_registry& where_;
   peers& access_;
   std::atomic<std::uint64_t>& changes_;
-  reliever const relieve_;
+  calls_of_chains const calls_;
   rule_set const* rules_ = nullptr;
   std::atomic<context_entry*> first_{nullptr};
   std::atomic<green_context*> greens_{nullptr};

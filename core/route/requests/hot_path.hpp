@@ -257,6 +257,10 @@ template <bool careful = false>
   router_state* const s = present;
   if (s == nullptr) [[unlikely]]
     return pass;
+  // Until its context has ended.
+  for (int i = 0;
+       (GPUMEM_MUTANT(late_pass) || GPUMEM_MUTANT(passes_unseen)) && i < 1000 && owns(release.address); ++i)
+    base::interleave_surely();
   auto const known = find_block_fast(*s, release.address);
   if (known.h == space::none) [[unlikely]]
     return release_of_none(driver::free_request(release));
@@ -283,6 +287,8 @@ template <bool careful = false>
   }
   if (home.kind == driver::memory_kind::managed && release.stream_ordered) [[unlikely]]
     return {CUDA_ERROR_NOT_SUPPORTED};  // natively (580.159)
+  if (b.begin() != release.address) [[unlikely]]
+    return not_taken();
   given was(b);
   // All blocks are where a recording runs.
   if (b.is(space::rare) && !GPUMEM_MUTANT(free_told_too_late)) [[unlikely]]
@@ -290,7 +296,7 @@ template <bool careful = false>
   linger(GPUMEM_MUTANT(late_find) || GPUMEM_MUTANT(taken_by_its_handle));
   if (!take_from_program_fast(b)) [[unlikely]]
     return not_taken();
-  // Only now nothing else gets the handle, which may have been another block's since it was found.
+  // Only now nothing else gets the handle, which may have become another block's just before.
   if (b.begin() != release.address && !GPUMEM_MUTANT(taken_by_its_handle)) [[unlikely]]
     return leave_to_program(b);
   linger(GPUMEM_MUTANT(late_free) || GPUMEM_MUTANT(late_free_kept) || GPUMEM_MUTANT(counted_late) ||

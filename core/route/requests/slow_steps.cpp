@@ -291,7 +291,7 @@ outcome release_of_none(driver::free_request const& release) noexcept {
 
 outcome not_taken() noexcept {
   recording::free_over();
-  return {CUDA_ERROR_INVALID_VALUE};
+  return {outcome::refused_since};
 }
 
 outcome leave_to_program(space::block& b) noexcept {
@@ -304,8 +304,9 @@ renewed make_new(router_state& s, space::handle h, bool stream_ordered, CUstream
                  bool ended) noexcept {
   space::block& b = s.where.blocks[h];
   if (b.is(space::sampled)) {
-    if (recording::is_on()) [[unlikely]]
-      record_free(s, h, stream);  // whose context waits for that, if it is over
+    bool const is_its_own = !ended || recording::is_awaited() || GPUMEM_MUTANT(free_told_too_late);
+    if (recording::is_on() && is_its_own) [[unlikely]]
+      record_free(s, h, stream);
     else if (!ended)
       s.where.sampled_ones.gave(b, h);
   }

@@ -100,10 +100,14 @@ def test_a_guard_fills_a_block_of_the_next_context(build):
 
 
 def test_late_frees_are_clean(build):
-    for since in ("late_find", "late_free"):  # it found its block, and has taken it
+    for since in ("late_find", "late_free", "late_pass"):  # it found its block, and has taken it; it found none
         for config in (None, "direct", "pool_over_vmm", "small_pool", "counted", "binning", "guarded"):
             found = of_mutant(build, since, "ending_beside_others.driver", "late", "6", config=config, simulated=LATE)
             assert not found, (since, config, found)
+
+
+def test_a_free_takes_a_segment_of_the_next_context(build):
+    caught(build, "passes_unseen", "ending_beside_others.driver", "late", "30", attempts=10, simulated=LATE)
 
 
 def test_a_free_takes_what_its_handle_names_by_then(build):

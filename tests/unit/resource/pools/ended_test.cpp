@@ -177,7 +177,7 @@ bool waits_for(std::uint64_t address, std::uint64_t bytes) {
   static stream_order::epochs& others = *new stream_order::epochs(tests::second_context, 0);
   in_hand mine;
   mine.hold(others, others.life(), address, bytes);
-  return in_hand::is_anothers(mine);
+  return in_hand::is_anothers(others, address, bytes, &mine);
 }
 
 TEST_F(ended, memory_in_no_table_is_in_hand) {
@@ -235,12 +235,32 @@ TEST_F(ended, what_this_life_of_a_context_gave_back_is_not_waited_for) {
   stream_order::epochs const& epochs = here->epochs;
   anothers.hold(epochs, epochs.life(), mib, mib);
   mine.hold(epochs, epochs.life(), mib, mib);
-  EXPECT_FALSE(in_hand::is_anothers(mine));
+  EXPECT_FALSE(in_hand::is_anothers(epochs, mib, mib, &mine));
   here->epochs.abandon();
+  here->epochs.begin_again(tests::second_context);
   in_hand later;
   later.hold(epochs, epochs.life(), mib, mib);
-  EXPECT_TRUE(in_hand::is_anothers(later));
-  EXPECT_FALSE(in_hand::is_anothers(in_hand{})) << "of nothing";
+  EXPECT_TRUE(in_hand::is_anothers(epochs, mib, mib, &later));
+  EXPECT_FALSE(in_hand::is_anothers(epochs, mib, mib, &mine))
+      << "its context has ended as well: it waits for nobody";
+}
+
+// A taker whose memory goes with no context has no hand.
+TEST_F(ended, a_taker_without_a_hand_waits_as_well) {
+  stream_order::epochs& others = *new stream_order::epochs(tests::second_context, 0);
+  in_hand lost;
+  lost.hold(here->epochs, here->epochs.life(), mib, mib);
+  EXPECT_TRUE(in_hand::is_anothers(others, mib, 512, nullptr));
+  EXPECT_FALSE(in_hand::is_anothers(others, 2 * mib, 512, nullptr));
+}
+
+// As where a source takes memory back again and another one is asked.
+TEST_F(ended, a_hand_holds_what_it_took_last) {
+  in_hand hand;
+  hand.hold(here->epochs, here->epochs.life(), mib, mib);
+  hand.hold(here->epochs, here->epochs.life(), 4 * mib, mib);
+  EXPECT_FALSE(waits_for(mib, 512));
+  EXPECT_TRUE(waits_for(4 * mib, 512));
 }
 
 TEST_F(ended, a_forked_child_has_nothing_in_hand) {
