@@ -12,6 +12,7 @@ class hands {
   void add(in_hand& one) noexcept {
     base::lock_guard const lock(mutex_);
     link(first_, one);
+    one.was_passed_ = is_passed(one.address_, one.bytes_);
   }
   void remove(in_hand& one) noexcept {
     base::lock_guard const lock(mutex_);
@@ -21,7 +22,8 @@ class hands {
     base::lock_guard const lock(mutex_);
     link(passing_, one);
     for (in_hand const* each = first_; each != nullptr; each = each->after_)
-      one.is_in_hand_ = one.is_in_hand_ || (each->comes_ && one.address_ - each->address_ < each->bytes_);
+      one.is_in_hand_ = one.is_in_hand_ || (each->comes_ && !each->of_->ended_since(each->life_) &&
+                                            one.address_ - each->address_ < each->bytes_);
   }
   void remove(passing_free& one) noexcept {
     base::lock_guard const lock(mutex_);
@@ -29,9 +31,7 @@ class hands {
   }
   bool passes(std::uint64_t address, std::uint64_t bytes) noexcept {
     base::lock_guard const lock(mutex_);
-    passing_free const* each = passing_;
-    while (each != nullptr && each->address_ - address >= bytes) each = each->after_;
-    return each != nullptr;
+    return is_passed(address, bytes);
   }
   // In the life of its context that has them now the driver gives bytes out only after it has them back.
   bool has_lost(in_hand const& mine, in_hand const* but) noexcept {
@@ -46,6 +46,11 @@ class hands {
   }
 
  private:
+  bool is_passed(std::uint64_t address, std::uint64_t bytes) const noexcept GPUMEM_REQUIRES(mutex_) {
+    passing_free const* each = passing_;
+    while (each != nullptr && each->address_ - address >= bytes) each = each->after_;
+    return each != nullptr;
+  }
   template <typename Node>
   static void link(Node*& first, Node& one) noexcept {
     one.before_ = nullptr;

@@ -29,6 +29,9 @@ class in_hand {
                std::uint64_t bytes) noexcept {
     hold(of, life, address, bytes, true);
   }
+  void let_go() noexcept;
+  // A free of it was on its way to the driver when it was taken in.
+  bool was_passed() const noexcept { return was_passed_; }
   // Whether another thread than that of `mine`, which may be null, holds bytes of these that its context has
   // lost: the driver has given them to this one.
   static bool is_anothers(stream_order::epochs const& of, std::uint64_t address, std::uint64_t bytes,
@@ -41,13 +44,12 @@ class in_hand {
   friend class hands;
   void hold(stream_order::epochs const& of, std::uint32_t life, std::uint64_t address, std::uint64_t bytes,
             bool comes) noexcept;
-  void let_go() noexcept;
 
   stream_order::epochs const* of_ = nullptr;
   std::uint32_t life_ = 0;
   std::uint64_t address_ = 0, bytes_ = 0;
   in_hand *before_ = nullptr, *after_ = nullptr;
-  bool in_list_ = false;
+  bool in_list_ = false, was_passed_ = false;
   bool comes_ = false;  // from the driver; else it may be there already, and the address be the program's
 };
 

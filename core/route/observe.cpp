@@ -225,10 +225,9 @@ bool context_ending::settle(bool surely) noexcept {
   bool const ended = surely || (name_.id != 0 && driver::has_ended(name_.handle, name_.id));
   if (!told_) return ended && name_.handle != nullptr;
   context_entry const* const entry = present->known.find(name_.handle);
-  // Before tables forget: a free that finds nothing there is to see it (passing_free).
-  if (ended) resource::free_duties.fetch_or(resource::asks, std::memory_order_relaxed);
   present->known.settle(*this, ended);
   if (!ended) return false;
+  resource::free_duties.fetch_or(resource::asks, std::memory_order_relaxed);
   if (entry != nullptr) take_down(entry->device);
   // What devices may touch of a context is kept of those that no chain serves, too.
   present->known.forget_peers_of(name());

@@ -155,16 +155,6 @@ bool ask_unknown_free(router_state& s, CUdeviceptr address) noexcept {
   return !home.epochs.ending() || ask_whose(home, address) == whose::ours;
 }
 
-void passing_free::begin(driver::free_request const& release) noexcept {
-  // As long as the next context takes to begin and to serve.
-  for (int i = 0; (GPUMEM_MUTANT(late_pass) || GPUMEM_MUTANT(passes_unseen)) && i < 100; ++i)
-    base::interleave_surely();
-  if (present == nullptr || GPUMEM_MUTANT(passes_unseen)) return;
-  under_way_.emplace(release.address);
-  if (under_way_->is_in_hand() || ask_unknown_free(*present, release.address))
-    refusal_ = refusal_of_none(release);
-}
-
 static void tell_refused(driver::free_request const& release, bool is_since) noexcept {
   if (present == nullptr) return;
   block_range block;
@@ -180,6 +170,17 @@ static void tell_refused(driver::free_request const& release, bool is_since) noe
       e.each_chain([&](resource::chain& c) { reported = reported || c.refused(what); });
     });
   }
+}
+
+void passing_free::begin(driver::free_request const& release) noexcept {
+  // As long as the next context takes to begin and to serve.
+  for (int i = 0; (GPUMEM_MUTANT(late_pass) || GPUMEM_MUTANT(passes_unseen)) && i < 100; ++i)
+    base::interleave_surely();
+  if (present == nullptr || GPUMEM_MUTANT(passes_unseen)) return;
+  under_way_.emplace(release.address);
+  if (!under_way_->is_in_hand() && !ask_unknown_free(*present, release.address)) return;
+  refusal_ = refusal_of_none(release);
+  tell_refused(release, true);
 }
 
 void refused(driver::free_request const& release) noexcept {

@@ -59,8 +59,9 @@ inline void take_in(resource::chain_context const& home, resource::allocation_re
 // Memory of cuMemAlloc and its like, by `allocate`, which notes its address: asked for again where a free
 // that was under way has given it back to the driver.
 template <typename Allocate>
-void allocate_surely(resource::chain_context const& home, std::size_t node, CUdeviceptr const& address,
-                     resource::allocation_request const& request, Allocate allocate) {
+void allocate_surely(resource::chain_context const& home, std::size_t node, char const* who,
+                     CUdeviceptr const& address, resource::allocation_request const& request,
+                     Allocate allocate) {
   for (int i = 0; i < 3; ++i) {
     allocate();
     if (resource::wait_for_address_reuse(home, address, request.bytes, request.hand)) return;
@@ -70,7 +71,9 @@ void allocate_surely(resource::chain_context const& home, std::size_t node, CUde
         home, [&] { return driver::asked(driver::real.cuMemGetAddressRange_v2, &begin, &bytes, address); });
     if (code != CUDA_ERROR_INVALID_VALUE && code != CUDA_ERROR_NOT_FOUND) return;
     stats::add(stats::local().nodes[node].bytes_out, request.bytes);
+    if (request.hand != nullptr) request.hand->let_go();
   }
+  throw driver::allocation_failed(CUDA_ERROR_OUT_OF_MEMORY, who, "frees under way took it");
 }
 
 // Around the call that gives memory back. Recording and ledger hear of it before, as another thread may get

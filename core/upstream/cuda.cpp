@@ -14,7 +14,7 @@ resource::extent cuda::reserve(resource::allocation_request const& request) {
   stats::memory_move const move;
   CUdeviceptr address = 0;
   std::uint32_t life = 0;
-  allocate_surely(home_, node_, address, request, [&] {
+  allocate_surely(home_, node_, "cuda", address, request, [&] {
     call(home_, node_, request.bytes, "cuda", [&] {
       if (known_refusals::is_certain(home_.device_slot, request.bytes)) return CUDA_ERROR_OUT_OF_MEMORY;
       life = home_.epochs.life();  // which cannot move on meanwhile: the context is entered

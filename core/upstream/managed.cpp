@@ -17,7 +17,7 @@ resource::extent managed::reserve(resource::allocation_request const& request) {
   CUdeviceptr address = 0;
   unsigned const flags = request.flags != 0 ? request.flags : static_cast<unsigned>(CU_MEM_ATTACH_GLOBAL);
   std::uint32_t life = 0;
-  allocate_surely(home_, node_, address, request, [&] {
+  allocate_surely(home_, node_, "managed", address, request, [&] {
     call(home_, node_, request.bytes, "managed", [&] {
       life = home_.epochs.life();
       CUresult const code = driver::real.cuMemAllocManaged(&address, request.bytes, flags);

@@ -142,8 +142,11 @@ void await_frees() noexcept {
   area& shared = *s->area.get();
   std::uint64_t const until = base::now_ns() + patience_ns;
   for (std::size_t i = 0, used = shared.head.rings_used.load(std::memory_order_acquire); i < used; ++i) {
-    while (shared.rings[i].freeing.load(std::memory_order_acquire) != 0 && base::now_ns() < until)
-      base::sleep_for(20'000);
+    std::atomic<std::uint32_t>& freeing = shared.rings[i].freeing;
+    std::uint64_t const begun = base::now_ns();
+    while (freeing.load(std::memory_order_acquire) != 0 && base::now_ns() < until) base::sleep_for(20'000);
+    // Of a thread that ended there, or is stopped: nobody waits for it again.
+    if (base::now_ns() - begun > patience_ns / 2) freeing.store(0, std::memory_order_relaxed);
   }
 }
 

@@ -12,6 +12,7 @@
 #include "core/base/threads/kept_heap.hpp"
 #include "core/base/threads/uncancelled.hpp"
 #include "core/driver/question.hpp"
+#include "core/resource/free_duties.hpp"
 #include "core/route/contexts/device_facts.hpp"
 #include "core/stats/page/in_use.hpp"
 #include "core/stream_order/one_stream.hpp"
@@ -252,7 +253,10 @@ void contexts::end_over(context_ending const& call) noexcept {
 }
 
 void contexts::end(context_entry& gone, std::uint64_t serial) noexcept {
-  if (GPUMEM_MUTANT(stale_context) || !gone.forget(serial)) return;
+  if (GPUMEM_MUTANT(stale_context)) return;
+  // Before tables forget: a free that finds nothing there is to see it (route::passing_free).
+  resource::free_duties.fetch_or(resource::asks, std::memory_order_relaxed);
+  if (!gone.forget(serial)) return;
   captures_over();
   changes_.fetch_add(1, std::memory_order_acq_rel);
   forget_peers_of({gone.handle, gone.order.id()});
