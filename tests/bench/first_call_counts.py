@@ -37,12 +37,15 @@ def run(build, command):
 
 
 def system_calls(build, program, call, folder):
-    """The lines that strace writes between the two marks, without the count of page faults, which is the program's."""
+    """The lines that strace writes between the two marks, of the thread that made these: another one may begin to wait for it then. Without
+    the count of page faults, which is the program's."""
     trace = pathlib.Path(folder, f"strace.{call}")
     # Of its processes the one that is traced alone is preloaded.
     command = ["env", "-u", "LD_PRELOAD", "strace", "-f", "-o", str(trace), "-E", f"LD_PRELOAD={build.preload()}", program, call]
     run(build, command)
-    lines = [line.split(None, 1)[1] for line in trace.read_text().splitlines()]
+    lines = [line.split(None, 1) for line in trace.read_text().splitlines()]
+    marking = {thread for thread, line in lines if line.startswith('write(-1, "begin"')}
+    lines = [line for thread, line in lines if thread in marking]
     marks = [number for number, line in enumerate(lines) if re.match(r'write\(-1, "(begin|end)"', line)]
     if len(marks) != 2:
         sys.exit(f"strace of {call}: {len(marks)} marks, not 2")
