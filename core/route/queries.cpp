@@ -187,6 +187,10 @@ void refused(driver::free_request const& release) noexcept {
   tell_refused(release, false);
 }
 
+void refused_below(driver::free_request const& release) noexcept {
+  tell_refused(release, owns(release.address));
+}
+
 CUresult refused_since(driver::free_request const& release) noexcept {
   tell_refused(release, true);
   return CUDA_ERROR_INVALID_VALUE;

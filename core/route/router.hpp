@@ -81,6 +81,8 @@ class passing_free {
   std::optional<resource::passing_free> under_way_;
   std::optional<CUresult> refusal_;
 };
+// The same of one that passed, by the driver: a block that begins there now came since.
+void refused_below(driver::free_request const& release) noexcept;
 // The same of a free that was found to name a block, and does so no longer; the program's answer.
 CUresult refused_since(driver::free_request const& release) noexcept;
 

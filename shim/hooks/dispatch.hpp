@@ -219,10 +219,10 @@ template <typename Real>
   return counted(which, bytes, pass_allocation(driver::request(request), result, real));
 }
 
-// The resources that report faults hear of a free that was refused.
+// The resources that report faults hear of a free that passed and was refused.
 inline CUresult told(CUresult code, driver::free_request const& release) noexcept {
   if (code == CUDA_ERROR_INVALID_VALUE) [[unlikely]]
-    route::refused(driver::free_request(release));
+    route::refused_below(driver::free_request(release));
   return code;
 }
 
