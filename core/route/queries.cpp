@@ -192,7 +192,7 @@ void refused_below(driver::free_request const& release) noexcept {
 }
 
 CUresult refused_since(driver::free_request const& release) noexcept {
-  tell_refused(release, true);
+  refused_below(release);
   return CUDA_ERROR_INVALID_VALUE;
 }
 

@@ -24,8 +24,7 @@ struct outcome {
   CUresult code;
   constexpr bool served() const noexcept { return code != unanswered; }
   static constexpr auto unanswered = static_cast<CUresult>(1023);  // no code of the driver: 999 is the last
-  // CUDA_ERROR_INVALID_VALUE of a free, as the block that was found is another request's, or was freed,
-  // since.
+  // CUDA_ERROR_INVALID_VALUE of a free that names no block, or none any longer: what is there came since.
   static constexpr auto refused_since = static_cast<CUresult>(1022);
 };
 inline constexpr outcome pass{outcome::unanswered};
@@ -83,7 +82,7 @@ class passing_free {
 };
 // The same of one that passed, by the driver: a block that begins there now came since.
 void refused_below(driver::free_request const& release) noexcept;
-// The same of a free that was found to name a block, and does so no longer; the program's answer.
+// The same of one that was answered with outcome::refused_since; the program's answer.
 CUresult refused_since(driver::free_request const& release) noexcept;
 
 // True if `address` is the base of a live block of ours.

@@ -277,7 +277,9 @@ void withhold_slow(resource::resource& owner, space::handle h, freed_after when,
 }
 
 outcome release_of_none(driver::free_request const& release) noexcept {
-  return ask_unknown_free(*present, release.address) ? outcome{refusal_of_none(release)} : pass;
+  if (!ask_unknown_free(*present, release.address)) return pass;
+  CUresult const code = refusal_of_none(release);
+  return {code == CUDA_ERROR_INVALID_VALUE ? outcome::refused_since : code};
 }
 
 [[gnu::noinline]] static void record_free(router_state& s, space::handle h, CUstream stream) noexcept {
