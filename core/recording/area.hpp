@@ -34,8 +34,8 @@ struct ring_state {
   std::uint32_t owner;              // thread id; of the producer alone, as all of this line
   std::uint64_t last_stamp;
   std::uint64_t tail_seen;
-  std::atomic<std::uint32_t>
-      freeing;  // a block was taken from the program, or is about to be, and is not told of
+  // A block was taken from the program, or is about to be, and is not told of.
+  std::atomic<std::uint32_t> freeing;
   alignas(64) std::atomic<std::uint64_t> tail;
 };
 

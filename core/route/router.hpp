@@ -62,6 +62,10 @@ void context_lost() noexcept;
 // A free that was answered with an error, by a chain or by the driver: for those resources that report
 // faults.
 void refused(driver::free_request const& release) noexcept;
+// The same of one that passed, by the driver: a block that begins there now came since.
+void refused_below(driver::free_request const& release) noexcept;
+// The same of one that was answered with outcome::refused_since; the program's answer.
+CUresult refused_since(driver::free_request const& release) noexcept;
 // Around the driver's answer to a free that passes. Nobody is late before a context has ended.
 class passing_free {
  public:
@@ -80,10 +84,6 @@ class passing_free {
   std::optional<resource::passing_free> under_way_;
   std::optional<CUresult> refusal_;
 };
-// The same of one that passed, by the driver: a block that begins there now came since.
-void refused_below(driver::free_request const& release) noexcept;
-// The same of one that was answered with outcome::refused_since; the program's answer.
-CUresult refused_since(driver::free_request const& release) noexcept;
 
 // True if `address` is the base of a live block of ours.
 bool owns(CUdeviceptr address) noexcept;

@@ -109,12 +109,10 @@ resource::extent pinned_host::reserve(resource::allocation_request const& reques
   std::uint32_t life = 0;
   call(home_, node_, request.bytes, "pinned_host", [&] {
     life = home_.epochs.life();
-    CUresult const code = driver::real.cuMemHostAlloc(&address, request.bytes, request.flags | flags_);
-    if (code == CUDA_SUCCESS) take_in(home_, request, life, reinterpret_cast<std::uint64_t>(address));
-    return code;
+    return driver::real.cuMemHostAlloc(&address, request.bytes, request.flags | flags_);
   });
   auto const base = reinterpret_cast<std::uint64_t>(address);
-  resource::wait_for_address_reuse(home_, base, request.bytes, request.hand);
+  resource::wait_for_address_reuse(home_, base, request.bytes);
   return {.address = base, .bytes = request.bytes, .life = life};
 }
 

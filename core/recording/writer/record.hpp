@@ -12,8 +12,8 @@ namespace gpumem::recording {
 
 struct recorder_state;
 extern constinit std::atomic<bool> active;
-extern constinit std::atomic<recorder_state*>
-    recorder;  // null: nothing was asked for, or it could not be had
+// Null: nothing was asked for, or it could not be had.
+extern constinit std::atomic<recorder_state*> recorder;
 // One load; false in nearly every process.
 inline bool is_on() noexcept {
   return active.load(std::memory_order_relaxed);

@@ -26,8 +26,8 @@ class logging final : public adaptor {
   // Of a block that was logged.
   struct logged {
     std::uint64_t address;
-    std::uint64_t
-        bytes;  // as asked: other adaptors may ask for more than the program did; 0: its free is logged
+    // As asked: other adaptors may ask for more than the program did. 0: its free is logged.
+    std::uint64_t bytes;
     std::uint32_t life;  // of the context, once the block was there: in another one the handle is another's
   };
   void log_free(logged& of, free_order const& order) noexcept;
